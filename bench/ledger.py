@@ -25,7 +25,7 @@ from berthmaster.controllers.binding_scheduler.cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.decision_recorder import DecisionRecord
-from berthmaster.ledger.answers import past_explanation, recall, recall_by_id
+from berthmaster.ledger.answers import past_explanation, recall
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.history import page
 from berthmaster.ledger.recorder import LedgerRecorder
@@ -156,7 +156,7 @@ def query(store: Store, decisions: int) -> None:
         listing.append(time.perf_counter() - explained_s)
         if not rows.rows:
             raise click.ClickException("the history of a cluster is empty")
-    recall_by_id(store, RecordId(recalled.past.segment, recalled.past.entry.sequence))
+    recall(store, RecordId(recalled.past.segment, recalled.past.entry.sequence))
     show_times("one decision found, with its fleet", finding)
     show_times("one decision found and explained", explaining)
     show_times("50 records of one cluster", listing)

@@ -37,7 +37,7 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.names import completed_types, name_in, resource_argument
-from berthmaster_cli.past import asks_for_past, explained_past, past_data, past_options, print_difference, print_record
+from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
 from berthmaster_cli.present import present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, assignment_text, best_first, print_group, without_zeros
@@ -97,15 +97,15 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
 def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
     if changes_from(given):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
-    explained, difference = explained_past(resource, given)
+    explained = explained_past(resource, given)
     if output in {"json", "yaml"}:
-        print_data(past_data(explained, difference), output)
+        print_data(explained, output)
         return
     if output != "name":
         print_record(stdout(), explained)
     _show(explained.explanation, output, limit)
-    if difference is not None and output != "name":
-        print_difference(difference)
+    if explained.difference is not None and output != "name":
+        print_difference(explained.difference)
 
 
 def _show(explained: Explanation, output: str, limit: int | None) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.console import Console
 
-from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError
 from berthmaster_cli.console import print_line, print_table, stdout, styled
 from berthmaster_cli.history import moves_text, workload_query
@@ -15,8 +14,7 @@ from berthmaster_cli.options import option_group
 from berthmaster_cli.tables import assignment_text
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.answers import PastExplanation
-    from berthmaster.ledger.differences import InputDifference
+    from berthmaster.ledger.records import InputDifference, PastExplanation, Query
 
 _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
@@ -57,41 +55,29 @@ def asks_for_past(given: Mapping[str, Any]) -> bool:
     return True
 
 
-def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "tuple[PastExplanation, InputDifference | None]":
-    """Return the explanation of a recorded decision, and how its inputs differ from the decision before.
+def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "PastExplanation":
+    """Return the explanation of a recorded decision.
 
     Raises:
         InputError: the ledger has no such decision, or none before it.
         LedgerError: the database cannot be read.
     """
-    from berthmaster.ledger import answers, differences  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 
-    store = opened(given["ledger_url"])
     query = workload_query(words, given["namespace"])
+    wanted: Query | RecordId
     if given["record"]:
-        recalled = answers.recall_by_id(store, RecordId.parse(given["record"]))
-        resource = recalled.past.binding.spec.resource
-        if query.name != resource.name or query.resource_kind != resource.kind:
-            raise InputError(
-                f"decision {given['record']} is about {resource.namespace}/{resource.kind}/{resource.name}"
-            )
+        wanted = RecordId.parse(given["record"])
     else:
-        at = given["at"]
-        recalled = answers.recall(store, query if at is None else query._replace(until_us=microseconds(at)))
-    explained = answers.past_explanation(recalled)
-    if not given["diff"]:
-        return explained, None
-    previous = answers.recall_previous(store, recalled.past)
-    if previous is None:
-        raise InputError(f"the ledger has no decision on this binding before {recalled.past.id}; leave out --diff")
-    return explained, differences.input_difference(previous, recalled)
-
-
-def past_data(explained: "PastExplanation", difference: "InputDifference | None") -> Any:  # noqa: ANN401 - JSON
-    """Return a past explanation and a difference as one JSON value."""
-    data = builtins(explained)
-    return data if difference is None else {**data, "difference": builtins(difference)}
+        wanted = query if given["at"] is None else query._replace(until_us=microseconds(given["at"]))
+    found = explain_decision(opened(given["ledger_url"]), wanted, difference=given["diff"])
+    record = found.record
+    if query.name != record.name or query.resource_kind != record.resource_kind:
+        raise InputError(f"decision {record.id} is about {record.resource}")
+    if given["diff"] and found.difference is None:
+        raise InputError(f"the ledger has no decision on this binding before {record.id}; leave out --diff")
+    return found
 
 
 def print_record(console: Console, explained: "PastExplanation") -> None:

@@ -70,13 +70,10 @@ def _past(resource: Sequence[str], cluster: str, at: "datetime", given: Mapping[
         raise click.UsageError(f"--at needs --ledger, or {ENVIRONMENT}")
     if given["paths"] or given["live"] or given["kubeconfig"] is not None or given["context"] is not None:
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
-    from berthmaster.ledger import answers  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
-    from berthmaster.ledger.replay import Scene, profile_of  # noqa: PLC0415 - the same
+    from berthmaster.ledger.answers import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     query = workload_query(resource, given["namespace"])._replace(until_us=microseconds(at))
-    past, clusters = answers.recall(opened(given["ledger_url"]), query)
-    scene = Scene(profile_of(past.configuration), clusters)
-    return why_not(scene.scheduler, scene.request(past), cluster)
+    return why_not_then(opened(given["ledger_url"]), query, cluster)
 
 
 def _present(resource: Sequence[str], cluster: str, given: Mapping[str, Any]) -> WhyNot:

@@ -1,7 +1,6 @@
-"""Explain a recorded decision with the fleet as it was."""
+"""Questions about recorded decisions, answered with the fleet as it was."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import msgspec
 
@@ -9,64 +8,79 @@ from berthmaster.controllers.binding_scheduler.decide import ClusterState, lost_
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.ledger.differences import input_difference
 from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
-from berthmaster.ledger.past import PastDecision, SegmentReader
-from berthmaster.ledger.records import HistoryRow, Query, RecordId
+from berthmaster.ledger.past import PastDecision, Recalled, SegmentReader
+from berthmaster.ledger.records import PastExplanation, Query, RecordId
 from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.claims import holder
-from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, NotRecordedError
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.report import Explanation, explanation
+from berthmaster.scheduling.request import Request
+from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.why_not import WhyNot, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 
 
-class Recalled(NamedTuple):
-    """A recorded decision and the fleet that it was taken on."""
+def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
+    """Explain a recorded decision.
 
-    past: PastDecision
-    clusters: list[Cluster]
-
-
-class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """The explanation of a recorded decision.
-
-    Attributes:
-        record: the decision as it was recorded.
-        explanation: the diagnosis, made now from what the decision read.
-        reproduced: whether this version decides the same, byte for byte. If not, the diagnosis is that of this
-            version, and can differ from the record.
-        notes: what to know about both, one sentence each.
-    """
-
-    record: HistoryRow
-    explanation: Explanation
-    reproduced: bool
-    notes: list[str] = []
-
-
-def recall(store: Store, query: Query) -> Recalled:
-    """Return the latest decision that a query finds.
+    Args:
+        store: the ledger.
+        wanted: the id of the decision, or a query: the latest decision that it finds is explained.
+        difference: whether to compare its inputs with those of the decision before on the same binding.
 
     Raises:
-        InputError: there is none, or the ledger is damaged.
+        NotRecordedError: the ledger has no such decision.
+        InputError: the ledger is damaged, or a plugin that the decision used is not installed.
         LedgerError: the database cannot be read.
     """
-    found = latest_decision(store, query)
+    recalled = recall(store, wanted)
+    explained = past_explanation(recalled)
+    previous = recall_previous(store, recalled.past) if difference else None
+    if previous is None:
+        return explained
+    return msgspec.structs.replace(explained, difference=input_difference(previous, recalled))
+
+
+def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot:
+    """Return the smallest change under which a recorded decision would have taken a cluster.
+
+    Args:
+        store: the ledger.
+        wanted: as in ``explain_decision``.
+        cluster: the name of the cluster.
+
+    Raises:
+        NotRecordedError: the ledger has no such decision.
+        InputError: the fleet of the decision has no such cluster, or the placement is not supported; or as
+            ``explain_decision``.
+        LedgerError: the database cannot be read.
+    """
+    past, clusters = recall(store, wanted)
+    unsupported = unsupported_parts(past.binding.spec.placement)
+    if unsupported:
+        raise InputError(f"no scheduler places decision {past.id}: {past.outcome.message}")
+    scene = Scene(profile_of(past.configuration), clusters)
+    notes = [] if scene.decide(past) == past.outcome else [_differs(past)]
+    answer = why_not(scene.scheduler, _request(scene, past), cluster)
+    return msgspec.structs.replace(answer, unknown=[*notes, *answer.unknown])
+
+
+def recall(store: Store, wanted: Query | RecordId) -> Recalled:
+    """Return a decision by its id, or the latest one that a query finds; raises as ``explain_decision``."""
+    if isinstance(wanted, RecordId):
+        return SegmentReader(store, wanted.segment).decision(batch_of(store, wanted), wanted.sequence)
+    found = latest_decision(store, wanted)
     if found is None:
-        raise InputError("the ledger has no such decision; `berthmaster history` shows what it has")
+        raise NotRecordedError("the ledger has no such decision; `berthmaster history` shows what it has")
     key, batch = found
-    return Recalled(*SegmentReader(store, key.segment).decision(batch, key.sequence))
-
-
-def recall_by_id(store: Store, key: RecordId) -> Recalled:
-    """Return a decision by its id; raises as ``recall``."""
-    return Recalled(*SegmentReader(store, key.segment).decision(batch_of(store, key), key.sequence))
+    return SegmentReader(store, key.segment).decision(batch, key.sequence)
 
 
 def recall_previous(store: Store, past: PastDecision) -> Recalled | None:
@@ -80,9 +94,8 @@ def recall_previous(store: Store, past: PastDecision) -> Recalled | None:
     if found is None:
         return None
     key, batch = found
-    recalled = Recalled(*SegmentReader(store, key.segment).decision(batch, key.sequence))
-    same = recalled.past.binding.metadata.uid == past.binding.metadata.uid
-    return recalled if same else None
+    recalled = SegmentReader(store, key.segment).decision(batch, key.sequence)
+    return recalled if recalled.past.binding.metadata.uid == past.binding.metadata.uid else None
 
 
 def past_explanation(recalled: Recalled) -> PastExplanation:
@@ -98,8 +111,7 @@ def past_explanation(recalled: Recalled) -> PastExplanation:
     reproduced = again == past.outcome
     notes = []
     if not reproduced:
-        version = past.configuration.version
-        notes.append(f"this version decides differently than {version}, which took the decision; see `replay`")
+        notes.append(_differs(past))
     if past.entry.error:
         notes.append(f"the assignment was not written: {past.entry.error}")
     if _replaces(scene, past):
@@ -120,13 +132,24 @@ def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> Workl
     workload = _workload(past, after)
     if unsupported_parts(past.binding.spec.placement):
         return WorkloadResult(workload, Trigger(outcome.trigger))
-    request = scene.request(past)
-    lost = _replaces(scene, past)
-    if lost:
-        kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
-        request = replace(request, current=kept, evicted_from=request.evicted_from | lost)
+    request = _request(scene, past)
     decision = scene.scheduler.schedule(request)
     return WorkloadResult(workload, Trigger(outcome.trigger), decision, explain(scene.scheduler, request, decision))
+
+
+def _request(scene: Scene, past: PastDecision) -> Request:
+    """Return the request that a decision answered. Failover asks for new places of what the lost clusters had."""
+    request = scene.request(past)
+    lost = _replaces(scene, past)
+    if not lost:
+        return request
+    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
+    return replace(request, current=kept, evicted_from=request.evicted_from | lost)
+
+
+def _differs(past: PastDecision) -> str:
+    version = past.configuration.version
+    return f"this version decides differently than {version}, which took the decision; see `replay`"
 
 
 def _replaces(scene: Scene, past: PastDecision) -> frozenset[str]:

@@ -9,8 +9,8 @@ import msgspec
 
 from berthmaster.controllers.binding_scheduler.writes import targets
 from berthmaster.controllers.decision_recorder import GroupKey
-from berthmaster.ledger.answers import Recalled
-from berthmaster.ledger.past import PastDecision
+from berthmaster.ledger.past import PastDecision, Recalled
+from berthmaster.ledger.records import ChangeRecord, InputDifference
 from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
@@ -48,41 +48,6 @@ class InputChange(NamedTuple):
     before: str
     after: str
     reverted: Callable[[Inputs], Inputs]
-
-
-class ChangeRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """An ``InputChange`` as data.
-
-    Attributes:
-        subject, aspect, before, after: as in ``InputChange``.
-        decisive: whether it is in the set that made the difference.
-    """
-
-    subject: str
-    aspect: str
-    before: str
-    after: str
-    decisive: bool
-
-
-class InputDifference(msgspec.Struct, frozen=True, rename="camel"):
-    """What changed between two decisions on a binding.
-
-    Attributes:
-        previous: the id of the earlier decision.
-        previous_time: when it was taken, in microseconds since 1970.
-        changes: all changes, the decisive ones first.
-        without: the replicas by cluster that the later decision would have given without the decisive changes.
-        smallest: whether no smaller set makes the difference. Otherwise none of its changes can be left out.
-        summary: one sentence.
-    """
-
-    previous: str
-    previous_time: int
-    changes: list[ChangeRecord]
-    without: dict[str, int] | None
-    smallest: bool
-    summary: str
 
 
 Answer = tuple[tuple[tuple[str, int], ...], str, str]

@@ -15,7 +15,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, NotRecordedError
 
 _CHUNK: Final = 256
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,7 +66,7 @@ def batch_of(store: Store, key: RecordId) -> int:
     """Return the batch of a record.
 
     Raises:
-        InputError: there is no such record.
+        NotRecordedError: there is no such record.
         LedgerError: the database cannot be read.
     """
     with store.transaction() as connection:
@@ -74,7 +74,7 @@ def batch_of(store: Store, key: RecordId) -> int:
             select(records.c.batch).where(records.c.segment == key.segment, records.c.sequence == key.sequence)
         ).scalar_one_or_none()
     if batch is None:
-        raise InputError(f"the ledger has no record {key}")
+        raise NotRecordedError(f"the ledger has no record {key}")
     return int(batch)
 
 

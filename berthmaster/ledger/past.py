@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import select
@@ -17,7 +17,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, NotRecordedError
 from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
 
@@ -56,6 +56,13 @@ class PastDecision:
     def id(self) -> str:
         """The id that people name it by."""
         return f"{self.segment}.{self.entry.sequence}"
+
+
+class Recalled(NamedTuple):
+    """A recorded decision and the fleet that it was taken on."""
+
+    past: PastDecision
+    clusters: list[Cluster]
 
 
 class Documents:
@@ -136,11 +143,12 @@ class SegmentReader:
             self.fleet.whole()
         self.fleet.read(entry.fleet)
 
-    def decision(self, number: int, sequence: int) -> tuple["PastDecision", list[Cluster]]:
+    def decision(self, number: int, sequence: int) -> Recalled:
         """Return a decision of a batch and its clusters.
 
         Raises:
-            InputError: there is no such decision, or the ledger is damaged.
+            NotRecordedError: there is no such decision.
+            InputError: the ledger is damaged.
             LedgerError: the database cannot be read.
         """
         with self._store.transaction() as connection:
@@ -152,8 +160,8 @@ class SegmentReader:
                 self.follow(entry)
                 if entry.sequence == sequence:
                     clusters, _ = self.fleet.changes()
-                    return self.past(entry), clusters
-        raise InputError(f"the ledger has no decision {self._segment}.{sequence}")
+                    return Recalled(self.past(entry), clusters)
+        raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")
 
     def past(self, entry: DecisionEntry) -> PastDecision:
         """Return a decision with what it read. ``fleet.changes`` must have been called for its fleet version.

@@ -1,10 +1,13 @@
 """A ledger that a service reads. The database is opened with the first question, in the process that asks it."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from berthmaster.ledger.records import Page, Query, RecordId
+from berthmaster.ledger.records import Page, PastExplanation, Query, RecordId
 from berthmaster.model.errors import LedgerError
+from berthmaster.simulation.why_not import WhyNot
 
 if TYPE_CHECKING:
     from berthmaster.ledger.store import Store
@@ -21,8 +24,26 @@ class LedgerReader:
     def page(self, query: Query, limit: int, after: RecordId | None = None) -> Page:
         from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
+        with self._reading() as store:
+            return page(store, query, limit, after)
+
+    def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
+        from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - the same
+
+        with self._reading() as store:
+            return explain_decision(store, wanted, difference=difference)
+
+    def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
+        from berthmaster.ledger.answers import why_not_then  # noqa: PLC0415 - the same
+
+        with self._reading() as store:
+            return why_not_then(store, wanted, cluster)
+
+    @contextmanager
+    def _reading(self) -> "Iterator[Store]":
+        store = self._opened()
         try:
-            return page(self._opened(), query, limit, after)
+            yield store
         except LedgerError:
             self._close()  # the next question opens it again
             raise

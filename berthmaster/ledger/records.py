@@ -5,6 +5,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from berthmaster.model.errors import InputError, shown
+from berthmaster.simulation.report import Explanation
+from berthmaster.simulation.why_not import WhyNot
 
 END_US: Final = 2**62
 _MAX_DIGITS: Final = 9
@@ -113,6 +115,64 @@ class Page(NamedTuple):
     after: RecordId | None
 
 
+class ChangeRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """A change between the inputs of two decisions.
+
+    Attributes:
+        subject: the name of a cluster, or ``binding``.
+        aspect: what changed, such as ``taints``.
+        before: the earlier value, as text.
+        after: the later value.
+        decisive: whether it is in the set that made the difference.
+    """
+
+    subject: str
+    aspect: str
+    before: str
+    after: str
+    decisive: bool
+
+
+class InputDifference(msgspec.Struct, frozen=True, rename="camel"):
+    """What changed between two decisions on a binding.
+
+    Attributes:
+        previous: the id of the earlier decision.
+        previous_time: when it was taken, in microseconds since 1970.
+        changes: all changes, the decisive ones first.
+        without: the replicas by cluster that the later decision would have given without the decisive changes.
+        smallest: whether no smaller set makes the difference. Otherwise none of its changes can be left out.
+        summary: one sentence.
+    """
+
+    previous: str
+    previous_time: int
+    changes: list[ChangeRecord]
+    without: dict[str, int] | None
+    smallest: bool
+    summary: str
+
+
+class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
+    """The explanation of a recorded decision.
+
+    Attributes:
+        record: the decision as it was recorded.
+        explanation: the diagnosis, made now from what the decision read.
+        reproduced: whether this version decides the same, byte for byte. If not, the diagnosis is that of this
+            version, and can differ from the record.
+        notes: what to know about both, one sentence each.
+        difference: how its inputs differ from those of the decision before on the same binding. None if it was not
+            asked, or if the ledger has no such decision.
+    """
+
+    record: HistoryRow
+    explanation: Explanation
+    reproduced: bool
+    notes: list[str] = []
+    difference: InputDifference | None = None
+
+
 class HistorySource(Protocol):
     """A ledger that can be asked. Any thread may call it."""
 
@@ -121,5 +181,23 @@ class HistorySource(Protocol):
 
         Raises:
             InputError: ``after`` is not in the ledger, or the ledger is damaged.
+            LedgerError: the database cannot be read.
+        """
+
+    def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
+        """Explain a recorded decision; see ``answers.explain_decision``.
+
+        Raises:
+            NotRecordedError: the ledger has no such decision.
+            InputError: the ledger is damaged, or a plugin that the decision used is not installed.
+            LedgerError: the database cannot be read.
+        """
+
+    def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
+        """Return the smallest change under which a recorded decision would have taken a cluster.
+
+        Raises:
+            NotRecordedError: the ledger has no such decision.
+            InputError: the fleet of the decision has no such cluster; or as ``explain``.
             LedgerError: the database cannot be read.
         """

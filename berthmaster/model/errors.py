@@ -5,6 +5,7 @@
     BerthmasterError
     ├── InputError           the input is invalid: reported once, never retried
     │   ├── FieldError       one value of a document is invalid: its path, the value, what is accepted
+    │   ├── NotRecordedError the ledger has no such record
     │   └── ManifestError    one document of a file is invalid: the file, the document's number, the field
     ├── PluginError          a third-party plugin cannot be loaded, or it broke its contract
     └── ServiceError         a service refused a request, or it could not be reached
@@ -114,6 +115,10 @@ class ApiError(ServiceError):
 
 class LedgerError(ServiceError):
     """The database of the ledger cannot be read or written."""
+
+
+class NotRecordedError(InputError):
+    """The ledger has no such record."""
 
 
 class FieldError(InputError):
