@@ -15,6 +15,7 @@ from timing import median_ms
 from workloads import Scenario
 
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
@@ -22,7 +23,6 @@ from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOp
 from extender.protocols.kubeadmiral.plugin import select_clusters
 from extender.protocols.kubeadmiral.wire import SelectRequest
 from extender.protocols.native.schedule import decide_on
-from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.services import Call
 
 _ROUNDS = 25

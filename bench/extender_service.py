@@ -19,7 +19,7 @@ from served import Server, measure, post, serving
 from workloads import Scenario, generated
 
 from berthmaster.model.decode import builtins, encode_json
-from extender.protocols.native.wire import ScheduleRequest
+from berthmaster.native_api.wire import ScheduleRequest
 
 
 def batch_rate(server: Server, workload: Scenario, lines: int) -> float:

@@ -19,10 +19,10 @@ from live import objects
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
+from berthmaster.native_api.wire import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native.plan import Planner
-from extender.protocols.native.wire import PlanAnswer, PlanRequest
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource

@@ -28,7 +28,7 @@ from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster_cli.console import json_line, stderr
+from berthmaster_cli.output import json_line, stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_PER_UPDATE: Final = 16

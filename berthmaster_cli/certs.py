@@ -12,8 +12,8 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
-from berthmaster_cli.console import echo, output_option, print_data, print_table, stdout, styled
 from berthmaster_cli.options import Address, config_option, environment_text
+from berthmaster_cli.output import echo, output_option, print_data, print_table, stdout, styled
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
 from certs.reconcile import CertificateReport

@@ -20,7 +20,7 @@ from berthmaster.simulation.changes import Change, apply
 from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import explained, present, run
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
-from berthmaster_cli.console import echo, print_data, print_line, stdout, styled, workload_output_option
+from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.federation import (
     FederationExplanation,
     duplicate_limits_option,
@@ -37,10 +37,11 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.names import completed_types, name_in, resource_argument
+from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
 from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
 from berthmaster_cli.present import present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests
-from berthmaster_cli.tables import TRIGGERS_HELP, assignment_text, best_first, print_group, without_zeros
+from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
 from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from
 
 _LIMIT: Final = 20

@@ -23,15 +23,10 @@ from berthmaster.simulation.federation_report import (
     federation_row,
 )
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import complain, print_line, stdout, styled
+from berthmaster.views.texts import assignment_text
 from berthmaster_cli.inputs import current_time
-from berthmaster_cli.tables import (
-    assignment_text,
-    is_left,
-    print_changes,
-    print_group,
-    print_results,
-)
+from berthmaster_cli.output import complain, print_line, stdout, styled
+from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
 from berthmaster_cli.view import View, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 

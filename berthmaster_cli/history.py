@@ -12,7 +12,10 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import (
+from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, microseconds, opened
+from berthmaster_cli.names import completed_types, resource_argument
+from berthmaster_cli.output import (
     complain,
     output_option,
     print_data,
@@ -22,9 +25,6 @@ from berthmaster_cli.console import (
     stdout,
     styled,
 )
-from berthmaster_cli.inputs import namespace_option
-from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, microseconds, opened
-from berthmaster_cli.names import completed_types, resource_argument
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import HistoryRow, Query

@@ -16,13 +16,13 @@ from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import complain
 from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
+from berthmaster_cli.output import complain
 
 if TYPE_CHECKING:
+    from berthmaster.native_api import wire
+    from berthmaster.native_api.client import Client
     from berthmaster.simulation.report import Explanation
-    from extender.client import Client
-    from extender.protocols.native import wire
 
     Connect = Callable[[], Client]
 
@@ -136,7 +136,7 @@ def remote_from(given: Mapping[str, Any]) -> "Connect | None":
     pair = (certificate, key) if certificate is not None else None
 
     def connect() -> "Client":
-        from extender.client import Client  # noqa: PLC0415 - imported only if it is used
+        from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
 
         return Client(given["server"], token_file=given["token_file"], ca_file=given["ca_file"], certificate=pair)
 
@@ -145,7 +145,7 @@ def remote_from(given: Mapping[str, Any]) -> "Connect | None":
 
 def wire_change(change: Change) -> "wire.Change":
     """Return a change in the form of the extender's API."""
-    from extender.protocols.native import wire  # noqa: PLC0415 - imported only if it is used
+    from berthmaster.native_api import wire  # noqa: PLC0415 - imported only if it is used
 
     match change:
         case Down(cluster):

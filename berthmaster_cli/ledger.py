@@ -10,10 +10,10 @@ import click
 from berthmaster.ledger.entries import Configuration
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
-from berthmaster_cli.console import echo, output_option, print_data
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened, recorder_from
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import FILE
+from berthmaster_cli.output import echo, output_option, print_data
 
 _NO_SEGMENT: Final = 2**31
 

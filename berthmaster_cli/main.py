@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.version import __version__
-from berthmaster_cli.console import complain, inert
+from berthmaster_cli.output import complain, inert
 
 EXIT_CHECK_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2

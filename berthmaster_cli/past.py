@@ -7,11 +7,11 @@ import click
 from rich.console import Console
 
 from berthmaster.model.errors import InputError
-from berthmaster_cli.console import print_line, print_table, stdout, styled
+from berthmaster.views.texts import assignment_text
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
 from berthmaster_cli.options import option_group
-from berthmaster_cli.tables import assignment_text
+from berthmaster_cli.output import print_line, print_table, stdout, styled
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, PastExplanation, Query

@@ -15,8 +15,8 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.changes import Change, Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import World, world_of
-from berthmaster_cli.console import complain
 from berthmaster_cli.options import option_group
+from berthmaster_cli.output import complain
 
 _EXTRA: Final = "the extra `interpreters` (pip install 'berthmaster[interpreters]')"
 

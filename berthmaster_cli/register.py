@@ -13,8 +13,8 @@ from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
-from berthmaster_cli.console import echo
 from berthmaster_cli.options import config_option, environment_text, option_group
+from berthmaster_cli.output import echo
 from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
 

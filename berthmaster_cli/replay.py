@@ -16,10 +16,10 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
-from berthmaster_cli.console import complain, echo, output_option, print_data, print_table, stdout
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
 from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.output import complain, echo, output_option, print_data, print_table, stdout
 
 if TYPE_CHECKING:
     from berthmaster.ledger.past import PastDecision

@@ -10,7 +10,11 @@ from rich.text import Text
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import World
-from berthmaster_cli.console import (
+from berthmaster.views.heat_map import heat_map
+from berthmaster_cli.inputs import current_time, input_options, namespace_option, profile_from, workload_affinity_on
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.options import FILE
+from berthmaster_cli.output import (
     complain,
     echo,
     print_data,
@@ -20,10 +24,6 @@ from berthmaster_cli.console import (
     styled,
     workload_output_option,
 )
-from berthmaster_cli.heat_map import heat_map
-from berthmaster_cli.inputs import current_time, input_options, namespace_option, profile_from, workload_affinity_on
-from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import FILE
 from berthmaster_cli.present import present_options, present_world, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.what_if import shared_capacity_option

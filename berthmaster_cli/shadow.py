@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster_cli.console import echo, print_data, print_line, print_table, stdout
+from berthmaster_cli.output import echo, print_data, print_line, print_table, stdout
 
 _PATH: Final = "/shadow"
 _TIMEOUT_S: Final = 10.0

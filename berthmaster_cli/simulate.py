@@ -13,7 +13,6 @@ from berthmaster.simulation.report import ChangeRow, change_rows, rows
 from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
 from berthmaster.simulation.world import World
 from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.console import print_data, stdout, workload_output_option
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
@@ -26,6 +25,7 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.output import print_data, stdout, workload_output_option
 from berthmaster_cli.plan.totals import print_clusters, print_summary
 from berthmaster_cli.present import present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests

@@ -12,8 +12,8 @@ from berthmaster.manifests.document import Document
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import complain
 from berthmaster_cli.names import name_in
+from berthmaster_cli.output import complain
 
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess

@@ -1,7 +1,7 @@
 """The tables of simulate and explain, for Karmada and for KubeAdmiral."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -12,7 +12,8 @@ from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, O
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.federation_report import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow, Row
-from berthmaster_cli.console import complain, echo, joined, print_data, print_line, print_table, stdout, styled
+from berthmaster.views.texts import assignment_text, without_zeros
+from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -96,16 +97,6 @@ def _wide(row: Row | FederationRow, *, wide: bool) -> tuple[str, ...]:
     trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
     replicas = "" if row.replicas is None else str(row.replicas)
     return replicas, trigger, row.scheduler or "" if isinstance(row, Row) else ""
-
-
-def assignment_text(clusters: Mapping[str, int | None]) -> str:
-    """Format an assignment as ``cluster=replicas ...``; empty if there is no cluster."""
-    return " ".join(name if replicas is None else f"{name}={replicas}" for name, replicas in clusters.items())
-
-
-def without_zeros(clusters: Mapping[str, int]) -> dict[str, int | None]:
-    """Replace 0 by None: Karmada assigns 0 replicas to a workload that has none."""
-    return {name: replicas or None for name, replicas in clusters.items()}
 
 
 def _group(row: Row | FederationRow) -> str:

@@ -12,7 +12,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import peers_of, run
 from berthmaster.simulation.why_not import WhyNot, why_not
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
+from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (
     current_time,
@@ -24,9 +24,9 @@ from berthmaster_cli.inputs import (
 )
 from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
 from berthmaster_cli.names import completed_types, resource_argument
+from berthmaster_cli.output import output_option, print_data, print_line, stdout, styled
 from berthmaster_cli.present import present_options, present_world
 from berthmaster_cli.sources import read_workload_manifests
-from berthmaster_cli.tables import assignment_text, without_zeros
 
 if TYPE_CHECKING:
     from datetime import datetime

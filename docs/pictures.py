@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from berthmaster_cli import explain, simulate, tables
-from berthmaster_cli.console import print_line, styled
+from berthmaster_cli.output import print_line, styled
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"

@@ -16,13 +16,14 @@ from flask import Flask
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.native_api.problem import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_lines
 from extender.protocols import kube_scheduler, kubeadmiral, native
-from extender.protocols.problem import InvalidField, Problem, Refusal, field_problem, problem
+from extender.protocols.problem import Refusal, field_problem, problem
 from extender.protocols.route import Reply, Route, problem_reply
 from extender.protocols.services import Call, Services
 

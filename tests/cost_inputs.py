@@ -31,6 +31,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.native_api.wire import SimulateRequest
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
@@ -41,7 +42,6 @@ from berthmaster.simulation.world import SimulatedWorkload, World, world_of
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.kube_scheduler.wire import Pod
 from extender.protocols.kubeadmiral.wire import ClusterRequest, SelectRequest
-from extender.protocols.native.wire import SimulateRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

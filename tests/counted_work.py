@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-PACKAGES = ("berthmaster", "extender", "webhook", "certs", "berthmaster_cli")
+PACKAGES = ("berthmaster", "extender", "webhook", "certs", "console", "berthmaster_cli")
 BYTES_PER_STEP = 64
 CELLS_PER_STEP = 128
 _CONTAINERS = (list, tuple, dict, set, frozenset)

@@ -13,8 +13,8 @@ import yaml
 from rich.console import Console
 
 from berthmaster.runtime.stopping import Stop
-from berthmaster_cli.console import print_line, stdout, styled
 from berthmaster_cli.demo.service import DemoCertificates, DemoService
+from berthmaster_cli.output import print_line, stdout, styled
 
 _CLUSTER: Final = """
 apiVersion: cluster.karmada.io/v1alpha1

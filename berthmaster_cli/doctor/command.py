@@ -13,13 +13,13 @@ from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup
 from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import cluster_clients, cluster_options, config_option, option_group, single_cluster
+from berthmaster_cli.output import output_option, print_data, print_line, stdout, styled
 
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
 """The parts that must be in order before an installation."""

@@ -7,7 +7,6 @@ from typing import Any, Final
 import click
 
 from berthmaster.manifests.document import Document
-from berthmaster_cli.console import complain, print_data, print_table, stdout
 from berthmaster_cli.lint.across import Across
 from berthmaster_cli.lint.catalog import ACROSS_RULE_IDS, across_level, listed_rules
 from berthmaster_cli.lint.findings import (
@@ -22,6 +21,7 @@ from berthmaster_cli.lint.formats import FORMATS, write
 from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import kubeconfig_options
+from berthmaster_cli.output import complain, print_data, print_table, stdout
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.lint import Linted, lint
 from webhook.admission.outcome import ABSENT, FieldProblem

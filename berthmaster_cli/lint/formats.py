@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from berthmaster_cli.console import echo, echo_command, inert, print_data
 from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
 from berthmaster_cli.lint.sarif import sarif
+from berthmaster_cli.output import echo, echo_command, inert, print_data
 
 FORMATS: Final = ("text", "json", "sarif", "github")
 

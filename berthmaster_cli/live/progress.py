@@ -7,7 +7,7 @@ from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from berthmaster_cli.console import stderr
+from berthmaster_cli.output import stderr
 
 
 class ListingBars:

@@ -15,7 +15,22 @@ from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import Key, get, merge_patch
 from berthmaster.model.errors import InputError
-from berthmaster_cli.console import (
+from berthmaster.views.move_rows import (
+    MoveRow,
+    MovesReport,
+    RowContext,
+    RowState,
+    age_text,
+    brake_report,
+    changed_rows,
+    move_rows,
+    short_assignment,
+)
+from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.moves.following import FollowedBindings
+from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_files, read_live
+from berthmaster_cli.output import (
     complain,
     echo,
     print_data,
@@ -25,21 +40,6 @@ from berthmaster_cli.console import (
     stdout,
     styled,
     workload_output_option,
-)
-from berthmaster_cli.inputs import namespace_option
-from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_files, read_live
-from berthmaster_cli.moves.rows import (
-    MoveRow,
-    MovesReport,
-    RowContext,
-    RowState,
-    age_text,
-    assignment_text,
-    brake_report,
-    changed_rows,
-    move_rows,
 )
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
@@ -136,8 +136,8 @@ def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
         styled(row.state.value, _STYLES[row.state]),
         row.reason,
         row.phase,
-        assignment_text(row.source),
-        assignment_text(row.target),
+        short_assignment(row.source),
+        short_assignment(row.target),
         age_text(row.since, now),
     ]
     if wide:

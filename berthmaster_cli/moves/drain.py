@@ -21,17 +21,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.move import DRAINING
 from berthmaster.model.selector import parse_selector
-from berthmaster_cli.console import (
-    complain,
-    echo,
-    output_option,
-    print_data,
-    print_line,
-    print_table,
-    stderr,
-    stdout,
-    styled,
-)
+from berthmaster.views.move_rows import short_assignment
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.draining import (
     STAYING,
@@ -45,8 +35,18 @@ from berthmaster_cli.moves.draining import (
 )
 from berthmaster_cli.moves.following import FollowedBindings
 from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_live
-from berthmaster_cli.moves.rows import assignment_text
 from berthmaster_cli.options import Decorator, option_group
+from berthmaster_cli.output import (
+    complain,
+    echo,
+    output_option,
+    print_data,
+    print_line,
+    print_table,
+    stderr,
+    stdout,
+    styled,
+)
 
 _TRIES: Final = 10
 _LOOK_S: Final = 1.0
@@ -273,7 +273,7 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
         cells = [
             (
                 row.workload,
-                assignment_text(row.clusters),
+                short_assignment(row.clusters),
                 styled(_word(row, planned=planned), _STYLES[row.state]),
                 row.message,
             )

@@ -18,7 +18,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster_cli.moves.rows import assignment_text, workload_of
+from berthmaster.views.move_rows import short_assignment, workload_of
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -110,7 +110,7 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
         return DrainState.MOVING, "its old copy is being removed"
     move = move_of(binding)
     if move is not None and move.under_way:
-        where = assignment_text(move.target)
+        where = short_assignment(move.target)
         waits = f"; storm brake: {context.braked}" if context.braked else ""
         return DrainState.MOVING, f"{move.phase.value}, to {where}{waits}"
     if context.braked:
@@ -151,7 +151,7 @@ def _sorted(rows: Iterable[DrainRow]) -> list[DrainRow]:
 def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str]) -> DrainRow:
     found = replacement(scheduler, Request.of(effective(as_moved(binding))), frozenset(draining))
     if isinstance(found, Replacement):
-        where = f"would go to {assignment_text(found.clusters)}" if found.clusters else "would be removed"
+        where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
         return msgspec.structs.replace(row, state=DrainState.MOVING, message=where)
     return msgspec.structs.replace(row, message=f"fits nowhere else: {found}")
 

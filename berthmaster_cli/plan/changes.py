@@ -16,7 +16,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster_cli.console import complain
+from berthmaster_cli.output import complain
 from berthmaster_cli.plan.deletions import Deletions
 from berthmaster_cli.present import check_policies, interpreter_of
 

@@ -9,9 +9,9 @@ from berthmaster.model.errors import BerthmasterError
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import first_scheduled, plan
-from berthmaster_cli.console import complain
 from berthmaster_cli.inputs import current_time, profile_from, scheduling_options, workload_affinity_on
 from berthmaster_cli.options import kubeconfig_options
+from berthmaster_cli.output import complain
 from berthmaster_cli.plan.formats import FORMATS, write
 from berthmaster_cli.plan.inputs import read_input
 from berthmaster_cli.plan.limits import CONDITIONS, EXIT_CODES_HELP, EXIT_ERROR, Limits, outcome

@@ -3,7 +3,7 @@
 from typing import Final
 
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster_cli.console import print_data, print_page, stdout
+from berthmaster_cli.output import print_data, print_page, stdout
 from berthmaster_cli.plan.markdown import markdown_lines
 from berthmaster_cli.plan.page import page
 from berthmaster_cli.plan.table import print_plan

@@ -11,8 +11,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.world import World
-from berthmaster_cli.console import complain
 from berthmaster_cli.live.gaps import can_change_answers
+from berthmaster_cli.output import complain
 from berthmaster_cli.plan.changes import change_set, checked_objects
 from berthmaster_cli.plan.deletions import deletions, pruned
 from berthmaster_cli.present import present_world

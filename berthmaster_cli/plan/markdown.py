@@ -9,7 +9,7 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster_cli.plan.sections import INCOMPLETE, Section, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
 
 MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""

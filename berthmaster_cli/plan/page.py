@@ -6,8 +6,8 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster_cli.plan.drawing import drawing
-from berthmaster_cli.plan.sections import INCOMPLETE, Section, headline, sections
+from berthmaster.views.plan_drawing import drawing
+from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster_cli.console import print_line, print_table, styled
-from berthmaster_cli.plan.sections import INCOMPLETE, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, headline, sections
+from berthmaster_cli.output import print_line, print_table, styled
 
 _BAD: Final = {"no place", "too few replicas", "the change"}
 

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
-from berthmaster_cli.console import print_line, print_table, styled
+from berthmaster.views.texts import resource_text
+from berthmaster_cli.output import print_line, print_table, styled
 
 _COLUMNS: Final = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "")
-_BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 _NAMED: Final = 5
 
 
@@ -52,28 +52,9 @@ def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all
     print_line(console, styled("CPU and MEMORY: what arriving replicas request / what is free now", "dim"))
 
 
-def resource_text(total: ClusterTotal, resource: str) -> str:
-    """Return what arriving replicas request of a resource and what is free, for people."""
-    shown = _cores if resource == "cpu" else _bytes
-    found = total.resources[resource]
-    available = "unknown" if found.available is None else shown(found.available)
-    return f"{shown(found.requested)} / {available}"
-
-
 def _resource(total: ClusterTotal, resource: str) -> str | Text:
     text = resource_text(total, resource)
     return styled(text, "bold red") if total.resources[resource].overcommitted else text
-
-
-def _cores(milli: int) -> str:
-    return f"{milli / 1000:g}"
-
-
-def _bytes(amount: int) -> str:
-    for size, unit in _BINARY:
-        if abs(amount) >= size:
-            return f"{amount / size:.4g}{unit}"
-    return str(amount)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,48 +1,15 @@
-"""Problem details (RFC 9457): the format of errors."""
+"""Refusals of requests, as problem details (RFC 9457)."""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
-import msgspec
-
 from berthmaster.model.errors import FieldError
+from berthmaster.native_api.problem import InvalidField, Problem
 
 PROBLEM_JSON: Final = "application/problem+json"
 _MAX_ERRORS: Final = 64
-
-
-class InvalidField(msgspec.Struct, frozen=True):
-    """An invalid value of the request.
-
-    Attributes:
-        path: the field, as in ``binding.spec.replicas``; empty for the body itself.
-        detail: what is wrong, and what is accepted.
-    """
-
-    path: str
-    detail: str
-
-
-class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a request failed.
-
-    Attributes:
-        title: the name of the status.
-        status: the HTTP status.
-        detail: the cause, and how to correct it.
-        request_id: the id of the request in the log.
-        errors: the invalid fields.
-        type: a URI for the kind of problem; ``about:blank`` if the status is enough.
-    """
-
-    title: str
-    status: int
-    detail: str
-    request_id: str = ""
-    errors: list[InvalidField] = []
-    type: str = "about:blank"
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from berthmaster.model.decode import encode_json
-from extender.protocols.problem import PROBLEM_JSON, Problem
+from berthmaster.native_api.problem import Problem
+from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.services import Call, Services
 
 JSON: Final = "application/json"

@@ -121,7 +121,7 @@ def test_the_wheel_installs_these_packages_at_top_level_and_nothing_else(environ
         "print(json.dumps(sorted({each.parts[0] for each in files})))"
     )
     top = [name for name in json.loads(python(environment, code)) if name != ".." and "dist-info" not in name]
-    assert top == ["berthmaster", "berthmaster_cli", "certs", "extender", "webhook"]
+    assert top == ["berthmaster", "berthmaster_cli", "certs", "console", "extender", "webhook"]
 
 
 def test_nothing_in_it_remembers_the_sources(environment):

@@ -16,6 +16,7 @@ from berthmaster.model.cluster import Taint, repelling_taints
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.limits import DEFAULT_LIMITS, OPTION, PlacementLimits
+from berthmaster.native_api.problem import Problem
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of
 from berthmaster.scheduling.work import PYTHON_STEPS, TooLargeError, Work
@@ -33,7 +34,6 @@ from extender.protocols.kubeadmiral.wire import (
     SelectRequest,
     SelectResponse,
 )
-from extender.protocols.problem import Problem
 from extender.protocols.route import Handler, Refuser, Reply, Route, problem_reply
 from extender.protocols.services import Call, Services
 

@@ -7,6 +7,13 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.errors import shown
+from berthmaster.native_api.wire import (
+    BindingExplanation,
+    BindingView,
+    EvictionTaskView,
+    RequiringBinding,
+    ResourceView,
+)
 from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.following import NO_COMPANIONS, companions
 from berthmaster.simulation.report import explanation
@@ -14,13 +21,6 @@ from berthmaster.simulation.run import examine, present
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable, require_watched
-from extender.protocols.native.wire import (
-    BindingExplanation,
-    BindingView,
-    EvictionTaskView,
-    RequiringBinding,
-    ResourceView,
-)
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 from extender.state.state import Freshness

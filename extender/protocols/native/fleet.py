@@ -1,7 +1,7 @@
 """The fleet of the service, as the native API shows it."""
 
 from berthmaster.model.cluster import Cluster
-from extender.protocols.native.wire import Amounts, ClusterList, ClusterView, Staleness
+from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView, Staleness
 from extender.state.state import FleetCache, Freshness
 
 

@@ -7,8 +7,9 @@ from typing import Final
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.model.meta import is_valid_name
-from extender.protocols.native.wire import HistoryPage
-from extender.protocols.problem import InvalidField, Refusal
+from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.wire import HistoryPage
+from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 
 PARAMETERS: Final = frozenset({

@@ -9,9 +9,8 @@ import msgspec
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
-from berthmaster.version import __version__
-from extender.protocols.native import examples
-from extender.protocols.native.wire import (
+from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
     BindingExplanation,
@@ -25,7 +24,9 @@ from extender.protocols.native.wire import (
     SimulateAnswer,
     SimulateRequest,
 )
-from extender.protocols.problem import PROBLEM_JSON, Problem
+from berthmaster.version import __version__
+from extender.protocols.native import examples
+from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.route import JSON, JSON_LINES
 
 Schema = dict[str, Any]

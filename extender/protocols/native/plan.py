@@ -16,13 +16,13 @@ from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import policy_errors
+from berthmaster.native_api.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
-from extender.protocols.native.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 

@@ -5,6 +5,8 @@ from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import shown
+from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.wire import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
@@ -12,8 +14,7 @@ from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, bi
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.wire import PlanRequest, SimulateRequest
-from extender.protocols.problem import InvalidField, Refusal
+from extender.protocols.problem import Refusal
 from extender.protocols.route import JSON, JSON_LINES, Reply, Route
 from extender.protocols.services import Call, Services
 

@@ -17,6 +17,8 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.limits import OPTION, placement_excess
 from berthmaster.model.validation import binding_errors, cluster_errors
+from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import explain
@@ -27,8 +29,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import Work
 from berthmaster.simulation.moving import due
 from extender.protocols.cost import is_light
-from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
-from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.problem import Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services
 
 R = TypeVar("R", bound=ScheduleRequest)

@@ -14,15 +14,7 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors
-from berthmaster.simulation import changes as simulated
-from berthmaster.simulation import cluster_changes
-from berthmaster.simulation.plan import cluster_totals, plan_of
-from berthmaster.simulation.report import change_rows
-from berthmaster.simulation.run import Comparison, compare, unplaced
-from berthmaster.simulation.world import ResourceName, World
-from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.schedule import require_synced, require_watched
-from extender.protocols.native.wire import (
+from berthmaster.native_api.wire import (
     AddClusterChange,
     Change,
     ClusterChange,
@@ -39,6 +31,14 @@ from extender.protocols.native.wire import (
     UntaintChange,
     UpChange,
 )
+from berthmaster.simulation import changes as simulated
+from berthmaster.simulation import cluster_changes
+from berthmaster.simulation.plan import cluster_totals, plan_of
+from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.run import Comparison, compare, unplaced
+from berthmaster.simulation.world import ResourceName, World
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 

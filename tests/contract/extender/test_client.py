@@ -13,10 +13,10 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.policy import Policy
+from berthmaster.native_api.client import Client
+from berthmaster.native_api.wire import BatchLine, DownChange
 from berthmaster_cli.main import main
-from extender.client import Client
 from extender.protocols.native import examples
-from extender.protocols.native.wire import BatchLine, DownChange
 
 MANIFESTS = ["-f", str(ROOT / "examples" / "clusters.yaml"), "-f", str(ROOT / "examples" / "groups")]
 BINDING = convert(Binding, examples.BINDING)

@@ -13,8 +13,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
+from berthmaster.native_api.client import Client
 from berthmaster_cli.main import main
-from extender.client import Client
 from extender.protocols.native import examples
 
 GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))

@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 from servers import running
 
-from extender.client import Client
+from berthmaster.native_api.client import Client
 
 EXAMPLES = ROOT / "examples"
 

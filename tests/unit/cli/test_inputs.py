@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from berthmaster.native_api.wire import Staleness
 from berthmaster_cli.inputs import report_gaps
-from extender.protocols.native.wire import Staleness
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from berthmaster.simulation.failures import FailureDomain, Impact
-from berthmaster_cli.heat_map import MAX_ROWS, heat_map
+from berthmaster.views.heat_map import MAX_ROWS, heat_map
 from berthmaster_cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("berthmaster", "webhook", "extender", "certs", "berthmaster_cli")
+PACKAGES = ("berthmaster", "webhook", "extender", "certs", "console", "berthmaster_cli")
 PRODUCTION = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])

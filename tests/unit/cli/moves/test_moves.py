@@ -7,8 +7,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from berthmaster.views.move_rows import MoveRow, RowState, changed_rows
 from berthmaster_cli.main import main
-from berthmaster_cli.moves.rows import MoveRow, RowState, changed_rows
 
 SURGING = {
     "reason": "Failback", "phase": "Surging", "source": {"member2": 4}, "target": {"member1": 4},

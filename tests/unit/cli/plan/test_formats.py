@@ -9,7 +9,7 @@ import pytest
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import Plan, PlannedMove
-from berthmaster_cli.plan.drawing import drawing, flows
+from berthmaster.views.plan_drawing import drawing, flows
 from berthmaster_cli.plan.markdown import MAX_ROWS, markdown_lines
 from berthmaster_cli.plan.page import page
 

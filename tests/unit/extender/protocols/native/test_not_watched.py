@@ -8,11 +8,11 @@ from fake_clock import FakeClock
 
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.placement import Placement
+from berthmaster.native_api.wire import DownChange, PolicyChange, SimulateRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.wire import DownChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

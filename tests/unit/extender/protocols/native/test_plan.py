@@ -14,13 +14,13 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.native_api.wire import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import Planner
-from extender.protocols.native.wire import PlanRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

@@ -10,12 +10,12 @@ from fake_metrics import FakeMetrics
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.limits import DEFAULT_LIMITS
 from berthmaster.model.placement import Placement
+from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
 from extender.protocols.native import schedule
 from extender.protocols.native.schedule import decide, is_cheap
-from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

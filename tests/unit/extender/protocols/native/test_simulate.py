@@ -8,10 +8,7 @@ from fake_clock import FakeClock
 
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.errors import FieldError
-from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.world import SimulatedWorkload, World
-from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.wire import (
+from berthmaster.native_api.wire import (
     AddClusterChange,
     LabelChange,
     PolicyChange,
@@ -21,6 +18,9 @@ from extender.protocols.native.wire import (
     UntaintChange,
     UpChange,
 )
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.protocols.native.simulate import Simulator
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State

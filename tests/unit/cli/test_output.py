@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import berthmaster_cli.console as console_module
-from berthmaster_cli.console import (
+import berthmaster_cli.output as output_module
+from berthmaster_cli.output import (
     complain,
     echo,
     inert,
@@ -93,18 +93,18 @@ def test_lines_of_json_are_exact_and_printable(data):
 
 
 def is_direct(call):
-    """Whether a call prints text without the functions of the console module."""
+    """Whether a call prints text without the functions of the output module."""
     if isinstance(call.func, ast.Name):
         return call.func.id == "print"
     return isinstance(call.func, ast.Attribute) and call.func.attr in {"echo", "print", "secho"} and bool(call.args)
 
 
-def test_all_commands_print_through_the_console_module():
+def test_all_commands_print_through_the_output_module():
     # The completion script is click's text.
-    known = {"console.py", "main.py"}
+    known = {"output.py", "main.py"}
     direct = {
         path.name
-        for path in Path(console_module.__file__).parent.rglob("*.py")
+        for path in Path(output_module.__file__).parent.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and is_direct(node)
     }

@@ -15,13 +15,13 @@ from berthmaster.model.cluster import Cluster, Condition, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.model.quantity import Quantity
+from berthmaster.native_api.problem import Problem
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import ChangeRow, Explanation
-from extender.protocols.problem import Problem
 
 MAX_PLANNED: Final = 100
 """The most policies of each kind of change in a plan."""

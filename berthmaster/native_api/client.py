@@ -1,6 +1,6 @@
 """A typed client of the native API: ``Client("https://extender:9443").schedule(binding)``.
 
-It uses the types of ``extender.protocols.native.wire`` and one persistent connection. Not safe for several threads.
+It uses the types of ``berthmaster.native_api.wire`` and one persistent connection. Not safe for several threads.
 """
 
 import http.client
@@ -16,7 +16,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.policy import Policy
-from extender.protocols.native.wire import (
+from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
     BindingExplanation,
@@ -32,9 +33,9 @@ from extender.protocols.native.wire import (
     SimulateAnswer,
     SimulateRequest,
 )
-from extender.protocols.problem import Problem
-from extender.protocols.route import JSON, JSON_LINES
 
+JSON: Final = "application/json"
+JSON_LINES: Final = "application/x-ndjson"
 _WINDOW_BYTES: Final = 32 * 2**10
 """The size of the lines of a batch that are sent before answers are read. The network buffers can hold them."""
 _MAX_LINE_BYTES: Final = 64 * 2**20

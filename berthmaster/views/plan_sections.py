@@ -7,8 +7,7 @@ from typing import NamedTuple
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
-from berthmaster_cli.plan.totals import resource_text
-from berthmaster_cli.tables import assignment_text
+from berthmaster.views.texts import assignment_text, resource_text
 
 _NAMED = 3
 INCOMPLETE = "This plan is incomplete: more can move than it shows."

@@ -152,7 +152,7 @@ def workload_of(binding: Binding) -> str:
     return "/".join(filter(None, (binding.metadata.namespace, resource.kind, resource.name)))
 
 
-def assignment_text(clusters: Mapping[str, int]) -> str:
+def short_assignment(clusters: Mapping[str, int]) -> str:
     """Return replicas by cluster as text; of many clusters the first ones."""
     shown = [f"{name}:{count}" for name, count in sorted(clusters.items())[:_MAX_CLUSTERS]]
     more = len(clusters) - len(shown)
