@@ -27,7 +27,8 @@ class EstimatorServer:
 
     Attributes:
         cluster: the cluster. Requests for other clusters are refused, as Karmada's server does.
-        says: the answer: a number, a status to fail with, ``HANG``, or the bytes of the response.
+        says: the answer: a number, a status to fail with, ``HANG``, the bytes of the response, or a function of the
+            request that returns one of these.
         asked: the requests so far, with the object of their metadata.
     """
 
@@ -71,7 +72,7 @@ class EstimatorServer:
         self.asked.append((request, dict(context.invocation_metadata()).get("object", "")))
         if request.cluster != self.cluster:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is {self.cluster}")
-        says = self.says
+        says = self.says(request) if callable(self.says) else self.says
         if says == HANG:
             self._closing.wait(10)
             says = 0

@@ -3,18 +3,13 @@
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from acceptance import federation
-from acceptance.live import OWN_GATES, KarmadaPlane, kubeconfig
+from acceptance.live import OWN_GATES, KarmadaPlane, connect, kubeconfig, start_controllers
 from acceptance.planes import FAILOVER_AFTER_S, MOVES_CONFIG, ModelPlane, Plane
 from acceptance.scenes import Scene
-from e2e.control_plane import HOST, fetch
-from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
-
-from berthmaster.kube.http_client import load_client
 
 collect_ignore = [] if federation.kubeconfig() is not None else ["test_kubeadmiral.py"]
 collect_ignore += [] if kubeconfig() is not None else ["test_shadow_mode.py"]
@@ -40,24 +35,15 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
 @pytest.fixture(scope="session")
 def berthmaster(unique: str, processes: Processes) -> Process:
     """Berthmaster's controllers on the Karmada of the environment, with a scheduler name of their own."""
-    port = processes.ports.free()
-    context = os.environ.get("KARMADA_CONTEXT")
-    flags: list[str | Path] = [
-        f"--kubeconfig={kubeconfig()}",
-        *([f"--context={context}"] if context else []),
-        f"--scheduler-name={scheduler_name(unique)}",
+    return start_controllers(
+        processes,
+        scheduler_name(unique),
         f"--controllers={os.environ.get('ACCEPTANCE_CONTROLLERS', 'binding-scheduler')}",
-        f"--probe-bind={HOST}:{port}",
-        "--leader-elect-namespace=default",
-        f"--leader-elect-name={scheduler_name(unique)}",
         "--failover=not-ready",
         f"--failover-toleration-s={FAILOVER_AFTER_S}",
         f"--moves-config={MOVES_CONFIG}",
         f"--feature-gates={','.join(OWN_GATES)}",
-    ]
-    process = processes.start("controllers", [*COMMAND, *flags])
-    process.wait_for("to lead", lambda: "leading" in (fetch(f"http://{HOST}:{port}/readyz") or ""), START_LIMIT_S)
-    return process
+    )
 
 
 @pytest.fixture(params=PLANES)
@@ -68,10 +54,8 @@ def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
         return
     unique = request.getfixturevalue("unique")
     process = request.getfixturevalue("berthmaster")
-    client = load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
-    gates = frozenset(filter(None, os.environ.get("KARMADA_FEATURE_GATES", "").split(",")))
     children = request.getfixturevalue("processes")
-    live = KarmadaPlane(client, scheduler_name(unique), process, children, f"{unique}{uuid.uuid4().hex[:3]}", gates)
+    live = KarmadaPlane(connect(), scheduler_name(unique), process, children, f"{unique}{uuid.uuid4().hex[:3]}")
     try:
         yield live
     finally:

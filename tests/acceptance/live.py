@@ -11,6 +11,9 @@ from typing import Any, Final
 import pytest
 from acceptance.planes import LIMIT_S, Value
 from acceptance.webhooks import HOST, NamespaceWebhook
+from e2e.control_plane import HOST as LOOPBACK
+from e2e.control_plane import fetch
+from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
 from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
@@ -18,6 +21,7 @@ from karmada_model.objects import Ident, ServedObjects, ident
 from kube_store import JSON
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.http_client import load_client
 from berthmaster.kube.requests import APIRequest, Collection, create, delete, get, merge_patch, micro_time, replace
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
@@ -28,6 +32,7 @@ PLURALS: Final = {
     "ClusterPropagationPolicy": "clusterpropagationpolicies", "WorkloadRebalancer": "workloadrebalancers",
     "Deployment": "deployments", "ConfigMap": "configmaps", "Secret": "secrets", "Namespace": "namespaces",
     "ClusterRole": "clusterroles", "Lease": "leases", "FederatedResourceQuota": "federatedresourcequotas",
+    "Service": "services",
 }  # fmt: skip
 OWN_GATES: Final = os.environ.get("ACCEPTANCE_FEATURE_GATES", "").split(",")
 """The feature gates of Berthmaster."""
@@ -52,7 +57,7 @@ class KarmadaPlane:
         process: that process; its end fails the scenario.
         processes: where further processes are put.
         unique: a part of all names.
-        gates: the feature gates of Karmada that are on.
+        prefix: how the names of the scenario's clusters start; empty for a unique one.
     """
 
     kind = "karmada"
@@ -64,13 +69,13 @@ class KarmadaPlane:
         process: Process,
         processes: Processes,
         unique: str,
-        gates: frozenset[str],
+        prefix: str = "",
     ) -> None:
         self.scheduler = scheduler
-        self.gates = gates
+        self.gates = frozenset(filter(None, os.environ.get("KARMADA_FEATURE_GATES", "").split(",")))
         self.preempts = OWN_PREEMPTION in OWN_GATES
         self.namespace = f"bm-acceptance-{unique}"
-        self.prefix = f"bma-{unique}-"
+        self.prefix = prefix or f"bma-{unique}-"
         self._client = client
         self._process = process
         self._processes = processes
@@ -207,6 +212,37 @@ def kubeconfig() -> Path | None:
     """Return the kubeconfig of the Karmada to test; None if none is named."""
     named = os.environ.get("KARMADA_KUBECONFIG")
     return Path(named) if named else None
+
+
+def connect() -> APIClient:
+    """Return an administrator's access to the Karmada to test."""
+    return load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
+
+
+def start_controllers(processes: Processes, scheduler: str, *flags: str) -> Process:
+    """Start Berthmaster's controllers on the Karmada to test, and wait until they lead.
+
+    Args:
+        processes: where the process is put.
+        scheduler: the name of the scheduler, and of the lease.
+        flags: further options of the command.
+    """
+    port, context = processes.ports.free(), os.environ.get("KARMADA_CONTEXT")
+    named = [f"--context={context}"] if context else []
+    command: list[str | Path] = [
+        *COMMAND,
+        f"--kubeconfig={kubeconfig()}",
+        *named,
+        f"--scheduler-name={scheduler}",
+        f"--probe-bind={LOOPBACK}:{port}",
+        "--leader-elect-namespace=default",
+        f"--leader-elect-name={scheduler}",
+        *flags,
+    ]
+    process = processes.start("controllers", command)
+    ready = f"http://{LOOPBACK}:{port}/readyz"
+    process.wait_for("to lead", lambda: "leading" in (fetch(ready) or ""), START_LIMIT_S)
+    return process
 
 
 def _collection(which: Ident) -> Collection:

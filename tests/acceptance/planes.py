@@ -13,7 +13,7 @@ from kube_store import JSON
 from reviews import STANDALONE, admission_review, answer, patched
 
 from berthmaster.controllers.moves.config_file import read_moves_config
-from berthmaster.controllers.settings import GATES, ControllerSettings
+from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.errors import ApiError
@@ -95,12 +95,14 @@ class ModelPlane:
     preempts = False
     gates: frozenset[str] = frozenset({"PropagationPolicyPreemption", "FederatedQuotaEnforcement"})
 
-    def __init__(self, delays: Delays | None = None) -> None:
+    def __init__(self, delays: Delays | None = None, estimators: EstimatorSettings | None = None) -> None:
         karmada = Settings(preemption=True, delays=delays or Delays(), reports_resources=True)
         self._stage = Stage(
             karmada=karmada,
             moves=read_moves_config(MOVES_CONFIG),
-            settings=ControllerSettings(failover="not-ready", failover_toleration_s=FAILOVER_AFTER_S),
+            settings=ControllerSettings(
+                failover="not-ready", failover_toleration_s=FAILOVER_AFTER_S, estimators=estimators
+            ),
             beside=ControllerSettings(
                 scheduler_name=KARMADA_SCHEDULER,
                 gates=FeatureGates(GATES, {SCHEDULING_OVERCOMMIT_PROTECTION.name: False}),
@@ -153,6 +155,12 @@ class ModelPlane:
 
     def use_webhook(self) -> None:
         """Do nothing: here every policy passes the webhook."""
+
+    def close(self) -> None:
+        """Close the connections to estimators."""
+        scheduler = self._stage.scheduler
+        if scheduler is not None and scheduler.controller._estimators is not None:
+            scheduler.controller._estimators.close()
 
 
 def _as_admitted(manifest: JSON) -> JSON:

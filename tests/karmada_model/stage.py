@@ -34,6 +34,7 @@ _KINDS: Final = (
     ("apps/v1", "StatefulSet", "statefulsets", True),
     ("batch/v1", "Job", "jobs", True),
     ("v1", "ConfigMap", "configmaps", True),
+    ("v1", "Service", "services", True),
     ("v1", "Secret", "secrets", True),
     ("v1", "ServiceAccount", "serviceaccounts", True),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False),
