@@ -16,6 +16,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.policy import Policy
+from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problem import Problem
 from berthmaster.native_api.wire import (
     BatchAnswer,
@@ -164,6 +165,23 @@ class Client:
             page = self._request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
             yield from page.items
             after = page.next
+
+    def version(self) -> StateVersion:
+        """Return the version of the service's state. It is cheap, and changes whenever another answer may change."""
+        return self._request("GET", "/v1/version", StateVersion)
+
+    def fleet(self) -> FleetView:
+        """Return all clusters, and what is assigned to them."""
+        return self._request("GET", "/v1/fleet", FleetView)
+
+    def workloads(self, query: WorkloadQuery | None = None) -> WorkloadPage:
+        """Return a page of the workloads that a query matches; of all workloads by default.
+
+        Raises:
+            ServiceError: the service does not watch bindings, refuses the request, or cannot be reached.
+        """
+        # The namespaces of a reader may exceed a request line.
+        return self._request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
 
     def binding(self, name: str, namespace: str = "") -> BindingView:
         """Return a binding as the service knows it; one without a namespace is cluster-scoped.

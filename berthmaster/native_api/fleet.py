@@ -1,0 +1,265 @@
+"""The fleet and its workloads as the native API lists them: what is where, as observed, without a new decision."""
+
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Final
+
+import msgspec
+
+from berthmaster.model.cluster import Taint
+from berthmaster.native_api.wire import AnswerPart, RequestPart, Staleness
+
+MAX_ROWS: Final = 1000
+"""The most workloads of a page."""
+MAX_NAMESPACES: Final = 10_000
+"""The most namespaces that a query names."""
+MAX_FACETS: Final = 1000
+"""The most values of one facet. The most frequent ones are listed."""
+CLUSTER_SCOPED: Final = "-"
+"""Stands for the namespace of cluster-scoped workloads."""
+
+_Text = Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class StateVersion(AnswerPart, frozen=True):
+    """The version of what the service knows.
+
+    Attributes:
+        version: another text after each change of an object that the service reads. Services with the same objects
+            have the same version.
+        staleness: how current the state of the service is.
+    """
+
+    version: str
+    staleness: Staleness
+
+
+class FleetAmount(AnswerPart, frozen=True):
+    """An amount of a resource of a cluster. CPU is in thousandths of a core, everything else in whole units.
+
+    Attributes:
+        allocatable: what the cluster can give to pods.
+        used: what its pods request, as the cluster reports; null if it does not report that.
+        assumed: what workloads request that are assigned to the cluster, and that it does not run yet according to
+            its last report. More replicas of a workload that it runs already do not count. Null if the service does
+            not watch bindings.
+    """
+
+    allocatable: int
+    used: int | None
+    assumed: int | None
+
+
+class FleetCluster(AnswerPart, frozen=True):
+    """A cluster and what is assigned to it. The numbers of workloads are null if the service does not watch bindings.
+
+    Attributes:
+        name, region, provider, zones, kubernetes_version: as the cluster reports; empty if it does not.
+        ready: whether its condition Ready is True.
+        ready_message: why it is not ready; empty if it is ready or gives no reason.
+        deleting: whether it is being removed from the fleet.
+        draining: whether it is being drained: it has the taint of Berthmaster's drains.
+        taints: its taints.
+        resources: its resources by name; empty if it reports none.
+        workloads: how many workloads are assigned to it.
+        replicas: their replicas on it.
+        by_group: how many of the workloads are in the first group of their placement, in the second, and so on.
+        without_groups: how many have a placement without groups. The group of all others is not known.
+        arriving: how many workloads a move brings to it.
+        leaving: how many workloads a move or an eviction removes from it.
+    """
+
+    name: str
+    region: str
+    provider: str
+    zones: tuple[str, ...]
+    kubernetes_version: str
+    ready: bool
+    ready_message: str
+    deleting: bool
+    draining: bool
+    taints: tuple[Taint, ...]
+    resources: dict[str, FleetAmount]
+    workloads: int | None
+    replicas: int | None
+    by_group: list[int] | None
+    without_groups: int | None
+    arriving: int | None
+    leaving: int | None
+
+
+class FleetView(AnswerPart, frozen=True):
+    """All clusters of the fleet.
+
+    Attributes:
+        clusters: the clusters, by name.
+        version: the version of the state; see ``StateVersion``.
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    clusters: list[FleetCluster]
+    version: str
+    gaps: list[str]
+    staleness: Staleness
+
+
+class WorkloadState(Enum):
+    """What is known about the place of a workload. It follows from the stored binding, not from a new decision."""
+
+    PLACED = "placed"
+    """It is assigned to clusters, with all of its replicas."""
+    NOWHERE = "nowhere"
+    """It is assigned to no cluster, and its scheduler reports why, or no scheduler looks at it."""
+    SHORT = "short"
+    """It is assigned to clusters, with fewer replicas than desired."""
+    PENDING = "pending"
+    """It is assigned to no cluster, and its scheduler has not reported a decision yet."""
+    SUSPENDED = "suspended"
+    """Its scheduling is suspended: it stays where it is."""
+    DELETING = "deleting"
+    """Its binding is being deleted."""
+    UNKNOWN = "unknown"
+    """Its scheduler reports that it does not know."""
+
+
+class Restriction(Enum):
+    """A restriction of a list of workloads."""
+
+    NOT_PREFERRED = "not-preferred"
+    """Only workloads that are not in the first group of their placement."""
+    NOWHERE = "nowhere"
+    """Only workloads in the state ``nowhere``."""
+    SHORT = "short"
+    """Only workloads in the state ``short``."""
+    MOVING = "moving"
+    """Only workloads with a move under way."""
+    HELD_DOWN = "held-down"
+    """Only workloads that may not move for some time, after a move that failed or did not last."""
+    SUSPENDED = "suspended"
+    """Only workloads in the state ``suspended``."""
+
+
+class SortKey(Enum):
+    """The order of a list of workloads. Values that are not known come last."""
+
+    NAME = "name"
+    NAMESPACE = "namespace"
+    REPLICAS = "replicas"
+    CLUSTERS = "clusters"
+    """By the number of clusters."""
+    GROUP = "group"
+    """By the position of the group in the placement."""
+    POLICY = "policy"
+    SCHEDULED = "scheduled"
+    """By the time of the last scheduling."""
+
+
+class WorkloadQuery(RequestPart, frozen=True):
+    """Which workloads to list. All conditions must hold.
+
+    Attributes:
+        q: words that ``NAMESPACE/KIND/NAME`` contains, in any case; empty for all.
+        namespaces: the namespaces that the reader may see; null for all. ``-`` stands for cluster-scoped workloads.
+        namespace: only workloads of this namespace, or ``-``; empty for all.
+        policy: only workloads that this policy holds, as ``WorkloadRow.policy`` names it; empty for all.
+        cluster: only workloads on this cluster; empty for all.
+        group: only workloads in the group of this name; empty for all.
+        only: further restrictions. A workload that meets one of them is listed.
+        sort: the order.
+        descending: reverse the order.
+        offset: how many workloads to skip.
+        limit: the most workloads of the page.
+    """
+
+    q: _Text = ""
+    namespaces: Annotated[frozenset[_Text], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
+    namespace: _Text = ""
+    policy: _Text = ""
+    cluster: _Text = ""
+    group: _Text = ""
+    only: frozenset[Restriction] = frozenset()
+    sort: SortKey = SortKey.NAMESPACE
+    descending: bool = False
+    offset: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)] = 100
+
+
+class WorkloadRow(AnswerPart, frozen=True):
+    """A workload that has a binding.
+
+    Attributes:
+        api_version, kind, namespace, name: those of the workload. The namespace is empty if it is cluster-scoped.
+        binding: the name of its binding.
+        policy: the policy that holds it, such as ``PropagationPolicy shop/web``; null if its binding names none.
+        scheduler: the scheduler that decides on it; null for a binding without a placement.
+        group: the group of the assignment; null without one.
+        group_index: the position of the group in the placement, from 0; null if the placement has no such group.
+        groups: the number of groups of the placement.
+        clusters: replicas by cluster, 0 for a workload without replicas. A dependency is where its workloads are.
+        replicas: the desired replicas.
+        state: what is known about its place.
+        preferred: whether it is in the first group; null without groups, or if its group is not known.
+        moving: whether a move is under way.
+        held_down: whether it may not move for some time.
+        message: what its move waits for, or why its scheduler did not place it; empty without either.
+        last_scheduled_time: the time of the last successful scheduling; null before the first.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    binding: str
+    policy: str | None
+    scheduler: str | None
+    group: str | None
+    group_index: int | None
+    groups: int
+    clusters: dict[str, int]
+    replicas: int
+    state: WorkloadState
+    preferred: bool | None
+    moving: bool
+    held_down: bool
+    message: str
+    last_scheduled_time: datetime | None
+
+
+class WorkloadFacets(AnswerPart, frozen=True):
+    """How many workloads have a value, of all that the reader may see, whatever else the query asks for.
+
+    Attributes:
+        namespaces, policies, clusters, groups: by name, the most frequent values first.
+        states: by state.
+        only: by restriction.
+    """
+
+    namespaces: dict[str, int]
+    policies: dict[str, int]
+    clusters: dict[str, int]
+    groups: dict[str, int]
+    states: dict[str, int]
+    only: dict[str, int]
+
+
+class WorkloadPage(AnswerPart, frozen=True):
+    """A page of workloads.
+
+    Attributes:
+        items: the workloads of this page.
+        matched: how many workloads the query matches.
+        total: how many workloads the reader may see.
+        facets: the values that the query can ask for.
+        version: the version of the state; see ``StateVersion``.
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    items: list[WorkloadRow]
+    matched: int
+    total: int
+    facets: WorkloadFacets
+    version: str
+    gaps: list[str]
+    staleness: Staleness
