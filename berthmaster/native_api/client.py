@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
@@ -18,6 +19,7 @@ from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -28,6 +30,7 @@ from berthmaster.native_api.wire import (
     ClusterView,
     Decided,
     PlanAnswer,
+    PlannableChange,
     PlanRequest,
     PolicyName,
     ScheduleRequest,
@@ -148,14 +151,15 @@ class Client:
         update: Sequence[Policy] = (),
         delete: Sequence[PolicyName] = (),
         *,
+        changes: Sequence[PlannableChange] = (),
         limit: int = 1000,
     ) -> PlanAnswer:
-        """Return what changes of policies would move.
+        """Return what changes of policies, clusters and replicas would move.
 
         Raises:
             ServiceError: the service refuses the request, does not know enough, or cannot be reached.
         """
-        request = PlanRequest(tuple(create), tuple(update), tuple(delete), limit)
+        request = PlanRequest(tuple(create), tuple(update), tuple(delete), limit, changes=tuple(changes))
         return self._request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
@@ -198,6 +202,87 @@ class Client:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
         return self._request("GET", f"{_path_of(name, namespace)}/decision", BindingExplanation)
+
+    def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
+        """Explain a recorded decision on a binding, with the fleet as it was, and what changed since the one before.
+
+        Raises:
+            ServiceError: there is no such record of this binding, the service refuses the request, or cannot be
+                reached.
+        """
+        return self._request("GET", f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}", PastExplanation)
+
+    def claims(self, name: str, namespace: str = "") -> ClaimsView:
+        """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
+        return self._request("GET", f"{_path_of(name, namespace)}/claims", ClaimsView)
+
+    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
+        """Return the smallest change under which a cluster would get a workload.
+
+        Args:
+            cluster: the cluster.
+            name: the name of the binding.
+            namespace: its namespace; empty for a cluster-scoped one.
+            record: the id of a recorded decision; empty for the present.
+
+        Raises:
+            ServiceError: there is no such binding, cluster or record, the service refuses the request, or cannot be
+                reached.
+        """
+        query = {"cluster": cluster, **({"record": record} if record else {})}
+        return self._request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
+
+    def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
+        """Return what moves, what waits and for what.
+
+        Args:
+            namespaces: only moves of these namespaces, ``-`` for cluster-scoped bindings; None for all.
+            limit: the most moves.
+
+        Raises:
+            ServiceError: the service refuses the request, or cannot be reached.
+        """
+        return self._request("GET", f"/v1/moves?{_selection(namespaces, limit=limit)}", MovesView)
+
+    def policies(
+        self,
+        *,
+        q: str = "",
+        kind: str = "",
+        name: str = "",
+        only: Iterable[str] = (),
+        namespaces: Iterable[str] | None = None,
+        offset: int = 0,
+        limit: int = 200,
+    ) -> PolicyList:
+        """Return policies: what they claim, what the rules find, takeovers and priority drops.
+
+        Args:
+            q: a part of the name or of the namespace.
+            kind: only this kind.
+            name: only this name.
+            only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
+            namespaces: only these namespaces, ``-`` for ClusterPropagationPolicies; None for all.
+            offset: how many policies to leave out first.
+            limit: the most policies.
+
+        Raises:
+            ServiceError: the service refuses the request, or cannot be reached.
+        """
+        query = _selection(namespaces, q=q, kind=kind, name=name, only=",".join(only), offset=offset, limit=limit)
+        return self._request("GET", f"/v1/policies?{query}", PolicyList)
+
+    def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
+        """Return what each failure of a cluster, region, zone or provider alone would do.
+
+        Args:
+            by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
+            limit: the most failures, the worst first.
+
+        Raises:
+            ServiceError: the service refuses the request, or cannot be reached.
+        """
+        return self._request("GET", f"/v1/resilience?{urlencode({'by': ','.join(by), 'limit': limit})}", ResilienceView)
 
     def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
@@ -242,6 +327,12 @@ class Client:
 def _path_of(name: str, namespace: str) -> str:
     where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
     return f"/v1/{where}/{quote(name, safe='')}"
+
+
+def _selection(namespaces: Iterable[str] | None, **query: str | int) -> str:
+    """Return a query string without empty values. No namespaces at all are not the same as all namespaces."""
+    given = {key: value for key, value in query.items() if value not in {"", 0}}
+    return urlencode(given if namespaces is None else {**given, "namespaces": ",".join(sorted(namespaces))})
 
 
 def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:

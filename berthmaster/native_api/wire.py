@@ -233,8 +233,12 @@ class PolicyName(RequestPart, frozen=True):
     namespace: str = ""
 
 
+PlannableChange = DownChange | TaintChange | LabelChange | ScaleChange | ClusterChange
+"""The changes of clusters and of replicas that a plan knows."""
+
+
 class PlanRequest(RequestPart, frozen=True):
-    """Changes of policies to plan. They take effect together, in the order of the fields.
+    """Changes of policies, clusters and replicas to plan. They take effect together, in the order of the fields.
 
     Attributes:
         create: policies that do not exist yet. One that exists already is replaced.
@@ -242,6 +246,7 @@ class PlanRequest(RequestPart, frozen=True):
         delete: policies that are deleted.
         limit: the most entries of each list in the answer.
         timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
+        changes: changes of clusters and of replicas. Scales take effect before all policies, the others after them.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
@@ -249,6 +254,7 @@ class PlanRequest(RequestPart, frozen=True):
     delete: Annotated[tuple[PolicyName, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
     limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
+    changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
 
 
 class PlanCounts(AnswerPart, frozen=True):

@@ -73,9 +73,14 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
     overcommitted: dict[str, list[str]]
 
     @property
+    def counts(self) -> tuple[int, int, int]:
+        """The numbers of workloads that are nowhere, short and staying."""
+        return len(self.nowhere), len(self.short), len(self.staying)
+
+    @property
     def harmless(self) -> bool:
         """Whether every workload keeps running elsewhere, and no cluster gets more than is free."""
-        return not (self.nowhere or self.short or self.staying or self.overcommitted)
+        return not (any(self.counts) or self.overcommitted)
 
 
 def losses(clusters: Mapping[str, Cluster], domains: Sequence[FailureDomain]) -> list[DomainLoss]:

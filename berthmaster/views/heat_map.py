@@ -87,8 +87,7 @@ def _row(impact: Impact, name: str, columns: Sequence[str], at: tuple[float, flo
 
 
 def _counts(impact: Impact) -> list[tuple[int, str]]:
-    counts = (len(impact.nowhere), len(impact.short), len(impact.staying))
-    return [(count, color) for count, (_, color) in zip(counts, _COUNTS, strict=True)]
+    return [(count, color) for count, (_, color) in zip(impact.counts, _COUNTS, strict=True)]
 
 
 def _cell(impact: Impact, cluster: str, at: tuple[float, float], most: int, *, is_lost: bool) -> str:

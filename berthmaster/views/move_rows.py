@@ -30,6 +30,23 @@ class RowState(Enum):
 _ORDER: Final = {each: number for number, each in enumerate(RowState)}
 
 
+class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a move waits for.
+
+    Attributes:
+        cause: ``brake``, ``paused``, ``place`` (no cluster can hold the workload), ``stabilising`` (the place must
+            last), ``held-down``, ``window`` or ``limit`` (of a budget), or ``controller`` (the next look).
+        message: the same in words.
+        budget: the name of the budget; empty for other causes.
+        until: when it ends, if that is known.
+    """
+
+    cause: str
+    message: str
+    budget: str = ""
+    until: datetime | None = None
+
+
 class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A binding with a move.
 
@@ -44,6 +61,8 @@ class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         failures: how many moves failed.
         held_down_until: no move except a failover starts before.
         message: what it waits for, or how it ended.
+        namespace: the namespace of the binding; empty for a cluster-scoped one.
+        waits_for: what it waits for, as far as the configuration of the leader is known; empty if it does not wait.
     """
 
     workload: str
@@ -59,6 +78,8 @@ class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     failures: int = 0
     held_down_until: datetime | None = None
     message: str = ""
+    namespace: str = ""
+    waits_for: list[WaitReason] = []
 
 
 class BrakeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -71,14 +92,79 @@ class BrakeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     resumed_at: datetime | None = None
 
 
+class WindowUse(msgspec.Struct, frozen=True, rename="camel"):
+    """A window of a budget.
+
+    Attributes:
+        schedule: the starts, in cron's five fields.
+        duration_s: how long it stays open.
+        time_zone: the IANA name of the time zone of the schedule.
+        open: whether it is open now.
+        next_start: the next start.
+    """
+
+    schedule: str
+    duration_s: int
+    time_zone: str
+    open: bool
+    next_start: datetime
+
+
+class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
+    """A budget and the moves under way that count against it. A limit that is null does not exist.
+
+    Attributes:
+        name: the name.
+        selects: which workloads it is about, in words.
+        limits_failover: whether failovers wait for its limits, too.
+        moves, max_moves: the moves under way, and how many may be.
+        by_policy, max_moves_per_policy: the same for each policy; empty without the limit.
+        from_clusters, max_moves_from_cluster: the same for each cluster that workloads leave.
+        to_clusters, max_moves_to_cluster: the same for each cluster that workloads arrive at.
+        replicas_moving: the replicas that move.
+        replicas, replicas_percent: the replicas of all selected workloads, and how many percent of them may move.
+        windows: the times in which it is open; empty for always.
+        opens_at: when it opens; null while it is open.
+        waiting: how many moves wait for it.
+    """
+
+    name: str
+    selects: str
+    limits_failover: bool
+    moves: int
+    max_moves: int | None
+    by_policy: dict[str, int]
+    max_moves_per_policy: int | None
+    from_clusters: dict[str, int]
+    max_moves_from_cluster: int | None
+    to_clusters: dict[str, int]
+    max_moves_to_cluster: int | None
+    replicas_moving: int
+    replicas: int | None
+    replicas_percent: int | None
+    windows: list[WindowUse]
+    opens_at: datetime | None
+    waiting: int
+
+
 class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What ``berthmaster moves -o json`` prints."""
+    """What ``berthmaster moves -o json`` prints.
+
+    Attributes:
+        read_at: the time.
+        brake: the storm brake.
+        sources: the configuration that the leader uses; None if it has none, or if it is not known.
+        moves: the bindings with a move.
+        gaps: what is not known and what follows, one sentence each.
+        budgets: the budgets of the leader and their use; None if they are not known.
+    """
 
     read_at: datetime
     brake: BrakeReport
     sources: SourcesRecord | None
     moves: list[MoveRow]
     gaps: list[str] = []
+    budgets: list[BudgetUse] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +197,13 @@ def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
     """Return the row of a binding; None if it has no move."""
     workload = workload_of(binding)
     if problem := move_problem(binding):
-        return MoveRow(workload, RowState.INVALID, binding.metadata.name, message=problem)
+        return MoveRow(
+            workload,
+            RowState.INVALID,
+            binding.metadata.name,
+            message=problem,
+            namespace=binding.metadata.namespace,
+        )
     state = move_of(binding)
     if state is None:
         return None
@@ -129,6 +221,7 @@ def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
         state.failures,
         state.held_down_until,
         _message(state, context),
+        binding.metadata.namespace,
     )
 
 

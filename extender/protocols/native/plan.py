@@ -153,6 +153,8 @@ def _changes(services: Services, request: PlanRequest) -> ChangeSet:
         if reference in seen:
             raise FieldError(path, f"{reference} is named twice, first in {seen[reference]}; name it once")
         seen[reference] = path
+    if request.changes:
+        raise FieldError("changes", "this version plans no changes of clusters and replicas; leave it out")
     if not seen:
         raise FieldError("", "the request changes nothing; name a policy in create, update or delete")
     return ChangeSet(policies=policies, deleted_policies=deleted)

@@ -1,0 +1,131 @@
+"""The answers of the native API to questions that begin with why: moves, policies, claims, why-not, resilience.
+
+Recorded decisions are explained by ``berthmaster.ledger.records.PastExplanation`` as it is.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from berthmaster.native_api.wire import AnswerPart, Staleness
+from berthmaster.simulation.failures import FailureDomain, Impact
+from berthmaster.simulation.report import ClaimRow
+from berthmaster.simulation.why_not import WhyNot
+from berthmaster.views.move_rows import MovesReport
+from berthmaster.views.policy_rows import PolicyRow
+
+MAX_NAMES: Final = 100
+"""The most names of workloads in each list of a failure."""
+
+
+class MovesView(MovesReport, frozen=True, rename="camel", omit_defaults=True):
+    """What moves, what waits and for what.
+
+    Attributes:
+        counts: the number of bindings with a move by state, of all that the question selects.
+        version: the version of the state that the answer is about, as ``GET /v1/version`` gives it.
+        staleness: how current the state of the service is.
+    """
+
+    counts: dict[str, int] = {}
+    version: str = ""
+    staleness: Staleness | None = None
+
+
+class PolicyList(AnswerPart, frozen=True):
+    """A page of the policies, sorted by kind, namespace and name.
+
+    Attributes:
+        items: the policies of this page.
+        matched: how many policies the question selects.
+        total: how many policies there are.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``.
+        staleness: how current the state of the service is.
+    """
+
+    items: list[PolicyRow]
+    matched: int
+    total: int
+    gaps: list[str]
+    version: str
+    staleness: Staleness
+
+
+class ClaimsView(AnswerPart, frozen=True):
+    """Which policy holds a workload, and which others match it.
+
+    Attributes:
+        resource: the workload as ``NAMESPACE/KIND/NAME``.
+        holder: the policy that holds it: kind, namespace and name; null if none does or it is not known.
+        why: why it holds the workload, or why none does. One sentence.
+        claims: the policies that match, the holder first, then the best. Each other one says why it does not hold.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``.
+        staleness: how current the state of the service is.
+    """
+
+    resource: str
+    holder: str | None
+    why: str
+    claims: list[ClaimRow]
+    gaps: list[str]
+    version: str
+    staleness: Staleness
+
+
+class WhyNotView(WhyNot, frozen=True, rename="camel"):
+    """Why a workload does not run on a cluster, now or at a recorded decision.
+
+    Attributes:
+        record: the id of the recorded decision; null for the present.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``; empty for a recorded decision.
+        staleness: how current the state of the service is; null for a recorded decision.
+    """
+
+    record: str | None = None
+    gaps: list[str] = []
+    version: str = ""
+    staleness: Staleness | None = None
+
+
+class ImpactView(Impact, frozen=True, rename="camel"):
+    """What a failure does. The lists of workloads have at most ``MAX_NAMES`` names.
+
+    Attributes:
+        totals: the lengths of the whole lists ``nowhere``, ``short`` and ``staying``.
+    """
+
+    totals: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        return self.totals
+
+
+class ResilienceView(AnswerPart, frozen=True):
+    """What each failure alone would do.
+
+    Attributes:
+        by: what fails as a whole.
+        impacts: the failures, the worst first.
+        failures: the number of all failures; ``impacts`` may have fewer.
+        harmless: how many of all failures leave every workload running and no cluster overcommitted.
+        workloads: the number of workloads.
+        clusters: the names of all clusters.
+        computed_at: when the failures were simulated.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``.
+        staleness: how current the state of the service is.
+    """
+
+    by: list[FailureDomain]
+    impacts: list[ImpactView]
+    failures: int
+    harmless: int
+    workloads: int
+    clusters: list[str]
+    computed_at: datetime
+    gaps: list[str]
+    version: str
+    staleness: Staleness
