@@ -62,12 +62,19 @@ helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)
 chart: $(VENV)/.dev helm ## Render the chart in all its variants and check the result
 	@$(BIN)/pytest tests/charts $(ARGS)
 
+# npm fetches the scripts of the console by their pinned checksums. Everything else works without them.
+console/static/vendor/LICENSES.txt: console/assets/package-lock.json packaging/console_assets.py | $(BIN)/python
+	@$(BIN)/python packaging/console_assets.py
+
+.PHONY: console-assets
+console-assets: console/static/vendor/LICENSES.txt ## Fetch the scripts of the console from the npm registry (once, needs npm)
+
 .PHONY: image-test
-image-test: $(VENV)/.dev ## Run the steps of the Containerfile and check the result
+image-test: $(VENV)/.dev console-assets ## Run the steps of the Containerfile and check the result
 	@$(BIN)/pytest tests/image $(ARGS)
 
 .PHONY: image
-image: ## Build the image (BASE=registry/python@sha256:..., with podman or BUILDER=docker)
+image: console-assets ## Build the image (BASE=registry/python@sha256:..., with podman or BUILDER=docker)
 	@test -n "$(BASE)" || { echo "name the base image by its digest: make image BASE=docker.io/library/python:3.13-slim@sha256:..." >&2; exit 2; }
 	@$(or $(BUILDER),podman) build --file Containerfile --build-arg BASE=$(BASE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) --tag berthmaster:$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) .

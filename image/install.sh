@@ -20,6 +20,11 @@ if [ -e "$target" ]; then
     exit 1
 fi
 
+if [ ! -e "$source/console/static/vendor/LICENSES.txt" ]; then
+    echo "install.sh: the scripts of the console are missing; run \`make console-assets\` before the build" >&2
+    exit 1
+fi
+
 # Build the wheel with the pinned builder in a temporary environment.
 "$python" -m venv "$work/build"
 "$work/build/bin/python" $pip install --require-hashes --only-binary=:all: -r "$pins/build.txt"

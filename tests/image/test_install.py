@@ -124,6 +124,30 @@ def test_the_wheel_installs_these_packages_at_top_level_and_nothing_else(environ
     assert top == ["berthmaster", "berthmaster_cli", "certs", "console", "extender", "webhook"]
 
 
+def test_it_has_the_scripts_of_the_console_with_their_licences(environment):
+    code = (
+        "import console, pathlib;"
+        "print(*(each.name for each in (pathlib.Path(console.__file__).parent / 'static' / 'vendor').iterdir()))"
+    )
+    files = python(environment, code).split()
+    assert "LICENSES.txt" in files
+    assert "htmx.min.js" in files
+    assert not list(environment.rglob("package-lock.json"))
+
+
+def test_it_refuses_to_build_without_the_scripts_of_the_console(tmp_path):
+    shutil.copytree(ROOT / "image", tmp_path / "image")
+    done = subprocess.run(
+        ["sh", str(tmp_path / "image" / "install.sh"), str(tmp_path / "target")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "make console-assets" in done.stderr
+
+
 def test_nothing_in_it_remembers_the_sources(environment):
     link = python(environment, "import berthmaster; print(berthmaster.__file__)").strip()
     assert link.startswith(str(environment))
