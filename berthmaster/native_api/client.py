@@ -18,6 +18,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
@@ -283,6 +284,20 @@ class Client:
             ServiceError: the service refuses the request, or cannot be reached.
         """
         return self._request("GET", f"/v1/resilience?{urlencode({'by': ','.join(by), 'limit': limit})}", ResilienceView)
+
+    def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
+        """Return what each group of a binding could hold; one without a namespace is cluster-scoped.
+
+        Args:
+            name: the name of the binding.
+            namespace: its namespace.
+            group: the group whose clusters are explained, empty for a placement without groups; None for none.
+
+        Raises:
+            ServiceError: there is no such binding or group, the service refuses the request, or cannot be reached.
+        """
+        query = "" if group is None else f"?{urlencode({'group': group})}"
+        return self._request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
 
     def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}

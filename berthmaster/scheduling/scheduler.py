@@ -100,6 +100,22 @@ class Scheduler:
             return Decision(None, dict(request.current), None, mode)
         return Decision(None, {}, attempts[0].failure, mode, attempts)
 
+    def attempts(self, request: Request, limit: int, work: Work | None = None) -> list[Attempt]:
+        """Try the groups in order, also those after one that fits. For explanations; no decision comes of it.
+
+        Args:
+            request: the workload.
+            limit: the most groups that are tried.
+            work: counts the steps; by default up to the limit of the profile.
+
+        Raises:
+            TooLargeError: the placement exceeds a limit, or the attempts take too many steps.
+        """
+        compiled, work = self.compile(request.placement), work or Work(self.profile.limits.steps)
+        work.spend(compiled.steps)
+        groups = compiled.groups[:limit]
+        return [self._attempt(Context(self.fleet, request, compiled, each, self.peers, work)) for each in groups]
+
     def compile(self, placement: Placement) -> CompiledPlacement:
         """Compile a placement for this fleet. Placements of equal content share one result.
 

@@ -8,11 +8,14 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.group_outlook import outlook
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
@@ -113,6 +116,12 @@ def listed() -> Any:  # noqa: ANN401 - a JSON value
 def explained() -> Any:  # noqa: ANN401 - a JSON value
     """Return the explained decision on a binding."""
     return builtins(explanation(examine(_scheduler(), _world().workloads[0], _NOW)))
+
+
+def outlook_of_binding() -> Any:  # noqa: ANN401 - a JSON value
+    """Return what the groups of a binding could hold."""
+    looked = outlook(_scheduler(), Request.of(convert(Binding, BINDING)))
+    return builtins(BindingOutlook(looked.groups, None, None, [], [], staleness_of(Freshness(_NOW))))
 
 
 def described() -> Any:  # noqa: ANN401 - a JSON value

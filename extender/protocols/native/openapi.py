@@ -9,6 +9,7 @@ import msgspec
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
+from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
 from berthmaster.native_api.wire import (
     BatchAnswer,
@@ -34,7 +35,7 @@ Schema = dict[str, Any]
 _TYPES: Final = (
     ScheduleRequest, BatchLine, SimulateRequest, PlanRequest,
     Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, HistoryPage, BindingExplanation,
-    BindingView, Problem,
+    BindingView, BindingOutlook, Problem,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -163,6 +164,19 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 (400, 401, 404, 405, 409, 503), BindingExplanation, None, parameters=[_path("name")],
             )
         },
+        "/v1/bindings/{namespace}/{name}/outlook": {
+            "get": _operation(
+                "outlookOfBinding", "What each group of a binding could hold", schema,
+                (400, 401, 404, 405, 409, 503), BindingOutlook, examples.outlook_of_binding(),
+                parameters=[_path("namespace"), _path("name"), _GROUP],
+            )
+        },
+        "/v1/clusterbindings/{name}/outlook": {
+            "get": _operation(
+                "outlookOfClusterBinding", "What each group of a cluster-scoped binding could hold", schema,
+                (400, 401, 404, 405, 409, 503), BindingOutlook, None, parameters=[_path("name"), _GROUP],
+            )
+        },
         "/v1/history": {
             "get": _operation(
                 "listHistory", "List what the ledger recorded, the latest first", schema,
@@ -251,6 +265,9 @@ def _custom(kind: type) -> Schema:
     raise NotImplementedError(f"no schema for {kind.__name__}")
 
 
+_GROUP: Final[Schema] = _query(
+    "group", "Explain each cluster in this group; empty for a placement without groups.", {"type": "string"}
+)
 _HISTORY: Final[tuple[Schema, ...]] = (
     _query("after", "The page contains the records before this one, by its id.", {"type": "string"}),
     _query("limit", "The most records of the page.", {"type": "integer", "minimum": 1, "maximum": 1000}),

@@ -11,6 +11,7 @@ from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
+from extender.protocols.native.outlook import binding_outlook
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
@@ -56,6 +57,8 @@ def routes() -> Sequence[Route]:
         Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),
         Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
         Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
+        Route("GET", f"{binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
+        Route("GET", f"{cluster_binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
         Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS),
         Route("GET", f"{binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
         Route("GET", f"{cluster_binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
@@ -93,6 +96,12 @@ def binding_decision(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
     require_synced(services)
     return Reply(encode_json(explained(services, *_binding_key(call))))
+
+
+def outlook_of_binding(services: Services, call: Call) -> Reply:
+    """``GET /v1/bindings/{namespace}/{name}/outlook`` and ``GET /v1/clusterbindings/{name}/outlook``."""
+    require_synced(services)
+    return Reply(encode_json(binding_outlook(services, *_binding_key(call), call.query.get("group"))))
 
 
 def recorded(services: Services, call: Call) -> Reply:

@@ -11,6 +11,7 @@ from kube_in_memory import KubeInMemory
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native.bindings import described
+from extender.protocols.native.outlook import binding_outlook
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -67,4 +68,17 @@ def test_a_stored_binding_is_shown_as_stored(services):
 def test_an_unknown_binding_is_refused(services):
     with pytest.raises(Refusal, match="there is no binding 'shop/other-deployment'") as refused:
         described(services, "shop", "other-deployment")
+    assert refused.value.status == 404
+
+
+def test_the_outlook_is_about_the_placement_that_is_written_next(services):
+    found = binding_outlook(services, "shop", "web-deployment", "")
+    assert [(each.group, each.matched) for each in found.groups] == [(None, 2)]
+    assert [each.cluster for each in found.diagnosis.clusters] == ["first", "second"]
+    assert (found.move, found.gaps, found.staleness.stale_since) == (None, [], None)
+
+
+def test_the_outlook_refuses_an_unknown_group(services):
+    with pytest.raises(Refusal, match="there is no group 'third'") as refused:
+        binding_outlook(services, "shop", "web-deployment", "third")
     assert refused.value.status == 404

@@ -1,0 +1,69 @@
+"""``/v1/bindings/.../outlook``: what each group of a binding could hold now."""
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import name_list, shown
+from berthmaster.model.move import move_of, move_problem
+from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.problem import InvalidField
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.group_outlook import MAX_GROUPS, Outlook, outlook
+from berthmaster.simulation.moving import due
+from extender.protocols.native.bindings import require_binding
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import require_explicable
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Services
+
+_NO_PLACEMENT = "the binding has no placement: no scheduler decides about it"
+
+
+def binding_outlook(services: Services, namespace: str, name: str, group: str | None) -> BindingOutlook:
+    """Return what each group of a binding could hold, and the state of its move.
+
+    Args:
+        services: the state of the service.
+        namespace: that of the binding; empty for a cluster-scoped one.
+        name: the name of the binding.
+        group: the group whose clusters are explained, empty for a placement without groups; None for no explanation.
+
+    Raises:
+        Refusal: bindings are not watched, there is no such binding or group, or the explanation would take too long.
+    """
+    state, found = services.state, require_binding(services, namespace, name)
+    binding = found.workload.binding
+    if binding is None:
+        raise Refusal(404, f"{found.workload} has no binding")
+    index = _index_of(binding, group)
+    with state.reading() as cache:
+        if index is not None:
+            require_explicable(binding, len(cache.fleet))
+        looked = _looked(cache.scheduler, binding, index)
+    stored = found.stored or binding
+    notes = [each for each in (looked.problem, move_problem(stored)) if each]
+    return BindingOutlook(
+        looked.groups, looked.diagnosis, move_of(stored), notes, state.gaps, staleness_of(state.freshness)
+    )
+
+
+def _looked(scheduler: Scheduler, binding: Binding, index: int | None) -> Outlook:
+    base = due(binding, scheduler.fleet).binding
+    if base.spec.placement is None:
+        return Outlook([], problem=_NO_PLACEMENT)
+    if unknown := unsupported_parts(base.spec.placement):
+        return Outlook([], problem=f"groups are not tried: a part of the placement is not known: {'; '.join(unknown)}")
+    return outlook(scheduler, Request.of(base), index)
+
+
+def _index_of(binding: Binding, group: str | None) -> int | None:
+    if group is None:
+        return None
+    placement = binding.spec.placement
+    terms = placement.cluster_affinities if placement is not None else None
+    names = [""] if terms is None else [each.affinity_name for each in terms[:MAX_GROUPS]]
+    if group in names:
+        return names.index(group)
+    known = f"; known are {name_list(names)}" if terms else ""
+    problem = f"there is no group {shown(group)}{known}"
+    raise Refusal(404, f"query parameter group: {problem}", errors=[InvalidField("?group", problem)])
