@@ -6,7 +6,7 @@ version, the generation, owners and finalizers are left out: no decision reads t
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,11 +21,12 @@ from berthmaster.model.cluster import (
     ResourceSummary,
 )
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.quantity import Quantity
 
 _ALLOCATABLE, _ALLOCATED, _ALLOCATING, _COUNT = "allocatable", "allocated", "allocating", "count"
-_Shape = list[tuple[str, str]] | None
+_PARTS = (_ALLOCATABLE, _ALLOCATED, _ALLOCATING, _COUNT)
 _Models = list[tuple[int, list[tuple[str, str, str]]]]
 
 
@@ -86,6 +87,15 @@ def numbers_of(cluster: Cluster) -> tuple[tuple[tuple[str, str], ...] | None, li
     return tuple(shape), numbers
 
 
+class _Shape(NamedTuple):
+    """What the numbers of a cluster mean, in their order: names of resources, then grades of nodes."""
+
+    allocatable: list[str]
+    allocated: list[str]
+    allocating: list[str]
+    grades: list[int]
+
+
 class PartDecoder:
     """Makes clusters of their documents and numbers. Each document is decoded once."""
 
@@ -126,8 +136,14 @@ def _enablements(document: bytes) -> tuple[APIEnablement, ...]:
     return decode_json(tuple[APIEnablement, ...], document)
 
 
-def _shape(document: bytes) -> _Shape:
-    return None if document == b"null" else decode_json(list[tuple[str, str]], document)
+def _shape(document: bytes) -> _Shape | None:
+    if document == b"null":
+        return None
+    listed = decode_json(list[tuple[str, str]], document)
+    names = {part: [name for each, name in listed if each == part] for part in _PARTS}
+    if listed != [(part, name) for part in _PARTS for name in names[part]]:
+        raise InputError("the resources of a cluster in the ledger are damaged")
+    return _Shape(names[_ALLOCATABLE], names[_ALLOCATED], names[_ALLOCATING], list(map(int, names[_COUNT])))
 
 
 def _models(document: bytes) -> tuple[ResourceModel, ...]:
@@ -143,17 +159,18 @@ def _models(document: bytes) -> tuple[ResourceModel, ...]:
     )
 
 
-def _summary(shape: _Shape, numbers: Sequence[int]) -> ResourceSummary | None:
+def _summary(shape: _Shape | None, numbers: Sequence[int]) -> ResourceSummary | None:
     if shape is None:
         return None
-    amounts: dict[str, dict[str, Quantity]] = {_ALLOCATABLE: {}, _ALLOCATED: {}, _ALLOCATING: {}}
-    modelings = []
-    for (part, name), number in zip(shape, numbers, strict=True):
-        if part == _COUNT:
-            modelings.append(AllocatableModeling(int(name), number))
-        else:
-            amounts[part][name] = Quantity(number, "")
-    return ResourceSummary(amounts[_ALLOCATABLE], amounts[_ALLOCATING], amounts[_ALLOCATED], tuple(modelings))
+    if len(numbers) != len([*shape.allocatable, *shape.allocated, *shape.allocating, *shape.grades]):
+        raise InputError("the resources of a cluster in the ledger are damaged")
+    left = iter(numbers)
+    allocatable, allocated, allocating = (
+        {name: Quantity(nanos, "") for name, nanos in zip(names, left)}  # noqa: B905 - see the check above
+        for names in (shape.allocatable, shape.allocated, shape.allocating)
+    )
+    modelings = tuple(map(AllocatableModeling, shape.grades, left))
+    return ResourceSummary(allocatable, allocating, allocated, modelings)
 
 
 def _without_models(cluster: Cluster) -> ClusterSpec:

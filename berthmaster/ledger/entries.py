@@ -1,7 +1,7 @@
 """The content of the ledger: entries, as they are written to batches."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -9,6 +9,8 @@ from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInput
 from berthmaster.model.errors import InputError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
+
+T = TypeVar("T")
 
 FORMAT: Final = 1
 """The version of everything inside a batch. A reader refuses a later one."""
@@ -95,6 +97,28 @@ class NoteEntry(msgspec.Struct, frozen=True, array_like=True, tag="note"):
 Entry = DecisionEntry | NoteEntry
 
 
+class FleetStep(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
+    """The fleet version of a ``DecisionEntry``, without the rest: what a reader needs of the decisions before one."""
+
+    sequence: msgspec.Raw
+    at_us: msgspec.Raw
+    duration_us: msgspec.Raw
+    reconcile_id: msgspec.Raw
+    error: msgspec.Raw
+    binding: msgspec.Raw
+    placement: msgspec.Raw
+    applied: msgspec.Raw
+    configuration: msgspec.Raw
+    now_s: msgspec.Raw
+    unready: msgspec.Raw
+    peers: msgspec.Raw
+    bounds: msgspec.Raw
+    unknown_bounds: msgspec.Raw
+    moves: msgspec.Raw
+    whole: bool
+    fleet: bytes
+
+
 class RecordRow(NamedTuple):
     """What a record can be found by. It is derived from its entry, and the audit derives it again.
 
@@ -155,6 +179,7 @@ class SealedBatch(NamedTuple):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(list[Entry])
+_STEPS: Final = msgspec.msgpack.Decoder(list[FleetStep | NoteEntry])
 
 
 def encode_entries(entries: list[Entry]) -> bytes:
@@ -168,7 +193,16 @@ def decode_entries(payload: bytes) -> list[Entry]:
     Raises:
         InputError: the bytes are no entries.
     """
+    return _decoded(_DECODER, payload)
+
+
+def decode_steps(payload: bytes) -> list[FleetStep]:
+    """Decode the fleet versions of a batch; raises as ``decode_entries``."""
+    return [each for each in _decoded(_STEPS, payload) if isinstance(each, FleetStep)]
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
     try:
-        return _DECODER.decode(payload)
+        return decoder.decode(payload)
     except msgspec.DecodeError as error:
         raise InputError(f"a batch of the ledger cannot be decoded: {error}") from None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy import Select, and_, exists, func, or_, select
 
 from berthmaster.ledger.batches import changed_clusters, trigger_of
 from berthmaster.ledger.entries import DecisionEntry, Entry, decode_entries
@@ -14,10 +14,11 @@ from berthmaster.ledger.schema import batches, records, touched
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import InputError, NotRecordedError
 
 _CHUNK: Final = 256
+_RARE_BATCHES: Final = 500
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -119,6 +120,9 @@ def time_text(at_us: int) -> str:
 
 def _concerns(entry: Entry, cluster: str) -> bool:
     if isinstance(entry, DecisionEntry):
+        after = entry.outcome.clusters
+        if after is None or (cluster not in after and encode_json(cluster) not in entry.binding):
+            return False  # found without decoding the binding: most records of a batch are about other clusters
         return cluster in changed_clusters(decode_json(Binding, entry.binding), entry)
     return cluster in entry.note.clusters
 
@@ -134,9 +138,10 @@ def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
 def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:
     """Yield the ids and the batches of records, the latest first."""
     position = _position(store, after) if after is not None else None
+    rare = bool(query.cluster) and _is_rare(store, query.cluster)
     while True:
         with store.transaction() as connection:
-            found = connection.execute(_statement(query, position).limit(_CHUNK)).all()
+            found = connection.execute(_statement(query, position, rare=rare).limit(_CHUNK)).all()
         for row in found:
             yield RecordId(row.segment, row.sequence), row.batch
         if len(found) < _CHUNK:
@@ -154,7 +159,14 @@ def _position(store: Store, after: RecordId) -> tuple[int, int, int]:
     return int(at_us), after.segment, after.sequence
 
 
-def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[Any]:
+def _is_rare(store: Store, cluster: str) -> bool:
+    """Return whether few batches concern a cluster."""
+    own = select(touched.c.batch).where(touched.c.cluster == cluster).limit(_RARE_BATCHES).subquery()
+    with store.transaction() as connection:
+        return connection.execute(select(func.count()).select_from(own)).scalar_one() < _RARE_BATCHES
+
+
+def _statement(query: Query, position: tuple[int, int, int] | None, *, rare: bool) -> Select[Any]:
     columns = records.c
     statement = select(columns.segment, columns.sequence, columns.batch, columns.at_us).where(
         columns.at_us >= query.since_us, columns.at_us <= query.until_us
@@ -176,8 +188,7 @@ def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[An
     if query.cluster_scoped:
         statement = statement.where(columns.namespace == "")
     if query.cluster:
-        batch = and_(touched.c.segment == columns.segment, touched.c.batch == columns.batch)
-        statement = statement.join(touched, batch).where(touched.c.cluster == query.cluster)
+        statement = _of_batches(statement, query.cluster, rare=rare)
     if position is not None:
         at_us, segment, sequence = position
         statement = statement.where(
@@ -189,3 +200,24 @@ def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[An
             ),
         )
     return statement.order_by(columns.at_us.desc(), columns.segment.desc(), columns.sequence.desc())
+
+
+def _of_batches(statement: Select[Any], cluster: str, *, rare: bool) -> Select[Any]:
+    """Select the records of batches that concern a cluster.
+
+    If few batches do, the statement starts from them. Otherwise it reads records in the order of time and skips those
+    of other batches, so that the first page does not sort all records of the cluster.
+    """
+    columns = records.c
+    if not rare:
+        batch = and_(
+            touched.c.cluster == cluster, touched.c.segment == columns.segment, touched.c.batch == columns.batch
+        )
+        return statement.where(exists().where(batch))
+    own = and_(touched.c.segment == batches.c.segment, touched.c.batch == batches.c.number)
+    range_ = and_(
+        batches.c.segment == columns.segment,
+        columns.sequence >= batches.c.first_record,
+        columns.sequence < batches.c.first_record + batches.c.records,
+    )
+    return statement.join(batches, range_).join(touched, own).where(touched.c.cluster == cluster)

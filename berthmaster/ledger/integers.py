@@ -1,6 +1,7 @@
 """Integers as bytes: small numbers take one byte, and columns of numbers share their common divisor."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import gcd
 
 from berthmaster.model.errors import InputError
@@ -47,31 +48,35 @@ class IntegerReader:
         self._at = 0
 
     def number(self) -> int:
-        data, at = self._data, self._at
-        result = shift = 0
-        try:
-            while (byte := data[at]) > 127:
-                result |= (byte & 127) << shift
-                shift += 7
-                at += 1
-        except IndexError:
-            raise InputError("a fleet version of the ledger is cut off") from None
-        self._at = at + 1
-        return result | byte << shift
+        return self._take(1)[0]
 
     def ascending(self) -> list[int]:
-        last, numbers = 0, []
-        for _ in range(self.number()):
-            last += self.number()
-            numbers.append(last)
-        return numbers
+        return list(accumulate(self._take(self.number())))
 
     def column(self, count: int) -> list[int]:
         divisor = self.number()
         if not divisor:
             return [0] * count
-        number = self.number
         return [
-            (value >> 1) * divisor if not value & 1 else -((value + 1) >> 1) * divisor
-            for value in (number() for _ in range(count))
+            (value >> 1) * divisor if not value & 1 else -((value + 1) >> 1) * divisor for value in self._take(count)
         ]
+
+    def _take(self, count: int) -> list[int]:
+        data, at, numbers = self._data, self._at, []
+        try:
+            for _ in range(count):
+                byte = data[at]
+                at += 1
+                if byte > 127:
+                    value, shift = byte & 127, 7
+                    while (byte := data[at]) > 127:
+                        value |= (byte & 127) << shift
+                        shift += 7
+                        at += 1
+                    at += 1
+                    byte = value | byte << shift
+                numbers.append(byte)
+        except IndexError:
+            raise InputError("a fleet version of the ledger is cut off") from None
+        self._at = at
+        return numbers

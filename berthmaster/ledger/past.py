@@ -9,7 +9,15 @@ import msgspec
 from sqlalchemy import select
 
 from berthmaster.controllers.decision_recorder import DecisionOutcome, GroupKey
-from berthmaster.ledger.entries import NO_DOCUMENT, Configuration, DecisionEntry, Entry, decode_entries
+from berthmaster.ledger.entries import (
+    NO_DOCUMENT,
+    Configuration,
+    DecisionEntry,
+    Entry,
+    FleetStep,
+    decode_entries,
+    decode_steps,
+)
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.integers import IntegerReader
 from berthmaster.ledger.schema import batches
@@ -137,7 +145,7 @@ class SegmentReader:
             yield from decode_entries(unpacked(payload))
             number += 1
 
-    def follow(self, entry: DecisionEntry) -> None:
+    def follow(self, entry: DecisionEntry | FleetStep) -> None:
         """Read the fleet version of a decision."""
         if entry.whole:
             self.fleet.whole()
@@ -151,17 +159,27 @@ class SegmentReader:
             InputError: the ledger is damaged.
             LedgerError: the database cannot be read.
         """
+        *earlier, own = self._since_whole(number) or [b""]
+        entries = [each for each in decode_entries(own) if isinstance(each, DecisionEntry)] if own else []
+        found = next((at for at, each in enumerate(entries) if each.sequence == sequence), None)
+        if found is None:
+            raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")
+        for payload in earlier:
+            for step in decode_steps(payload):
+                self.follow(step)
+        for entry in entries[: found + 1]:
+            self.follow(entry)
+        clusters, _ = self.fleet.changes()
+        return Recalled(self.past(entries[found]), clusters)
+
+    def _since_whole(self, number: int) -> list[bytes]:
+        """Return the entries of a batch, after those of the batches since its last whole fleet version."""
+        own = batches.c.segment == self._segment
+        start = select(batches.c.start).where(own, batches.c.number == number).scalar_subquery()
+        statement = select(batches.c.payload).where(own, batches.c.number >= start, batches.c.number <= number)
         with self._store.transaction() as connection:
-            start = connection.execute(
-                select(batches.c.start).where(batches.c.segment == self._segment, batches.c.number == number)
-            ).scalar_one_or_none()
-        for entry in self.entries(number if start is None else start, number):
-            if isinstance(entry, DecisionEntry):
-                self.follow(entry)
-                if entry.sequence == sequence:
-                    clusters, _ = self.fleet.changes()
-                    return Recalled(self.past(entry), clusters)
-        raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")
+            payloads = connection.execute(statement.order_by(batches.c.number)).scalars().all()
+        return list(map(unpacked, payloads))
 
     def past(self, entry: DecisionEntry) -> PastDecision:
         """Return a decision with what it read. ``fleet.changes`` must have been called for its fleet version.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.scheduling.context import AFFINITY, Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
-from berthmaster.scheduling.profile import Profile, with_third_parties
+from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -57,13 +58,19 @@ def profile_of(configuration: Configuration) -> Profile:
         InputError: a plugin that it used is not installed.
         PluginError: an installed plugin cannot be loaded.
     """
-    known = with_third_parties(built_in(workload_affinity=True))
+    known = _installed_plugins()
     missing = sorted(set(configuration.plugins) - set(known.names))
     if missing:
         raise InputError(f"the decision used the plugin {missing[0]}, which is not installed")
     return karmada_profile(
         known.selected(configuration.plugins), keep_empty=configuration.keep_empty, limits=configuration.limits
     )
+
+
+@cache
+def _installed_plugins() -> Plugins:
+    """Return all plugins. Looking for those of third parties reads the metadata of every installed distribution."""
+    return with_third_parties(built_in(workload_affinity=True))
 
 
 class Scene:

@@ -1,0 +1,46 @@
+"""Find records in a ledger."""
+
+import msgspec
+import pytest
+from ledger_histories import filled, opened, sqlite_url
+
+from berthmaster.ledger import history
+from berthmaster.ledger.cluster_parts import PartDecoder
+from berthmaster.ledger.records import Query, RecordId
+from berthmaster.model.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    url = sqlite_url(tmp_path_factory.mktemp("ledger"))
+    filled(url, segments=2, decisions=15)
+    store = opened(url)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("rare", [0, 500], ids=["in many batches", "in few batches"])
+@pytest.mark.parametrize("cluster", ["m1", "m2", "none"])
+def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeypatch, cluster, rare):
+    monkeypatch.setattr(history, "_RARE_BATCHES", rare)
+    everything = history.page(store, Query(), 1000).rows
+    expected = [
+        row.id for row in everything
+        if row.after is not None and row.after.get(cluster) != (row.before or {}).get(cluster)
+    ]  # fmt: skip
+    found, after = [], None
+    while True:
+        page = history.page(store, Query(cluster=cluster), 3, after)
+        found += [row.id for row in page.rows]
+        if page.after is None:
+            break
+        after = RecordId.parse(found[-1])
+    assert found == expected
+    assert bool(expected) is (cluster != "none")
+
+
+@pytest.mark.parametrize("shape", [[("allocated", "cpu"), ("allocatable", "cpu")], [("allocatable", "cpu")]])
+def test_damaged_resources_of_a_cluster_are_refused(shape):
+    documents = [b'{"metadata":{"name":"m1"}}', b"[]", b"[]", msgspec.json.encode(shape)]
+    with pytest.raises(InputError, match="damaged"):
+        PartDecoder(documents.__getitem__).cluster([0, 1, 2, 3, 5, 5, 5])
