@@ -11,7 +11,7 @@ from servers import FAST_ONLY, Wire, request
 from extender.protocols.native import openapi
 
 LINES = "application/x-ndjson"
-EXAMPLES = 10
+EXAMPLES = 6
 
 OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(openapi.description()).get_all_operations()]
 
