@@ -13,8 +13,6 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
-from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
-from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
 from berthmaster_cli.output import complain
@@ -141,36 +139,6 @@ def remote_from(given: Mapping[str, Any]) -> "Connect | None":
         return Client(given["server"], token_file=given["token_file"], ca_file=given["ca_file"], certificate=pair)
 
     return connect
-
-
-def wire_change(change: Change) -> "wire.Change":
-    """Return a change in the form of the extender's API."""
-    from berthmaster.native_api import wire  # noqa: PLC0415 - imported only if it is used
-
-    match change:
-        case Down(cluster):
-            return wire.DownChange(cluster)
-        case AddTaint(cluster, taint):
-            return wire.TaintChange(cluster, taint)
-        case AddLabel(cluster, key, value):
-            return wire.LabelChange(cluster, key, value)
-        case Scale(resource, replicas):
-            return wire.ScaleChange(str(resource), replicas)
-        case Reschedule():
-            return wire.RescheduleChange()
-        case SetPolicy(policy):
-            return wire.PolicyChange(policy)
-        case RemoveTaint(cluster, key, effect):
-            return wire.UntaintChange(cluster, key, effect)
-        case RemoveLabel(cluster, key):
-            return wire.UnlabelChange(cluster, key)
-        case Up(cluster):
-            return wire.UpChange(cluster)
-        case AddCluster(added):
-            return wire.AddClusterChange(added)
-        case RemoveCluster(cluster):
-            return wire.RemoveClusterChange(cluster)
-    raise TypeError(f"the API has no form for {type(change).__name__}")
 
 
 def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":

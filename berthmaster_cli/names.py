@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import click
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names, resolve
-from berthmaster.model.kinds import Scope, group_of, reason_not_propagated, scope_of_group
+from berthmaster.model.errors import InputError
+from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names
+from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.simulation.change_texts import full_name, parsed_name
 from berthmaster.simulation.world import ResourceName
 
 
@@ -25,10 +27,10 @@ def resource_name(text: str) -> ResourceName:
     Raises:
         click.UsageError: the text has another form.
     """
-    name = ResourceName.parse(text)
-    if name is None:
-        raise click.UsageError(f"{text!r} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
-    return name
+    try:
+        return parsed_name(text)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def resource_argument(words: Sequence[str], namespace: str) -> ResourceName:
@@ -58,8 +60,4 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
     # Kinds that the manifests contain come first: they are what the name can mean.
     known = [names for names in BUILT_IN_NAMES if (names.group, names.kind) in present]
     guessed = [guessed_names(*each) for each in sorted(present)]
-    found = resolve(name.kind, [*known, *guessed, *BUILT_IN_NAMES])
-    if found is None:
-        return ResourceName(name.namespace or namespace, name.kind, name.name)
-    scoped = scope_of_group(found.group, found.kind) is Scope.CLUSTER
-    return ResourceName("" if scoped else name.namespace or namespace, found.kind, name.name)
+    return full_name(name, namespace, [*known, *guessed])

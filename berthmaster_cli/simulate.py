@@ -21,7 +21,6 @@ from berthmaster_cli.inputs import (
     profile_from,
     remote_from,
     report_gaps,
-    wire_change,
     workload_affinity_on,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -162,6 +161,8 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Map
     if given["shared_capacity"] or given["selector"]:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
     view, output = view_from(given), given["output"]
+    from berthmaster.native_api.change_forms import wire_change  # noqa: PLC0415 - imported only if it is used
+
     with connect() as client:
         answer = client.simulate([wire_change(each) for each in changes], show_all=True)
     report_gaps(answer.gaps, answer.staleness)

@@ -1,7 +1,11 @@
-"""A heat map of failures as SVG: one row per failure, one column per cluster. It needs no network and no script."""
+"""A heat map of failures as SVG: one row per failure, one column per cluster. It needs no network and no script.
+
+The picture has colours for light and dark backgrounds. A file carries them in a style sheet of its own. A page that
+contains the picture has the style sheet, because a content security policy may refuse one inside the picture.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from berthmaster.model.printable import printable
@@ -9,124 +13,202 @@ from berthmaster.simulation.failures import Impact
 
 MAX_ROWS: Final = 200
 MAX_COLUMNS: Final = 500
+TITLE: Final = "Where replicas go if a failure occurs"
 _CELL: Final = 16
 _NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _FONT: Final = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="11"'
 _CHARACTER: Final = 6.7  # the width of a character of the font, in pixels
 _MARGIN: Final = 16
-_TITLE: Final = 56
+_HEADING: Final = 56
 _LEGEND: Final = 48
-_COUNTS: Final = (("nowhere", "#b3261e"), ("short", "#c4630a"), ("staying", "#8a6d00"))
+_COUNTS: Final = ("nowhere", "short", "staying")
 _COUNT_WIDTH: Final = 62
-_LOST: Final = "#3c4043"
-_EMPTY: Final = "#f1f3f4"
-_OVER: Final = "#d93025"
 _LONGEST_NAME: Final = 40
+_COLORS: Final = {
+    "paper": ("#ffffff", "#14181e"), "ink": ("#1c2430", "#e4e8ee"), "dim": ("#5b6675", "#9aa5b4"),
+    "nowhere": ("#b3261e", "#ff8a80"), "short": ("#9a4a00", "#ffb36b"), "staying": ("#6f5600", "#e0c060"),
+    "empty": ("#eef1f4", "#232a33"), "lost": ("#3c4043", "#c3cad3"), "mark": ("#ffffff", "#14181e"),
+    "s1": ("#cfe0f8", "#20406b"), "s2": ("#a4c2ee", "#2b5690"), "s3": ("#7aa3e0", "#3d70b5"),
+    "s4": ("#4f82cc", "#578ed6"), "s5": ("#2a60b0", "#7fb0ee"), "s6": ("#0b3d91", "#b4d3fb"),
+}  # fmt: skip
+"""The fill of each class on a light and on a dark background."""
+_STEPS: Final = 6
+_OVER: Final = ("#d93025", "#ff6b60")
+"""The outline of a cluster that gets more than is free."""
 
 
-def heat_map(impacts: Sequence[Impact], clusters: Sequence[str]) -> str:
+class _Place(NamedTuple):
+    """Where a row is: the left edge of the counts, the left edge of the cells, and the upper edge."""
+
+    counts: float
+    cells: float
+    top: float
+
+
+def heat_map(
+    impacts: Sequence[Impact],
+    clusters: Sequence[str],
+    *,
+    limits: tuple[int, int] = (MAX_ROWS, MAX_COLUMNS),
+    failures: int = 0,
+    embedded: bool = False,
+) -> str:
     """Return an SVG document.
 
     Args:
-        impacts: the failures, the worst first. Above ``MAX_ROWS`` the rest is left out, and the picture says so.
-        clusters: the names of all clusters. Above ``MAX_COLUMNS`` the rest is left out.
+        impacts: the failures, the worst first.
+        clusters: the names of all clusters.
+        limits: the most rows and columns. The rest is left out, and the picture says so.
+        failures: the number of all failures, if ``impacts`` has fewer.
+        embedded: whether the picture is a part of a page that has the style sheet.
     """
-    shown, columns = impacts[:MAX_ROWS], clusters[:MAX_COLUMNS]
+    shown, columns = impacts[: limits[0]], clusters[: limits[1]]
     names = [_shortened(f"{each.domain} {each.name}") for each in shown]
-    left = _MARGIN + _width(max(map(len, names), default=0)) + 8
-    top = _TITLE + _width(max((len(_shortened(name)) for name in columns), default=0)) + 8
-    grid = left + len(_COUNTS) * _COUNT_WIDTH
-    width = int(max(grid + len(columns) * _CELL + _MARGIN, 760))
+    counts = _MARGIN + _width(max(map(len, names), default=0)) + 8
+    cells = counts + len(_COUNTS) * _COUNT_WIDTH
+    top = _HEADING + _width(max((len(_shortened(name)) for name in columns), default=0)) + 8
+    width = int(max(cells + len(columns) * _CELL + _MARGIN, 760))
     height = int(top + len(shown) * _CELL + _LEGEND + _MARGIN)
-    view = f'viewBox="0 0 {width} {height}"'
-    parts = [
-        f'<svg xmlns="{_NAMESPACE}" width="{width}" height="{height}" {view} {_FONT}>',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        *_heading(impacts, clusters),
-        *_columns(columns, grid, top),
-    ]
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    hidden = max(failures, len(impacts)) - len(shown), len(clusters) - len(columns)
     most = max((count for each in shown for count in each.arriving.values()), default=0)
+    parts = [
+        f'<svg xmlns="{_NAMESPACE}" class="heat" {size} {_FONT} role="img" aria-label="{TITLE}">',
+        *([] if embedded else [_style()]),
+        f"<rect {_fill('paper')} {_size(width, height)}/>",
+        *_heading(*hidden),
+        *_columns(columns, cells, top),
+    ]
     for row, (impact, name) in enumerate(zip(shown, names, strict=True)):
-        parts.extend(_row(impact, name, columns, (left, grid, top + row * _CELL), most))
+        parts.extend(_row(impact, name, columns, _Place(counts, cells, top + row * _CELL), most))
     parts.extend(_legend(top + len(shown) * _CELL + 20, most))
     parts.append("</svg>")
     return "\n".join(parts) + "\n"
 
 
-def _heading(impacts: Sequence[Impact], clusters: Sequence[str]) -> Iterator[str]:
-    yield f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold">Where replicas go if a failure occurs</text>'
-    hidden = []
-    if len(impacts) > MAX_ROWS:
-        hidden.append(f"{len(impacts) - MAX_ROWS} less severe failures are not shown")
-    if len(clusters) > MAX_COLUMNS:
-        hidden.append(f"{len(clusters) - MAX_COLUMNS} clusters are not shown")
-    text = "; ".join(["Rows: what fails, the worst first. Columns: the clusters that get replicas", *hidden])
-    yield f'<text x="{_MARGIN}" y="40" fill="#5f6368">{escape(text)}.</text>'
+def style_rules(prefix: str = "") -> tuple[list[str], list[str]]:
+    """Return the rules of the style sheet for a light and for a dark background.
+
+    Args:
+        prefix: the beginning of each selector.
+    """
+    light, dark = (
+        [f"{prefix}.{name} {{ fill: {colors[scheme]}; }}" for name, colors in _COLORS.items()]
+        + [f"{prefix}.over {{ stroke: {_OVER[scheme]}; }}"]
+        for scheme in (0, 1)
+    )
+    return light, dark
 
 
-def _columns(columns: Sequence[str], grid: float, top: float) -> Iterator[str]:
-    for index, (text, color) in enumerate(_COUNTS):
-        x = grid - (len(_COUNTS) - index) * _COUNT_WIDTH + _COUNT_WIDTH - 8
-        yield f'<text x="{x:.0f}" y="{top - 6:.0f}" text-anchor="end" fill="{color}">{text}</text>'
+def _style() -> str:
+    light, dark = style_rules()
+    return "\n".join(["<style>", *light, "@media (prefers-color-scheme: dark) {", *dark, "}", "</style>"])
+
+
+def _heading(rows: int, columns: int) -> Iterator[str]:
+    yield f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold" {_fill("ink")}>{TITLE}</text>'
+    hidden = [
+        _not_shown(rows, "less severe failure"),
+        _not_shown(columns, "cluster"),
+    ]
+    first = "Rows: what fails, the worst first. Columns: the clusters that get replicas"
+    text = "; ".join(filter(None, [first, *hidden]))
+    yield f'<text x="{_MARGIN}" y="40" {_fill("dim")}>{escape(text)}.</text>'
+
+
+def _not_shown(count: int, noun: str) -> str:
+    if count <= 0:
+        return ""
+    return f"1 {noun} is not shown" if count == 1 else f"{count} {noun}s are not shown"
+
+
+def _columns(columns: Sequence[str], cells: float, top: float) -> Iterator[str]:
+    for index, name in enumerate(_COUNTS):
+        yield f"<text {_count_place(index, cells, top - 6)} {_fill(name)}>{name}</text>"
     for index, name in enumerate(columns):
-        x, y = grid + index * _CELL + 12, top - 6
+        x, y = cells + index * _CELL + 12, top - 6
         place = f'x="{x:.0f}" y="{y:.0f}" transform="rotate(-90 {x:.0f} {y:.0f})"'
-        yield f"<text {place}>{escape(_shortened(name))}</text>"
+        yield f"<text {place} {_fill('ink')}>{escape(_shortened(name))}</text>"
 
 
-def _row(impact: Impact, name: str, columns: Sequence[str], at: tuple[float, float, float], most: int) -> Iterator[str]:
-    left, grid, y = at
-    yield f'<text x="{left - 8:.0f}" y="{y + 12:.0f}" text-anchor="end">{escape(name)}</text>'
-    for index, (count, color) in enumerate(_counts(impact)):
-        x = grid - (len(_COUNTS) - index) * _COUNT_WIDTH + _COUNT_WIDTH - 8
-        fill, weight = (color, ' font-weight="bold"') if count else ("#9aa0a6", "")
-        yield f'<text x="{x:.0f}" y="{y + 12:.0f}" text-anchor="end" fill="{fill}"{weight}>{count}</text>'
+def _row(impact: Impact, name: str, columns: Sequence[str], place: _Place, most: int) -> Iterator[str]:
+    base = place.top + 12
+    yield f'<text x="{place.counts - 8:.0f}" y="{base:.0f}" text-anchor="end" {_fill("ink")}>{escape(name)}</text>'
+    for index, (count, kind) in enumerate(zip(impact.counts, _COUNTS, strict=True)):
+        how = f'{_fill(kind)} font-weight="bold"' if count else _fill("dim")
+        yield f"<text {_count_place(index, place.cells, base)} {how}>{count}</text>"
+    if columns:
+        size = _size(len(columns) * _CELL - 2, _CELL - 2)
+        yield f'<rect x="{place.cells + 1:.0f}" y="{place.top + 1:.0f}" {size} {_fill("empty")}/>'
     lost = set(impact.clusters)
     for index, cluster in enumerate(columns):
-        yield _cell(impact, cluster, (grid + index * _CELL, y), most, is_lost=cluster in lost)
+        if cluster in lost or cluster in impact.arriving or cluster in impact.overcommitted:
+            at = place.cells + index * _CELL, place.top
+            yield _cell(impact, cluster, at, most, is_lost=cluster in lost)
 
 
-def _counts(impact: Impact) -> list[tuple[int, str]]:
-    return [(count, color) for count, (_, color) in zip(impact.counts, _COUNTS, strict=True)]
+def _count_place(index: int, cells: float, base: float) -> str:
+    x = cells - (len(_COUNTS) - index) * _COUNT_WIDTH + _COUNT_WIDTH - 8
+    return f'x="{x:.0f}" y="{base:.0f}" text-anchor="end"'
 
 
 def _cell(impact: Impact, cluster: str, at: tuple[float, float], most: int, *, is_lost: bool) -> str:
     count = impact.arriving.get(cluster, 0)
     over = impact.overcommitted.get(cluster, [])
-    fill = _LOST if is_lost else _shade(count, most)
-    stroke = f' stroke="{_OVER}" stroke-width="2"' if over else ""
     if is_lost:
-        said = f"{cluster} is lost"
+        effect = f"{cluster} is lost"
     else:
-        said = f"{cluster} gets {count} replicas" + (f", more {' and '.join(over)} than is free" if over else "")
+        effect = f"{cluster} gets {count} replicas" + (f", more {' and '.join(over)} than is free" if over else "")
+    title = f"<title>{escape(printable(f'{impact.domain} {impact.name}: {effect}'))}</title>"
+    square = _square(at, "lost" if is_lost else _shade(count, most), is_over=bool(over) and not is_lost)
+    return f"<g>{title}{square}{_cross(at) if is_lost else ''}</g>"
+
+
+def _square(at: tuple[float, float], kind: str, *, is_over: bool) -> str:
     x, y = at
+    if not is_over:
+        return f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" {_size(_CELL - 2, _CELL - 2)} {_fill(kind)}/>'
     return (
-        f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" width="{_CELL - 2}" height="{_CELL - 2}" rx="2" fill="{fill}"{stroke}>'
-        f"<title>{escape(printable(f'{impact.domain} {impact.name}: {said}'))}</title></rect>"
+        f'<rect x="{x + 2:.0f}" y="{y + 2:.0f}" {_size(_CELL - 4, _CELL - 4)} class="{kind} over" '
+        f'fill="{_COLORS[kind][0]}" stroke="{_OVER[0]}" stroke-width="3"/>'
     )
 
 
+def _cross(at: tuple[float, float]) -> str:
+    """Return a cross: colour is not the only sign of a lost cluster."""
+    return f'<text x="{at[0] + 8:.0f}" y="{at[1] + 12:.0f}" text-anchor="middle" {_fill("mark")}>×</text>'
+
+
 def _legend(y: float, most: int) -> Iterator[str]:
-    entries = [(_EMPTY, "", "gets nothing")]
+    entries = [("empty", False, "gets nothing")]
     if most:
-        entries.append((_shade(1, most), "", "gets 1 replica"))
-        entries.append((_shade(most, most), "", f"gets {most} replicas"))
-        entries.append((_EMPTY, f' stroke="{_OVER}" stroke-width="2"', "gets more than is free"))
-    entries.append((_LOST, "", "is lost"))
+        entries.append((_shade(1, most), False, "gets 1 replica"))
+        entries.append((_shade(most, most), False, f"gets {most} replicas"))
+        entries.append(("empty", True, "gets more than is free"))
+    entries.append(("lost", False, "is lost"))
     x = float(_MARGIN)
-    for fill, stroke, text in entries:
-        yield f'<rect x="{x:.0f}" y="{y:.0f}" width="12" height="12" rx="2" fill="{fill}"{stroke}/>'
-        yield f'<text x="{x + 18:.0f}" y="{y + 10:.0f}">{escape(text)}</text>'
-        x += 18 + _width(len(text)) + 18
+    for kind, is_over, text in entries:
+        yield _square((x, y), kind, is_over=is_over)
+        if kind == "lost":
+            yield _cross((x, y))
+        yield f'<text x="{x + 22:.0f}" y="{y + 12:.0f}" {_fill("ink")}>{escape(text)}</text>'
+        x += 22 + _width(len(text)) + 18
 
 
 def _shade(count: int, most: int) -> str:
-    """Return a colour between light and dark blue. The square root keeps small numbers visible."""
+    """Return the class of a number of replicas. The square root keeps small numbers apart."""
     if not count:
-        return _EMPTY
-    part = (count / most) ** 0.5
-    red, green, blue = (round(light + (dark - light) * part) for light, dark in ((210, 11), (227, 61), (252, 145)))
-    return f"#{red:02x}{green:02x}{blue:02x}"
+        return "empty"
+    return f"s{max(1, round((count / most) ** 0.5 * _STEPS))}"
+
+
+def _fill(kind: str) -> str:
+    """Return the class, and its colour on a light background for programs that know no style sheet."""
+    return f'class="{kind}" fill="{_COLORS[kind][0]}"'
+
+
+def _size(width: float, height: float) -> str:
+    return f'width="{width:.0f}" height="{height:.0f}"'
 
 
 def _shortened(name: str) -> str:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import PlannedMove
 
+TITLE: Final = "Which clusters replicas leave, and where they go"
+_COLORS: Final = {"move": "#3b6ea8", "new": "#2e7d4f", "gone": "#b3261e"}
 _NEW: Final = "new"
 _GONE: Final = "gone"
 _OTHERS: Final = "others"
@@ -48,8 +50,19 @@ def flows(moves: Iterable[PlannedMove]) -> Counter[Flow]:
     return found
 
 
+def flow_rows(moves: Iterable[PlannedMove]) -> list[tuple[str, str, int]]:
+    """Return what the drawing shows as rows, the largest first: from, to, and the amount."""
+    found = _limited(flows(moves))
+    rows = [(_label(source, _NEW), _label(target, _GONE), amount) for (source, target), amount in found.items()]
+    return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))
+
+
 def drawing(moves: Iterable[PlannedMove]) -> str:
-    """Return the drawing of moves as an SVG element; empty if nothing moves."""
+    """Return the drawing of moves as an SVG element; empty if nothing moves.
+
+    It needs no style sheet. The classes ``flows``, ``bar``, ``move``, ``new`` and ``gone`` let a page choose other
+    colours. It has no style attribute, which a content security policy may refuse.
+    """
     found = _limited(flows(moves))
     if not found:
         return ""
@@ -57,7 +70,7 @@ def drawing(moves: Iterable[PlannedMove]) -> str:
     right = _bars(_sums(found, 1))
     height = max(_bottom(left), _bottom(right)) + _GAP
     parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="Who leaves which cluster for which">',
+        f'<svg class="flows" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{TITLE}" font-size="12">',
         *_links(found, left, right),
         *_nodes(left, _sums(found, 0), end=True),
         *_nodes(right, _sums(found, 1), end=False),
@@ -142,7 +155,8 @@ def _links(found: Mapping[Flow, int], left: Mapping[str, _Bar], right: Mapping[s
         used[1][target] += amount
         kind = "new" if not source else "gone" if not target else "move"
         title = f"{_label(source, _NEW)} to {_label(target, _GONE)}: {amount}"
-        yield f'<path class="{kind}" d="{_ribbon(a, b)}"><title>{_text(title)}</title></path>'
+        shape = f'class="{kind}" fill="{_COLORS[kind]}" fill-opacity=".4" d="{_ribbon(a, b)}"'
+        yield f"<path {shape}><title>{_text(title)}</title></path>"
 
 
 def _part(bar: _Bar, used: int, amount: int, total: int) -> _Bar:
@@ -166,9 +180,10 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
         label = _label(name, _NEW if end else _GONE)
         shown = label if len(label) <= _NAME_LENGTH else f"{label[: _NAME_LENGTH - 1]}…"
         middle = bar.top + bar.height / 2 + 4
-        yield f'<rect x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"/>'
+        place = f'x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"'
+        yield f'<rect class="bar" {place} fill="currentColor" fill-opacity=".6"/>'
         yield (
-            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}">{_text(shown)}: {sums[name]}'
+            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]}'
             f"<title>{_text(label)}</title></text>"
         )
 

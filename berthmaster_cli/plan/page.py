@@ -6,7 +6,7 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.plan_drawing import drawing
+from berthmaster.views.plan_drawing import TITLE, drawing
 from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
 
 _STYLE: Final = """\
@@ -20,15 +20,18 @@ h1 { font-size: 1.3rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 2
 p { margin: .25rem 0; } .id, .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; white-space: nowrap; } .number { text-align: right; }
-code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; max-height: 40rem; background: var(--soft); border-radius: .5rem; }
-svg text { fill: var(--ink); font-size: 12px; } svg rect { fill: var(--dim); }
-svg path { fill-opacity: .35; } path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone {
-  fill: var(--gone); }
+th { color: var(--dim); font-weight: 600; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.text { min-width: 14rem; } .scroll:focus-visible { outline: 2px solid var(--move); outline-offset: 2px; }
+code { font: .9em ui-monospace, monospace; white-space: nowrap; }
+code.long { display: inline-block; min-width: 18rem; white-space: normal; overflow-wrap: anywhere; }
+svg { display: block; width: 100%; min-width: 44rem; height: auto; background: var(--soft); border-radius: .5rem; }
+path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone { fill: var(--gone); }
 @media print { body { padding: 0; max-width: none; font-size: 11px; } tr, svg { break-inside: avoid; }
-  thead { display: table-header-group; } .scroll { overflow: visible; } }
+  thead { display: table-header-group; } .scroll { overflow: visible; } code { white-space: normal; } }
 """
+_LONG: Final = 48
+"""The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
 _BAD: Final = ("no place", "too few replicas", "the change", "overcommitted:")
 
 
@@ -63,8 +66,10 @@ def page(plan: Plan) -> Iterator[str]:
 def _drawing(plan: Plan) -> Iterator[str]:
     lines = drawing(plan.moves).splitlines()
     if lines:
-        yield "<h2>Who leaves which cluster for which</h2>"
+        yield f"<h2>{TITLE}</h2>"
+        yield _scroll(TITLE)
         yield from lines
+        yield "</div>"
         yield (
             '<p class="dim">Left: what leaves a cluster. Right: where it goes. Numbers are replicas, or copies of '
             "workloads without replicas.</p>"
@@ -75,18 +80,28 @@ def _section(section: Section) -> Iterator[str]:
     used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
     columns = [section.columns[number].partition(":") for number in used]
     yield f"<h2>{_text(section.title)}</h2>"
-    yield '<div class="scroll"><table>'
-    cells = "".join(f"<th{_align(align)}>{_text(name.capitalize())}</th>" for name, _, align in columns)
+    yield f"{_scroll(section.title)}<table>"
+    cells = "".join(f'<th scope="col"{_align(align)}>{_text(name.capitalize())}</th>' for name, _, align in columns)
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:
         shown = (
-            f"<td{_align(align)}>{_cell(row[number], is_name=name in section.names)}</td>"
+            f"<td{_align(align) or _reading(row[number])}>{_cell(row[number], is_name=name in section.names)}</td>"
             for number, (name, _, align) in zip(used, columns, strict=True)
         )
         yield f"<tr>{''.join(shown)}</tr>"
     yield "</tbody>"
     yield "</table></div>"
+
+
+def _scroll(label: str) -> str:
+    """Return the start of a box that scrolls sideways. It can have the focus, so that the keyboard scrolls it."""
+    return f'<div class="scroll" role="region" aria-label="{_text(label)}" tabindex="0">'
+
+
+def _reading(text: str) -> str:
+    """Return the class of a cell with a sentence, which must not become a narrow column."""
+    return ' class="text"' if len(text) > _LONG and " " in text else ""
 
 
 def _align(align: str) -> str:
@@ -96,7 +111,11 @@ def _align(align: str) -> str:
 def _cell(text: str, *, is_name: bool) -> str:
     if text.startswith(_BAD):
         return f'<span class="bad">{_text(text)}</span>'
-    return f"<code>{_text(text)}</code>" if is_name and text else _text(text)
+    return " ".join(map(_name, text.split())) if is_name else _text(text)
+
+
+def _name(word: str) -> str:
+    return f'<code class="long">{_text(word)}</code>' if len(word) > _LONG else f"<code>{_text(word)}</code>"
 
 
 def _text(text: str) -> str:
