@@ -21,6 +21,7 @@ _PROGRAM: Final = "berthmaster"
 # Imported when called: `--help` and completion must not import numpy.
 _COMMANDS: Final = {
     "certs": ("berthmaster_cli.certs", "Issue, renew and inspect serving certificates and CA bundles."),
+    "console": ("berthmaster_cli.console", "Serve pages that show the fleet, its workloads, and why they are there."),
     "controllers": (
         "berthmaster_cli.controllers",
         "Run the controllers: schedule bindings, rebalance workloads, preempt policies.",

@@ -165,7 +165,7 @@ def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
         InputError: the URL is not that of a service, or there is no API server for events.
     """
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
-    from webhook.impact.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
+    from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
     from webhook.serving import ImpactOptions  # noqa: PLC0415 - the same
 
     if given["impact_url"] is None:

@@ -1,6 +1,5 @@
 """The extender as a service that ``berthmaster.serving.server`` runs."""
 
-import ipaddress
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
+from berthmaster.serving.protection import require_protection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
@@ -76,7 +76,7 @@ def serve(options: ExtenderOptions) -> None:
     Raises:
         InputError: the server would accept requests of any client, a file cannot be used, or a port cannot be bound.
     """
-    require_protection(options)
+    _require_protection(options)
     if options.token_file is not None:
         TokenFile(options.token_file)  # each worker reads the file; an error must show before there are workers
     service = _Extender(options)
@@ -84,30 +84,21 @@ def serve(options: ExtenderOptions) -> None:
     run_server(options.server, service)
 
 
-def require_protection(options: ExtenderOptions) -> None:
+def _require_protection(options: ExtenderOptions) -> None:
     """Refuse to serve beyond loopback without TLS and authentication, unless ``insecure`` is set.
 
     Raises:
         InputError: TLS or authentication is missing.
     """
-    if options.insecure or _is_loopback(options.server.host):
+    if options.insecure:
         return
     tls = options.server.tls
-    if tls is None or (options.token_file is None and tls.client_ca is None):
-        missing = "TLS" if tls is None else "authentication"
-        raise InputError(
-            f"{options.server.host} is not a loopback address, and {missing} is not configured: set --cert-file and "
-            "--key-file, and --client-ca-file or --token-file; or listen on 127.0.0.1; or set --insecure"
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    require_protection(
+        options.server,
+        authenticates=options.token_file is not None or (tls is not None and tls.client_ca is not None),
+        remedy="set --cert-file and --key-file, and --client-ca-file or --token-file; or listen on 127.0.0.1; or set "
+        "--insecure",
+    )
 
 
 class _Extender:

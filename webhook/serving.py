@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
@@ -14,7 +15,6 @@ from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 from webhook.admission.settings import AdmissionSettings
-from webhook.impact.access import ExtenderAccess
 
 if TYPE_CHECKING:
     from berthmaster.kube.events import EventRecorder

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import urllib3
 
+from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
-from webhook.impact.access import ExtenderAccess
 
 PATH: Final = "/v1/plan"
 MAX_ANSWER_BYTES: Final = 256 * 2**10

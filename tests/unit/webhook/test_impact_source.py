@@ -10,9 +10,9 @@ from fake_metrics import FakeMetrics
 from http_peer import HANG_UP, HttpPeer
 
 from berthmaster.model.errors import InputError
+from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
-from webhook.impact.access import ExtenderAccess
 from webhook.impact.answer import impact_of, plan_request
 from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
 from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, UnreachableError

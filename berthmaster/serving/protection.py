@@ -1,0 +1,37 @@
+"""The rule for services without protection: they serve this machine only."""
+
+import ipaddress
+from typing import Final
+
+from berthmaster.model.errors import InputError
+from berthmaster.serving.server import ServerOptions
+
+_TLS: Final = "TLS"
+_AUTHENTICATION: Final = "authentication"
+
+
+def require_protection(server: ServerOptions, *, authenticates: bool, remedy: str) -> None:
+    """Refuse to serve beyond loopback without TLS and authentication.
+
+    Args:
+        server: the options of the server.
+        authenticates: whether the service authenticates clients, by client certificates or otherwise.
+        remedy: which options turn on what is missing.
+
+    Raises:
+        InputError: TLS or authentication is missing.
+    """
+    if is_loopback(server.host) or (server.tls is not None and authenticates):
+        return
+    missing = _TLS if server.tls is None else _AUTHENTICATION
+    raise InputError(f"{server.host} is not a loopback address, and {missing} is not configured: {remedy}")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or an address is that of this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,119 @@
+"""The source of a running console: questions to the extender over HTTP, on connections that stay open."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import Empty, LifoQueue
+from typing import Final, TypeVar
+
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.client import Client
+from berthmaster.native_api.wire import BindingExplanation, BindingView, Change, SimulateAnswer
+from berthmaster.serving.reloaded_files import ReloadedFiles
+from console.source import SourceError
+
+_LOG: Final = logging.getLogger("berthmaster.console")
+_FILE_CHECK_S: Final = 1.0
+_REFUSES_US: Final = (401, 403)
+
+T = TypeVar("T")
+
+
+class ExtenderClients:
+    """Clients of the extender, one for each question at a time. Safe for several threads."""
+
+    def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
+        """Prepare clients, without a request.
+
+        Args:
+            access: where the extender is, and how to authenticate.
+            timeout_s: the timeout for each part of an answer.
+
+        Raises:
+            InputError: a file cannot be used.
+        """
+        self._access = access
+        self._timeout_s = timeout_s
+        self._idle: LifoQueue[tuple[object, Client]] = LifoQueue(access.connections)
+        try:
+            self._files = ReloadedFiles(access.files, object, lambda _error: None, check_interval_s=_FILE_CHECK_S)
+        except OSError as error:
+            raise InputError(f"a file for the extender cannot be read: {error}") from None
+        self._new_client().close()
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Lend a client.
+
+        Raises:
+            InputError: a file cannot be used.
+        """
+        generation = self._files.content()  # another object after each change of the files
+        client = self._idle_client(generation) or self._new_client()
+        try:
+            yield client
+        finally:
+            self._keep(generation, client)
+
+    def _idle_client(self, generation: object) -> Client | None:
+        while True:
+            try:
+                made_for, client = self._idle.get_nowait()
+            except Empty:
+                return None
+            if made_for is generation:
+                return client
+            client.close()
+
+    def _keep(self, generation: object, client: Client) -> None:
+        if self._idle.full():
+            client.close()
+            return
+        self._idle.put((generation, client))
+
+    def _new_client(self) -> Client:
+        access = self._access
+        pair = None
+        if access.certificate_file is not None and access.key_file is not None:
+            pair = (access.certificate_file, access.key_file)
+        return Client(
+            access.url,
+            token_file=access.token_file,
+            ca_file=access.ca_file,
+            certificate=pair,
+            timeout_s=self._timeout_s,
+        )
+
+
+class ExtenderSource:
+    """Asks the extender. Safe for several threads."""
+
+    def __init__(self, clients: ExtenderClients) -> None:
+        self._clients = clients
+
+    def binding(self, name: str, namespace: str = "") -> BindingView:
+        return self._ask(lambda client: client.binding(name, namespace))
+
+    def decision(self, name: str, namespace: str = "") -> BindingExplanation:
+        return self._ask(lambda client: client.decision(name, namespace))
+
+    def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
+        return self._ask(lambda client: client.simulate(changes))
+
+    def _ask(self, question: Callable[[Client], T]) -> T:
+        try:
+            with self._clients.client() as client:
+                return question(client)
+        except ServiceError as error:
+            raise _for_visitors(error) from None
+        except InputError as error:
+            _LOG.error("the extender cannot be asked: %s", error)
+            raise SourceError("A file that the console needs for the extender cannot be used.") from None
+
+
+def _for_visitors(error: ServiceError) -> SourceError:
+    """Return the error with a message for people who do not run the console."""
+    if error.status in _REFUSES_US:
+        return SourceError("The extender does not accept the credentials of the console.", error.status)
+    return SourceError(str(error), error.status)

@@ -1,0 +1,46 @@
+"""Text from the API becomes HTML here: everything is escaped, and control characters are visible."""
+
+from datetime import datetime
+from typing import Final
+
+from markupsafe import Markup
+
+from berthmaster.model.printable import printable
+
+MAX_NAME: Final = 253
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def visible(value: object) -> object:
+    """Return text with control and format characters escaped. Jinja applies it to each expression of a template."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def name(text: str) -> str:
+    """Return a name as one printable line of at most 253 characters. The filter ``name`` of templates."""
+    return printable(text, MAX_NAME)
+
+
+def drawn(svg: str) -> Markup:
+    """Mark an SVG as safe that ``berthmaster.views`` drew with escaping. No other text may pass here."""
+    return Markup(svg)  # noqa: S704 - see the docstring
+
+
+def age(then: datetime | None, now: datetime) -> str:
+    """Return how long ago something was, in one or two units: ``3 h 20 min``. The filter ``age`` of templates."""
+    if then is None:
+        return "never"
+    seconds = round((now - then).total_seconds())
+    if seconds < 0:
+        return f"in {duration(-seconds)}"
+    return f"{duration(seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in at most two units: ``3 h 20 min``. The filter ``duration`` of templates."""
+    left, parts = round(seconds), []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2]) or "0 s"

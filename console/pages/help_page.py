@@ -1,0 +1,16 @@
+"""The page Help: what the words mean, and which keys work."""
+
+from typing import Final
+
+from flask import Blueprint, render_template, request
+
+from console.query import PageQuery
+
+BLUEPRINT: Final = Blueprint("help", __name__)
+
+
+@BLUEPRINT.get("/help")
+def show() -> str:
+    """Show the page."""
+    PageQuery(request.args, ())
+    return render_template("help.html")

@@ -1,0 +1,30 @@
+"""The table of all pages, in the order of the navigation."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from flask import Blueprint
+
+from console.pages import help_page
+
+
+class PageEntry(NamedTuple):
+    """One entry of the navigation.
+
+    Attributes:
+        title: the text of the link.
+        endpoint: the endpoint of the view, as in ``fleet.show``.
+        key: the key that opens the page after ``g``.
+        blueprint: the blueprint with all views of the page.
+    """
+
+    title: str
+    endpoint: str
+    key: str
+    blueprint: Blueprint
+
+
+PAGES: Final[Sequence[PageEntry]] = (
+    # Fleet, Workloads, What if, Resilience, Moves, Policies, then Help.
+    PageEntry("Help", "help.show", "h", help_page.BLUEPRINT),
+)
