@@ -1,15 +1,29 @@
 """The source of a running console: questions to the extender over HTTP, on connections that stay open."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, LifoQueue
 from typing import Final, TypeVar
 
+from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.policy import Policy
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.wire import BindingExplanation, BindingView, Change, SimulateAnswer
+from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.wire import (
+    BindingExplanation,
+    BindingView,
+    Change,
+    HistoryPage,
+    PlanAnswer,
+    PlannableChange,
+    PolicyName,
+    SimulateAnswer,
+)
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.source import SourceError
 
@@ -92,11 +106,70 @@ class ExtenderSource:
     def __init__(self, clients: ExtenderClients) -> None:
         self._clients = clients
 
+    def fleet(self) -> FleetView:
+        return self._ask(lambda client: client.fleet())
+
+    def workloads(self, query: WorkloadQuery) -> WorkloadPage:
+        return self._ask(lambda client: client.workloads(query))
+
     def binding(self, name: str, namespace: str = "") -> BindingView:
         return self._ask(lambda client: client.binding(name, namespace))
 
     def decision(self, name: str, namespace: str = "") -> BindingExplanation:
         return self._ask(lambda client: client.decision(name, namespace))
+
+    def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
+        return self._ask(lambda client: client.outlook(name, namespace, group))
+
+    def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
+        return self._ask(lambda client: client.recorded_decision(record, name, namespace))
+
+    def claims(self, name: str, namespace: str = "") -> ClaimsView:
+        return self._ask(lambda client: client.claims(name, namespace))
+
+    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
+        return self._ask(lambda client: client.why_not(cluster, name, namespace, record=record))
+
+    def history(self, namespace: str, kind: str, name: str, *, after: str = "", limit: int = 50) -> HistoryPage:
+        return self._ask(
+            lambda client: client.history(namespace=namespace, kind=kind, name=name, after=after, limit=limit)
+        )
+
+    def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
+        return self._ask(lambda client: client.moves(namespaces=namespaces, limit=limit))
+
+    def policies(
+        self,
+        *,
+        q: str = "",
+        kind: str = "",
+        name: str = "",
+        only: Iterable[str] = (),
+        namespaces: Iterable[str] | None = None,
+        offset: int = 0,
+        limit: int = 200,
+    ) -> PolicyList:
+        chosen = tuple(only)
+        return self._ask(
+            lambda client: client.policies(
+                q=q, kind=kind, name=name, only=chosen, namespaces=namespaces, offset=offset, limit=limit
+            )
+        )
+
+    def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
+        domains = tuple(by)
+        return self._ask(lambda client: client.resilience(domains, limit=limit))
+
+    def plan(
+        self,
+        create: Sequence[Policy] = (),
+        update: Sequence[Policy] = (),
+        delete: Sequence[PolicyName] = (),
+        *,
+        changes: Sequence[PlannableChange] = (),
+        limit: int = 1000,
+    ) -> PlanAnswer:
+        return self._ask(lambda client: client.plan(create, update, delete, changes=changes, limit=limit))
 
     def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
         return self._ask(lambda client: client.simulate(changes))

@@ -30,6 +30,7 @@ from berthmaster.native_api.wire import (
     ClusterList,
     ClusterView,
     Decided,
+    HistoryPage,
     PlanAnswer,
     PlannableChange,
     PlanRequest,
@@ -212,6 +213,35 @@ class Client:
                 reached.
         """
         return self._request("GET", f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}", PastExplanation)
+
+    def history(
+        self,
+        *,
+        namespace: str = "",
+        kind: str = "",
+        name: str = "",
+        cluster: str = "",
+        policy: str = "",
+        after: str = "",
+        limit: int = 50,
+    ) -> HistoryPage:
+        """Return what is on record, the latest first. An empty argument selects everything.
+
+        Args:
+            namespace: the namespace of the workload.
+            kind: its kind.
+            name: its name.
+            cluster: only records of decisions that changed this cluster.
+            policy: only records about workloads of this policy.
+            after: ``next`` of the page before.
+            limit: the most records.
+
+        Raises:
+            ServiceError: the service has no ledger, refuses the request, or cannot be reached.
+        """
+        given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
+        query = _selection(None, **given, after=after, limit=limit)
+        return self._request("GET", f"/v1/history?{query}", HistoryPage)
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
