@@ -7,10 +7,9 @@ import click
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import peers_of, run
-from berthmaster.simulation.why_not import WhyNot, why_not
+from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.world import ResourceName
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.history import workload_query
@@ -88,12 +87,9 @@ def _present(resource: Sequence[str], cluster: str, given: Mapping[str, Any]) ->
     found = [result for result in results if name.matches(result.workload.resource)]
     if len(found) != 1:
         raise InputError(_not_one(name, len(found)))
-    binding = found[0].workload.binding
-    if binding is None or found[0].unscheduled is not None:
-        reason = found[0].unscheduled.message if found[0].unscheduled is not None else "it has no binding"
-        raise InputError(f"no scheduler places {name}: {reason}")
+    request = request_of(found[0])
     scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
-    return why_not(scheduler, Request.of(binding), cluster)
+    return why_not(scheduler, request, cluster)
 
 
 def _not_one(name: ResourceName, count: int) -> str:

@@ -10,7 +10,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.run import Comparison, WorkloadResult, moves
-from berthmaster.simulation.workload import NotScheduled
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
@@ -182,7 +182,7 @@ def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Ex
     return Explanation(
         resource=shown.resource,
         policy=shown.policy,
-        claims=_claim_rows(result),
+        claims=claim_rows(workload),
         replicas=shown.replicas,
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
         trigger=result.trigger,
@@ -203,8 +203,8 @@ def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Ex
     )
 
 
-def _claim_rows(result: WorkloadResult) -> list[ClaimRow]:
-    workload = result.workload
+def claim_rows(workload: SimulatedWorkload) -> list[ClaimRow]:
+    """Return the policies that match a workload, starting with the one that holds it."""
     reasons = workload.why_not or ("",) * len(workload.claims)
     return [
         ClaimRow(

@@ -1,6 +1,6 @@
 """Why a workload does not run on a cluster: the smallest change under which it would, confirmed by deciding again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -23,6 +23,7 @@ from berthmaster.simulation.remedies import (
     weighted,
     wider,
 )
+from berthmaster.simulation.run import WorkloadResult
 
 _MOST_EXTRA: Final = 2**20
 _MOST_SCALES: Final = 16
@@ -56,7 +57,20 @@ class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
     alternatives: list[list[str]] = []
 
 
-def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
+def request_of(result: WorkloadResult) -> Request:
+    """Return the request of a workload that was examined.
+
+    Raises:
+        InputError: no scheduler places the workload. The message says why.
+    """
+    binding = result.workload.binding
+    if binding is None or result.unscheduled is not None:
+        reason = result.unscheduled.message if result.unscheduled is not None else "it has no binding"
+        raise InputError(f"no scheduler places {result.workload}: {reason}")
+    return Request.of(binding)
+
+
+def why_not(scheduler: Scheduler, request: Request, cluster: str, check: Callable[[], None] = lambda: None) -> WhyNot:
     """Find the smallest change under which a workload would be on a cluster.
 
     Tries changes of the cluster and of the workload, alone and together: taints, labels, names, kinds, evictions,
@@ -67,6 +81,7 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
         scheduler: decides. Its fleet is changed and restored.
         request: the workload.
         cluster: the cluster.
+        check: called before each decision; an exception that it raises ends the search.
 
     Raises:
         InputError: there is no such cluster.
@@ -75,7 +90,7 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
     if found is None:
         known = name_list(sorted(scheduler.fleet.row_of))
         raise InputError(f"there is no cluster {cluster!r}; known are {known}")
-    search = _Search(scheduler, request, found)
+    search = _Search(scheduler, request, found, check)
     decided = search.assignment(())
     if cluster in decided:
         return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
@@ -104,13 +119,15 @@ def _limits(cluster: Cluster) -> list[str]:
 class _Search:
     """Tries changes on one workload and one cluster."""
 
-    def __init__(self, scheduler: Scheduler, request: Request, cluster: Cluster) -> None:
+    def __init__(self, scheduler: Scheduler, request: Request, cluster: Cluster, check: Callable[[], None]) -> None:
         self._scheduler = scheduler
+        self._check = check
         self._case = Case(request, cluster)
         self._least = _MOST_CHANGES
 
     def assignment(self, remedies: Sequence[Remedy]) -> dict[str, int]:
         """Return the decision after changes."""
+        self._check()
         case = self._case
         for remedy in remedies:
             case = remedy.applied(case)

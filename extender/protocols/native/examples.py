@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from berthmaster.model.binding import Binding
+from berthmaster.model.claims import Claim, MatchLevel
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.policy import Policy, defaulted
@@ -20,12 +21,14 @@ from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import compare, examine
+from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.bindings import view_of
 from extender.protocols.native.fleet import cluster_page, staleness_of
 from extender.protocols.native.plan import plan_answer
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
+from extender.protocols.native.why import claims_view, why_not_view
 from extender.state.state import FleetCache, Freshness
 
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -132,6 +135,22 @@ def described() -> Any:  # noqa: ANN401 - a JSON value
     return builtins(
         view_of(workload, convert(Binding, {**BINDING, "spec": spec, "status": status}), [], Freshness(_NOW))
     )
+
+
+def claimed() -> Any:  # noqa: ANN401 - a JSON value
+    """Return which policies match a workload."""
+    (workload,) = _world().workloads
+    (written,) = PLAN["create"]
+    policy = defaulted(convert(Policy, written))
+    held = replace(workload, claims=(Claim(policy, MatchLevel.NAME),), why_not=("",), held_by=policy.reference)
+    return builtins(claims_view(held, [], Freshness(_NOW)))
+
+
+def not_there() -> Any:  # noqa: ANN401 - a JSON value
+    """Return why a workload does not run on a cluster."""
+    scheduler, (workload,) = _scheduler(), _placed_world().workloads
+    found = why_not(scheduler, request_of(examine(scheduler, workload, _NOW)), "private-1")
+    return builtins(why_not_view(found, [], Freshness(_NOW)))
 
 
 def _scheduler() -> Scheduler:

@@ -15,6 +15,7 @@ from extender.protocols.native.outlook import binding_outlook
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
+from extender.protocols.native.why_routes import binding_key, why_routes
 from extender.protocols.problem import Refusal
 from extender.protocols.route import JSON, JSON_LINES, Reply, Route
 from extender.protocols.services import Call, Services
@@ -62,6 +63,7 @@ def routes() -> Sequence[Route]:
         Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS),
         Route("GET", f"{binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
         Route("GET", f"{cluster_binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
+        *why_routes(),
         Route("GET", "/openapi.json", document, PROTOCOL, query=frozenset()),
     )  # fmt: skip
 
@@ -89,19 +91,19 @@ def clusters(services: Services, call: Call) -> Reply:
 def binding_as_known(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}`` and ``GET /v1/clusterbindings/{name}``."""
     require_synced(services)
-    return Reply(encode_json(described(services, *_binding_key(call))))
+    return Reply(encode_json(described(services, *binding_key(call))))
 
 
 def binding_decision(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
     require_synced(services)
-    return Reply(encode_json(explained(services, *_binding_key(call))))
+    return Reply(encode_json(explained(services, *binding_key(call))))
 
 
 def outlook_of_binding(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/outlook`` and ``GET /v1/clusterbindings/{name}/outlook``."""
     require_synced(services)
-    return Reply(encode_json(binding_outlook(services, *_binding_key(call), call.query.get("group"))))
+    return Reply(encode_json(binding_outlook(services, *binding_key(call), call.query.get("group"))))
 
 
 def recorded(services: Services, call: Call) -> Reply:
@@ -113,11 +115,7 @@ def recorded(services: Services, call: Call) -> Reply:
 def binding_decisions(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
     limit = _number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
-    return Reply(encode_json(binding_history(services, *_binding_key(call), call.query, limit)))
-
-
-def _binding_key(call: Call) -> tuple[str, str]:
-    return call.path_values.get("namespace", ""), call.path_values["name"]
+    return Reply(encode_json(binding_history(services, *binding_key(call), call.query, limit)))
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

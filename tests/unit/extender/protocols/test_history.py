@@ -90,3 +90,45 @@ def test_an_invalid_parameter_is_refused(url, query, problem):
 def test_without_a_ledger_the_answer_says_what_is_missing():
     with pytest.raises(Refusal, match="start it with --ledger"):
         get(None, "/v1/history")
+
+
+RECORDED = "/v1/bindings/{namespace}/{name}/decisions/{record}"
+WHY_NOT = "/v1/bindings/{namespace}/{name}/why-not"
+
+
+def a_decision(ledger: LedgerReader) -> tuple[str, dict[str, str]]:
+    """Return the id of a decision, and the path values of its binding."""
+    items = get(ledger, "/v1/history", kind="Deployment", limit="50")["items"]
+    found = next(each for each in items if each["kind"] == "decision" and each["after"])
+    return found["id"], {"namespace": found["namespace"], "name": f"{found['name']}-deployment"}
+
+
+def test_a_recorded_decision_is_explained_as_it_was(url):
+    ledger = LedgerReader(url)
+    record, binding = a_decision(ledger)
+    found = get(ledger, RECORDED, {**binding, "record": record})
+    assert found["record"]["id"] == record
+    assert found["reproduced"]
+    assert found["explanation"]["clusters"] == found["record"]["after"]
+    taken = next(iter(found["record"]["after"]))
+    assert get(ledger, WHY_NOT, binding, cluster=taken, record=record)["taken"]
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "query", "status", "problem"),
+    [
+        pytest.param(RECORDED, {"name": "other-deployment"}, {}, 404, "not about this binding", id="another binding"),
+        pytest.param(RECORDED, {"record": "1.999"}, {}, 404, "has no", id="an unknown record"),
+        pytest.param(RECORDED, {"record": "last"}, {}, 404, "not the id of a record", id="no id"),
+        pytest.param(WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "not about", id="why-not, another"),
+        pytest.param(WHY_NOT, {}, {"cluster": "nowhere"}, 409, "no cluster 'nowhere'", id="why-not, no such cluster"),
+    ],
+)
+def test_a_question_about_a_record_that_has_no_answer_is_refused(url, path, changed, query, status, problem):
+    ledger = LedgerReader(url)
+    record, binding = a_decision(ledger)
+    values = {**binding, "record": record, **changed}
+    asked = {**query, "record": values.pop("record")} if path == WHY_NOT else {}
+    with pytest.raises(Refusal, match=problem) as refused:
+        get(ledger, path, values, **asked)
+    assert refused.value.status == status

@@ -1,0 +1,214 @@
+"""``/v1/bindings/.../claims``, ``/why-not`` and ``/decisions/{id}``: why a workload is where it is, and not elsewhere.
+
+Why-not decides up to some hundred times, and a recorded decision needs the fleet as it was. A process answers one such
+question at a time. Others wait for it, within their own time.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec.structs
+
+from berthmaster.ledger.records import HistoryRow, HistorySource, PastExplanation, RecordId
+from berthmaster.model.binding import binding_name
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
+from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.scheduling.context import Peers
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.report import claim_rows
+from berthmaster.simulation.run import examine, peers_of
+from berthmaster.simulation.why_not import WhyNot, request_of, why_not
+from berthmaster.simulation.world import SimulatedWorkload
+from berthmaster.views.claim_rows import why_held
+from extender.protocols.native.bindings import require_binding
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import require_explicable
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import Freshness
+
+_RETRY: Final = (("Retry-After", "1"),)
+_LEDGER_RETRY: Final = (("Retry-After", "5"),)
+
+T = TypeVar("T")
+
+
+def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
+    """Return which policy holds the workload of a binding, and which others match it.
+
+    Raises:
+        Refusal: bindings are not watched, or there is no such binding.
+    """
+    workload = require_binding(services, namespace, name).workload
+    return claims_view(workload, services.state.gaps, services.state.freshness)
+
+
+def claims_view(workload: SimulatedWorkload, gaps: list[str], freshness: Freshness) -> ClaimsView:
+    """Return which policies match a workload.
+
+    Args:
+        workload: the workload.
+        gaps: what the service does not know.
+        freshness: how current its state is.
+    """
+    return ClaimsView(
+        resource=str(workload),
+        holder=str(workload.held_by) if workload.held_by is not None else None,
+        why=why_held(workload),
+        claims=claim_rows(workload),
+        gaps=gaps,
+        version="",
+        staleness=staleness_of(freshness),
+    )
+
+
+def why_not_view(answer: WhyNot, gaps: list[str], freshness: Freshness) -> WhyNotView:
+    """Return an answer about the present; the arguments are those of ``claims_view``."""
+    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, staleness=staleness_of(freshness))
+
+
+class Investigator:
+    """Answers questions that decide many times, one at a time."""
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+        self._fleet: _OwnFleet | None = None
+
+    def why_not(self, services: Services, call: Call, key: tuple[str, str], cluster: str) -> WhyNotView:
+        """Return the smallest change under which a cluster would get the workload of a binding now.
+
+        Args:
+            services: the resources of the service.
+            call: its deadline ends the search.
+            key: the namespace and the name of the binding.
+            cluster: the name of the cluster.
+
+        Raises:
+            Refusal: bindings are not watched, there is no such binding or cluster, no scheduler places the workload,
+                or the answer would take too long.
+        """
+        found, check = require_binding(services, *key), partial(services.check_deadline, call)
+        state, workload = services.state, found.workload
+        with state.reading() as cache:
+            clusters = cache.world.clusters
+        if cluster not in clusters:
+            raise Refusal(404, f"there is no cluster {shown(cluster)}")
+        binding = workload.binding
+        if binding is not None:
+            require_explicable(binding, len(clusters))
+        peers = Peers()
+        if binding is not None and binding.spec.workload_affinity_groups is not None:
+            peers = peers_of(state.world(check))
+        with self._alone(services, call):
+            scheduler = self._scheduler(clusters, state.profile)
+            scheduler.peers = peers
+            try:
+                request = request_of(examine(scheduler, workload, services.clock.now()))
+            except InputError as error:
+                raise Refusal(409, str(error)) from None
+            answer = why_not(scheduler, request, cluster, check)
+        return why_not_view(answer, state.gaps, state.freshness)
+
+    def why_not_then(
+        self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str
+    ) -> WhyNotView:
+        """Return the smallest change under which a recorded decision would have taken a cluster.
+
+        Raises:
+            Refusal: there is no ledger, it cannot be read, it has no such decision on this binding, or the fleet of the
+                decision had no such cluster.
+        """
+        ledger, wanted = _ledger(services), _record_id(record)
+        with self._alone(services, call):
+            about = _asked(services, lambda: ledger.explain(wanted)).record
+            _require_same(about, key)
+            answer = _asked(services, lambda: ledger.why_not(wanted, cluster))
+        return WhyNotView(**msgspec.structs.asdict(answer), record=str(wanted))
+
+    def recorded(self, services: Services, call: Call, key: tuple[str, str], record: str) -> PastExplanation:
+        """Explain a recorded decision on a binding; raises as ``why_not_then``."""
+        ledger, wanted = _ledger(services), _record_id(record)
+        with self._alone(services, call):
+            found = _asked(services, lambda: ledger.explain(wanted, difference=True))
+        _require_same(found.record, key)
+        return found
+
+    def _scheduler(self, clusters: Mapping[str, Cluster], profile: Profile) -> Scheduler:
+        """Return a scheduler of its own for these clusters: a search changes the fleet and restores it."""
+        if self._fleet is None:
+            self._fleet = _OwnFleet(profile)
+        return self._fleet.of(clusters)
+
+    @contextmanager
+    def _alone(self, services: Services, call: Call) -> Iterator[None]:
+        if not self._asking.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
+            raise Refusal(503, "other questions took all the time of the request", headers=_RETRY)
+        try:
+            services.check_deadline(call)
+            yield
+        finally:
+            self._asking.release()
+
+
+class _OwnFleet:
+    """A scheduler with a fleet that no other request uses. Only clusters that differ are updated."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._scheduler = Scheduler(Fleet(), profile)
+        self._clusters: Mapping[str, Cluster] = {}
+
+    def of(self, clusters: Mapping[str, Cluster]) -> Scheduler:
+        fleet = self._scheduler.fleet
+        for name in self._clusters.keys() - clusters.keys():
+            fleet.remove(name)
+        for name, cluster in clusters.items():
+            if self._clusters.get(name) is not cluster:
+                fleet.apply(cluster)
+        self._clusters = clusters
+        return self._scheduler
+
+
+def _ledger(services: Services) -> HistorySource:
+    if services.ledger is None:
+        raise Refusal(409, "the extender has no ledger; start it with --ledger")
+    return services.ledger
+
+
+def _record_id(text: str) -> RecordId:
+    try:
+        return RecordId.parse(text)
+    except InputError as error:
+        raise Refusal(404, str(error)) from None
+
+
+def _asked(services: Services, ask: Callable[[], T]) -> T:
+    """Return the answer of the ledger.
+
+    Raises:
+        Refusal: it has no such record, is damaged, or cannot be read.
+    """
+    try:
+        return ask()
+    except LedgerError as error:
+        services.log.warning("the ledger cannot be read: %s", error)
+        raise Refusal(503, "the ledger cannot be read now", headers=_LEDGER_RETRY) from None
+    except NotRecordedError as error:
+        raise Refusal(404, str(error)) from None
+    except InputError as error:
+        raise Refusal(409, str(error)) from None
+
+
+def _require_same(record: HistoryRow, key: tuple[str, str]) -> None:
+    """Refuse a record of another binding.
+
+    Raises:
+        Refusal: with status 404.
+    """
+    if (record.namespace, binding_name(record.resource_kind, record.name)) != key:
+        raise Refusal(404, f"record {record.id} is about {shown(record.resource)}, and not about this binding")

@@ -1,0 +1,56 @@
+"""The paths of the questions that begin with why."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from berthmaster.model.decode import encode_json
+from berthmaster.native_api.problem import InvalidField
+from extender.protocols.native.schedule import PROTOCOL, require_synced
+from extender.protocols.native.why import Investigator, claims_of
+from extender.protocols.problem import Refusal
+from extender.protocols.route import Reply, Route
+from extender.protocols.services import Call, Services
+
+_BINDINGS: Final = ("/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}")
+
+
+def why_routes() -> Sequence[Route]:
+    """Return the routes, with a state of their own."""
+    investigator = Investigator()
+
+    def why_not(services: Services, call: Call) -> Reply:
+        cluster, record = call.query.get("cluster", ""), call.query.get("record")
+        if not cluster:
+            raise _missing("cluster", "the name of a cluster is required")
+        if record is not None:
+            return Reply(encode_json(investigator.why_not_then(services, call, binding_key(call), record, cluster)))
+        require_synced(services)
+        return Reply(encode_json(investigator.why_not(services, call, binding_key(call), cluster)))
+
+    def recorded(services: Services, call: Call) -> Reply:
+        return Reply(encode_json(investigator.recorded(services, call, binding_key(call), call.path_values["record"])))
+
+    return [
+        route
+        for binding in _BINDINGS
+        for route in (
+            Route("GET", f"{binding}/claims", claims, PROTOCOL, query=frozenset()),
+            Route("GET", f"{binding}/why-not", why_not, PROTOCOL, query=frozenset({"cluster", "record"})),
+            Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset()),
+        )
+    ]
+
+
+def claims(services: Services, call: Call) -> Reply:
+    """``GET /v1/bindings/{namespace}/{name}/claims`` and ``GET /v1/clusterbindings/{name}/claims``."""
+    require_synced(services)
+    return Reply(encode_json(claims_of(services, *binding_key(call))))
+
+
+def binding_key(call: Call) -> tuple[str, str]:
+    """Return the namespace and the name of the binding in the path; an empty namespace for a cluster-scoped one."""
+    return call.path_values.get("namespace", ""), call.path_values["name"]
+
+
+def _missing(name: str, problem: str) -> Refusal:
+    return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])
