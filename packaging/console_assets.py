@@ -24,11 +24,7 @@ FOR_TESTS: Final = ROOT / "tests" / "e2e" / "console" / "vendor"
 NPM_LIMIT_S: Final = 300
 
 # By the name that the console serves: the package and the file in it.
-SERVED_FILES: Final = {
-    "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
-    "htmx-ext-sse.min.js": ("htmx-ext-sse", "dist/sse.min.js"),
-    "idiomorph-ext.min.js": ("idiomorph", "dist/idiomorph-ext.min.js"),
-}
+SERVED_FILES: Final = {"idiomorph.min.js": ("idiomorph", "dist/idiomorph.min.js")}
 TEST_FILES: Final = {"axe.min.js": ("axe-core", "axe.min.js")}
 
 

@@ -131,7 +131,7 @@ def test_it_has_the_scripts_of_the_console_with_their_licences(environment):
     )
     files = python(environment, code).split()
     assert "LICENSES.txt" in files
-    assert "htmx.min.js" in files
+    assert "idiomorph.min.js" in files
     assert not list(environment.rglob("package-lock.json"))
 
 

@@ -56,7 +56,7 @@ def test_files_are_copied_with_their_licences_and_old_files_go(modules, tmp_path
     (target / "old.js").write_text("// of an earlier version")
     assets.copy(modules, assets.SERVED_FILES, target)
     assert {path.name for path in target.iterdir()} == {*assets.SERVED_FILES, "LICENSES.txt"}
-    assert (target / "htmx.min.js").read_text() == "// htmx.org"
+    assert (target / "idiomorph.min.js").read_text() == "// idiomorph"
     licences = (target / "LICENSES.txt").read_text()
     assert all(f"{package} 1.2.3\n\nlicence of {package}" in licences for package, _ in assets.SERVED_FILES.values())
     assert [path.name for path in target.parent.iterdir()] == ["vendor"]
