@@ -9,7 +9,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster_cli.inputs import profile_from, scheduling_options, workload_affinity_on
-from berthmaster_cli.ledger_options import checked_url
+from berthmaster_cli.ledger_options import checked_url, ledger_options
 from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
@@ -98,10 +98,7 @@ class WatchedKinds(click.ParamType[tuple[str, ...]]):
     "--kube-scheduler-complete-lists", is_flag=True,
     help="Declare that kube-scheduler has percentageOfNodesToScore: 100, so that it always sends all nodes.",
 )  # fmt: skip
-@click.option(
-    "--ledger", "ledger_url", metavar="URL",
-    help="Answer /v1/history from this ledger: sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE.",
-)  # fmt: skip
+@ledger_options("Answer /v1/history from this ledger")
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
     workload_affinity = workload_affinity_on(given["feature_gates"])

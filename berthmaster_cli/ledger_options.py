@@ -3,16 +3,18 @@
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from berthmaster.model.errors import InputError, shown
 from berthmaster.version import __version__
-from berthmaster_cli.options import option_group
+from berthmaster_cli.options import FILE, Decorator, option_group
 
 if TYPE_CHECKING:
     from berthmaster.ledger.entries import Configuration
@@ -49,19 +51,46 @@ class Moment(click.ParamType[datetime]):
 
 MOMENT: Final = Moment()
 
-ledger_option: Final = click.option(
-    "--ledger", "ledger_url", envvar=ENVIRONMENT, required=True, metavar="URL",
-    help=f"The ledger to read: {URL_HELP}. Also {ENVIRONMENT}.",
-)  # fmt: skip
-optional_ledger_option: Final = click.option(
-    "--ledger", "ledger_url", envvar=ENVIRONMENT, metavar="URL",
-    help=f"With --at: the ledger to read: {URL_HELP}. Also {ENVIRONMENT}.",
-)  # fmt: skip
+
+def ledger_options(help_text: str, *, environment: str | None = None, required: bool = False) -> Decorator:
+    """Return the options that name a ledger: its URL, or a file that holds the URL. Both set ``ledger_url``.
+
+    Args:
+        help_text: what the ledger is used for.
+        environment: the environment variable with the URL; None for that of the command.
+        required: whether one of them must be given.
+    """
+
+    def merged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def command(*arguments: Any, **given: Any) -> Any:  # noqa: ANN401 - click's
+            url, path = given["ledger_url"], given.pop("ledger_file")
+            if url is not None and path is not None:
+                raise click.UsageError("--ledger cannot be combined with --ledger-file")
+            if required and url is None and path is None:
+                raise click.UsageError(f"--ledger or --ledger-file is missing; {environment} can hold the URL")
+            return function(*arguments, **{**given, "ledger_url": url if path is None else path})
+
+        return command
+
+    return option_group(
+        click.option(
+            "--ledger", "ledger_url", envvar=environment, metavar="URL",
+            help=f"{help_text}: {URL_HELP}.{f' Also {environment}.' if environment else ''}",
+        ),
+        click.option(
+            "--ledger-file", envvar=None if environment is None else f"{environment}_FILE", type=FILE,
+            help="A file that holds the URL, so that a password is on no command line. It is read again when a "
+            "connection is made.",
+        ),
+        merged,
+    )  # fmt: skip
+
+
+ledger_option: Final = ledger_options("The ledger to read", environment=ENVIRONMENT, required=True)
+optional_ledger_option: Final = ledger_options("With --at: the ledger to read", environment=ENVIRONMENT)
 recording_options: Final = option_group(
-    click.option(
-        "--ledger", "ledger_url", metavar="URL",
-        help=f"Record every decision in this database: {URL_HELP}. Needs the extra berthmaster[ledger].",
-    ),
+    ledger_options("Record every decision in this database. Needs the extra berthmaster[ledger]"),
     click.option(
         "--ledger-retention-days", type=click.IntRange(1, 36_500), default=30, show_default=True,
         help="Remove records of the ledger that are older.",
@@ -73,7 +102,7 @@ recording_options: Final = option_group(
 )  # fmt: skip
 
 
-def opened(url: str) -> "Store":
+def opened(url: str | Path) -> "Store":
     """Open a ledger to read it.
 
     Raises:
@@ -86,8 +115,8 @@ def opened(url: str) -> "Store":
     return open_store(url)
 
 
-def checked_url(url: str | None) -> str | None:
-    """Return the URL of a ledger that is opened later.
+def checked_url(url: str | Path | None) -> str | Path | None:
+    """Return the URL of a ledger that is opened later, or the file that holds it.
 
     Raises:
         InputError: the extra is not installed, or the URL is not accepted.

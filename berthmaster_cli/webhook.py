@@ -7,6 +7,7 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
+from berthmaster_cli.ledger_options import checked_url, ledger_options
 from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
@@ -131,10 +132,11 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     "and patch events.",
 )
 @kubeconfig_options("the API server for events")
+@ledger_options("Record refusals, accepted plans and exemptions in this database. Needs the extra berthmaster[ledger]")
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
-    impact = _impact_options(given)
+    impact, ledger = _impact_options(given), checked_url(given["ledger_url"])
     settings = AdmissionSettings(
         mode=WebhookMode(given["mode"]),
         peer_checks=given["peer_checks"],
@@ -154,7 +156,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     logs.configure(given["log_level"])
     from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not import the server
 
-    serve(WebhookOptions(server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings, impact))
+    serve(
+        WebhookOptions(
+            server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings, impact, ledger
+        )
+    )
 
 
 def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":

@@ -51,7 +51,7 @@ class ExtenderOptions:
         pass_in_doubt: whether KubeAdmiral's filter accepts a cluster that it cannot judge.
         watch: the collections to watch instead of manifests; None for none.
         kube_scheduler: the options of kube-scheduler's protocol.
-        ledger: the URL of the ledger that it answers from; None for none.
+        ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.
     """
 
     server: ServerOptions
@@ -67,7 +67,7 @@ class ExtenderOptions:
     pass_in_doubt: bool = True
     watch: WatchOptions | None = None
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
-    ledger: str | None = None
+    ledger: str | Path | None = None
 
 
 def serve(options: ExtenderOptions) -> None:

@@ -10,10 +10,12 @@ from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.preemption.policy_index import POLICIES, NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
 from berthmaster.kube.events import EventContent
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
+from berthmaster.model.note import Note
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
 API = "policy.karmada.io/v1alpha1"
@@ -100,6 +102,12 @@ def an_api() -> KubeInMemory:
     return api
 
 
+class Notes(list[Note]):
+    """A ledger that keeps what it gets."""
+
+    noted = list.append
+
+
 class Stage:
     """The controller and its environment.
 
@@ -107,6 +115,7 @@ class Stage:
         api: the API server.
         clock: a clock that the test sets.
         recorder: the recorded events and counts.
+        ledger: the records of the ledger.
         controller: its workers are not started.
     """
 
@@ -114,7 +123,10 @@ class Stage:
         self.api = api or an_api()
         self.clock = FakeClock()
         self.recorder = Recording()
-        self.context = ControllerContext(self.api, self.clock, self.recorder, self.recorder)
+        self.ledger = Notes()
+        self.context = ControllerContext(
+            self.api, self.clock, self.recorder, self.recorder, decisions=cast("DecisionRecorder", self.ledger)
+        )
         self.controller = cast("PreemptionController", controller(self.context))
         self.queue = self.controller.queue
         for each in stored:

@@ -9,8 +9,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from flask import Flask
+from msgspec.structs import replace
 
 from berthmaster.kube.events import Recorder
+from berthmaster.model.note import NoteRecorder
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
@@ -27,6 +29,7 @@ from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
 from webhook.gate_events import record
 from webhook.impact.source import ExtenderImpact
+from webhook.ledger_notes import note_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _LOG_PER_S: Final = 50.0
 _LOG_BURST: Final = 500
+_NOTES_PER_S: Final = 10.0
+_NOTE_BURST: Final = 200
 _JSON: Final = "application/json"
 _HEADERS: Final = (("Content-Type", _JSON),)
 _REASONS: Final = {
@@ -100,6 +105,7 @@ class Reviewer:
         impact: ExtenderImpact | None = None,
         timeout_s: float = 2.5,
         events: Recorder | None = None,
+        ledger: NoteRecorder | None = None,
     ) -> None:
         """Set up the reviewer.
 
@@ -109,11 +115,14 @@ class Reviewer:
             impact: knows what changes of policies would move; None if their impact is not asked for.
             timeout_s: the time limit of a review, in which its impact has to arrive.
             events: records the decisions of the gate; None for no events.
+            ledger: records refusals, accepted plans and exemptions; None for no records.
         """
         self._context = AdmissionContext(settings, new_id)
         self._impact = impact
         self._timeout_s = timeout_s
         self._events = events
+        self._ledger = ledger
+        self._note_limit = BurstFilter(_NOTES_PER_S, _NOTE_BURST)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
         self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST)
 
@@ -162,6 +171,8 @@ class Reviewer:
                 _rule_hits(rule).inc(findings)
         if outcome.gate is not None:
             self._report_gate(outcome.gate, request)
+        if self._ledger is not None:
+            self._record(self._ledger, request, outcome)
         if not outcome.allowed:
             self._log_refusal(f"review {verdict}", _review_fields(path, verdict, request, outcome))
         elif _LOG.isEnabledFor(logging.DEBUG):
@@ -184,6 +195,15 @@ class Reviewer:
             _LOG.warning("exempt from the blast radius: %s", decision.message, extra=log_fields)
         if self._events is not None and not request.dry_run:
             record(self._events, decision, request.user_info.username, created=request.operation == "CREATE")
+
+    def _record(self, ledger: NoteRecorder, request: RequestHead, outcome: ReviewOutcome) -> None:
+        """Record a review, unless there are too many. The next record says how many are missing."""
+        note = note_of(request, outcome)
+        if note is None or (suppressed := self._note_limit.take()) is None:
+            return
+        if suppressed:
+            note = replace(note, details={**note.details, "suppressed": suppressed})
+        ledger.noted(note)
 
     def _refused(self, path: str, status: int, uid: str, problem: str) -> HTTPReply:
         metrics.REFUSED.labels(str(status)).inc()

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +14,20 @@ from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
+from berthmaster.version import __version__
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 from webhook.admission.settings import AdmissionSettings
 
 if TYPE_CHECKING:
     from berthmaster.kube.events import EventRecorder
+    from berthmaster.ledger.recorder import LedgerRecorder
     from webhook.impact.source import ExtenderImpact
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _CHEAP_BYTES: Final = 16 * 2**10
+_SEGMENT_S: Final = 60.0
+"""Short, so that another worker soon notices the segment of a worker that was killed."""
+_CLOSE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,14 @@ class WebhookOptions:
         body_bytes: the size limit of a review.
         settings: the settings of the reviews.
         impact: how to ask the extender for the impact of changes; None for not at all.
+        ledger: the URL of the ledger for refusals and accepted plans, or the file that holds the URL; None for none.
     """
 
     server: ServerOptions
     body_bytes: int = 7 * 2**20
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
     impact: "ImpactOptions | None" = None
+    ledger: str | Path | None = None
 
 
 def serve(options: WebhookOptions) -> None:
@@ -109,6 +117,20 @@ def _recorder(options: ImpactOptions) -> "EventRecorder":
     return recorder
 
 
+def _ledger(url: str | Path) -> "LedgerRecorder":
+    """Return a recorder of this worker. Other workers write segments of their own."""
+    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - only a ledger needs these modules
+    from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same
+
+    writer = f"{socket.gethostname()}/{os.getpid()}"
+    recorder = LedgerRecorder(
+        url, "webhook", writer, Configuration(__version__, ()), SystemClock(), segment_s=_SEGMENT_S, alone=False
+    )
+    recorder.start()
+    atexit.register(recorder.close, _CLOSE_S)
+    return recorder
+
+
 class _Webhook:
     """The service. Metrics are defined on import and must be shared first, so workers import the modules."""
 
@@ -124,6 +146,7 @@ class _Webhook:
             impact=_impact(options.impact) if options.impact is not None else None,
             timeout_s=options.server.request_timeout_s,
             events=_recorder(options.impact) if options.impact is not None and options.impact.events else None,
+            ledger=_ledger(options.ledger) if options.ledger is not None else None,
         )
         app = create_app(reviewer, body_bytes=options.body_bytes)
         waiting = IMPACT_PATHS if options.impact is not None else frozenset()

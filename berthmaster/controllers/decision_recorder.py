@@ -9,7 +9,7 @@ import msgspec
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.note import Note
+from berthmaster.model.note import NoteRecorder
 
 GroupKey = tuple[str, str]
 """The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
@@ -108,11 +108,8 @@ class DecisionRecord:
     error: str = ""
 
 
-class DecisionRecorder(Protocol):
+class DecisionRecorder(NoteRecorder, Protocol):
     """A ledger. Its methods never block and never raise. Any thread may call them."""
 
     def decided(self, record: DecisionRecord) -> None:
         """Record a decision."""
-
-    def noted(self, note: Note) -> None:
-        """Record another fact."""

@@ -6,9 +6,17 @@ from prometheus_client import Counter, Gauge
 
 RECORDS: Final = Counter("berthmaster_ledger_records", "Records, by what became of them: written or lost.", ("result",))
 BYTES: Final = Counter("berthmaster_ledger_written_bytes", "Bytes of compressed records that were written.")
-FAILING: Final = Gauge("berthmaster_ledger_failing", "1 while the database of the ledger cannot be written, else 0.")
-WAITING: Final = Gauge("berthmaster_ledger_waiting_records", "Records that are not written yet.")
-SIZE: Final = Gauge("berthmaster_ledger_size_bytes", "What the database of the ledger stores.")
+FAILING: Final = Gauge(
+    "berthmaster_ledger_failing",
+    "1 while the database of the ledger cannot be written, else 0.",
+    multiprocess_mode="livemax",
+)
+WAITING: Final = Gauge(
+    "berthmaster_ledger_waiting_records", "Records that are not written yet.", multiprocess_mode="livesum"
+)
+SIZE: Final = Gauge(
+    "berthmaster_ledger_size_bytes", "What the database of the ledger stores.", multiprocess_mode="livemax"
+)
 
 
 class LedgerMetrics:

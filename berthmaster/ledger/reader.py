@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from berthmaster.ledger.records import Page, PastExplanation, Query, RecordId
-from berthmaster.model.errors import LedgerError
+from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.simulation.why_not import WhyNot
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class LedgerReader:
     """Answers questions about a ledger. It implements ``HistorySource``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | Path) -> None:
+        """Prepare to read the ledger at a URL, or at the one that a file holds. Each opening reads the file again."""
         self._url = url
         self._opening = threading.Lock()
         self._store: Store | None = None
@@ -41,9 +43,8 @@ class LedgerReader:
 
     @contextmanager
     def _reading(self) -> "Iterator[Store]":
-        store = self._opened()
         try:
-            yield store
+            yield self._opened()
         except LedgerError:
             self._close()  # the next question opens it again
             raise
@@ -53,7 +54,10 @@ class LedgerReader:
 
         with self._opening:
             if self._store is None:
-                self._store = open_store(self._url)
+                try:
+                    self._store = open_store(self._url)
+                except InputError as error:  # the options were checked at the start, and clients cannot correct them
+                    raise LedgerError(str(error)) from None
             return self._store
 
     def _close(self) -> None:

@@ -10,12 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.ledger.batches import BatchWriter, microseconds
 from berthmaster.ledger.entries import Configuration, SealedBatch
 from berthmaster.ledger.metrics import LedgerMetrics
+from berthmaster.ledger.records import END_US
 from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.store import OpenSegment, SegmentLostError, Store, open_store
 from berthmaster.model.errors import InputError, LedgerError
@@ -31,7 +33,7 @@ _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 _SEGMENT_RECORDS: Final = 50_000
 _SEGMENT_BYTES: Final = 64 * 2**20
 _SEGMENT_DOCUMENTS: Final = 100_000
-_SEGMENT_US: Final = 24 * 3600 * 1_000_000
+_SEGMENT_S: Final = 24 * 3600.0
 _RETENTION_S: Final = 60.0
 _LOG: Final = logging.getLogger("berthmaster.ledger")
 
@@ -52,7 +54,7 @@ class LedgerRecorder:
 
     def __init__(
         self,
-        url: str,
+        url: str | Path,
         role: str,
         writer: str,
         configuration: Configuration,
@@ -62,12 +64,14 @@ class LedgerRecorder:
         retention: Retention | None = None,
         most_waiting: int = QUEUE_RECORDS,
         flush_s: float = _FLUSH_S,
-        opened: Callable[[str], Store] = lambda url: open_store(url, create=True),
+        segment_s: float = _SEGMENT_S,
+        alone: bool = True,
+        opened: Callable[[str | Path], Store] = lambda url: open_store(url, create=True),
     ) -> None:
         """Prepare to write. The first record opens the database.
 
         Args:
-            url: the database.
+            url: the database, or the file that holds its URL.
             role: which kind of process writes: ``controllers``, ``webhook``, ``command``.
             writer: the identity of this process.
             configuration: how this process decides.
@@ -76,6 +80,9 @@ class LedgerRecorder:
             retention: what to remove, and when; None removes nothing.
             most_waiting: how many records may wait to be written.
             flush_s: how long a record waits for others of its batch.
+            segment_s: the longest time of a segment. Then it ends, even if nothing is written.
+            alone: whether no other process of this role writes at the same time. Otherwise a segment without an end is
+                that of a process that ended only after twice the longest time of a segment.
             opened: opens the database.
         """
         self._url, self._role, self._writer = url, role, writer
@@ -85,6 +92,8 @@ class LedgerRecorder:
         self._retention = retention
         self._most_waiting = most_waiting
         self._flush_s = flush_s
+        self._segment_us = round(segment_s * 1e6)
+        self._alone = alone
         self._open = opened
         self._queue: deque[DecisionRecord | Dated] = deque()
         self._dropping = threading.Lock()
@@ -173,12 +182,14 @@ class LedgerRecorder:
             self._encode()
             return
         try:
-            self._open_segment()
-            self._encode()
-            self._seal()
-            self._write()
-            self._note_dropped(self._batch)
-            self._retain()
+            self._end_old()
+            if self._segment is not None or self._queue or self._dropped:
+                self._open_segment()
+                self._encode()
+                self._seal()
+                self._write()
+                self._note_dropped(self._batch)
+                self._retain()
         except SegmentLostError as error:
             self._abandon(error)
         except (LedgerError, InputError) as error:
@@ -196,7 +207,8 @@ class LedgerRecorder:
                 return
             self._end("the next segment continues")
         now = min([self._clock.now(), *(each.at for each in list(self._queue)[:1])])
-        self._segment, unended = self._store.open_segment(self._role, self._writer, microseconds(now))
+        before_us = END_US if self._alone else microseconds(now) - 2 * self._segment_us
+        self._segment, unended = self._store.open_segment(self._role, self._writer, microseconds(now), before_us)
         self._batch = BatchWriter(self._configuration)
         self._opened_us, self._segment_bytes, self._ending = microseconds(now), 0, False
         self._batch.note(now, Note("start", f"{self._role} {self._writer} writes", details={"writer": self._writer}))
@@ -206,14 +218,19 @@ class LedgerRecorder:
                 f"{writer} ended without a stop: at most {self._most_waiting} records that waited are missing, "
                 "and those that no longer fitted"
             )
-            self._batch.note(now, Note("gap", message, details=details))
+            self._batch.note(now, Note("gap", message, name=str(segment), details=details))
+
+    def _end_old(self) -> None:
+        """End a segment that is old enough, if nothing waits. The next record opens another one."""
+        if microseconds(self._clock.now()) - self._opened_us >= self._segment_us and not self._queue:
+            self._end("the next segment continues")
 
     def _is_long(self, batch: BatchWriter) -> bool:
         return (
             batch.records >= _SEGMENT_RECORDS
             or batch.documents >= _SEGMENT_DOCUMENTS
             or self._segment_bytes >= _SEGMENT_BYTES
-            or microseconds(self._clock.now()) - self._opened_us >= _SEGMENT_US
+            or microseconds(self._clock.now()) - self._opened_us >= self._segment_us
         )
 
     def _encode(self) -> None:

@@ -27,6 +27,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
 from berthmaster.ledger.entries import SealedBatch
+from berthmaster.ledger.records import END_US
 from berthmaster.ledger.schema import REVISION, batches, ledger, records, segments, touched
 from berthmaster.model.errors import InputError, LedgerError, shown
 
@@ -36,6 +37,10 @@ _READ_BUSY_MS: Final = 5000
 _TIMEOUT_S: Final = 5
 _ADVISORY_LOCK: Final = 0x62657274  # any number that no other program is likely to use
 _VACUUM_PAGES: Final = 20_000
+_UNENDED: Final = 64
+_RECENT: Final = 1000
+"""How many segments back a segment without an end is looked for. Each process that opens a segment looks."""
+_MAX_URL_FILE: Final = 65_536
 _FORMS: Final = "accepted are sqlite:///PATH and postgresql+psycopg://USER@HOST/DATABASE"
 
 
@@ -90,12 +95,20 @@ class Store:
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(_message(error)) from error
 
-    def open_segment(self, role: str, writer: str, opened_us: int) -> tuple[OpenSegment, list[tuple[int, str, int]]]:
+    def open_segment(
+        self, role: str, writer: str, opened_us: int, before_us: int = END_US
+    ) -> tuple[OpenSegment, list[tuple[int, str, int]]]:
         """Open a segment, and return it with the segments of the same role that have no end.
 
+        Args:
+            role: which kind of process writes.
+            writer: the identity of the process.
+            opened_us: the time.
+            before_us: segments that were opened later may belong to a process that still writes.
+
         Returns:
-            The segment; and number, writer and time of the last record of the newest segment of this role, if its
-            process ended without a stop.
+            The segment; and number, writer and time of the last record of each recent segment of this role that has
+            no end, and of which no gap is recorded yet.
         """
         with self.transaction() as connection:
             head = connection.execute(select(ledger).with_for_update()).one_or_none()
@@ -105,7 +118,7 @@ class Store:
             number += 1
             opening = opening_digest(previous, number, role, writer, opened_us)
             connection.execute(update(ledger).values(segments=number, opening=opening))
-            unended = _unended(connection, role)
+            unended = _unended(connection, role, number, before_us)
             connection.execute(
                 insert(segments).values(
                     segment=number, role=role, writer=writer, opened_us=opened_us, previous=previous, opening=opening,
@@ -203,11 +216,11 @@ _APPEND: Final = (
 )
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
+def open_store(url: str | Path, *, create: bool = False) -> Store:
     """Open the ledger at a URL.
 
     Args:
-        url: ``sqlite:///PATH`` or ``postgresql+psycopg://...``.
+        url: ``sqlite:///PATH`` or ``postgresql+psycopg://...``, or a file that holds it.
         create: whether to create or upgrade the schema, and to write. Otherwise the ledger is only read.
 
     Raises:
@@ -227,20 +240,34 @@ def open_store(url: str, *, create: bool = False) -> Store:
     return Store(engine, path)
 
 
-def parsed_url(url: str) -> URL:
-    """Parse the URL of a ledger.
+def parsed_url(url: str | Path) -> URL:
+    """Parse the URL of a ledger, or of the file that holds it.
 
     Raises:
-        InputError: it is not accepted.
+        InputError: it is not accepted, or the file cannot be read.
     """
+    where = "--ledger" if isinstance(url, str) else f"--ledger-file {url}"
     try:
-        parsed = make_url(url)
+        parsed = make_url(url if isinstance(url, str) else _first_line(url))
     except ArgumentError:
-        raise InputError(f"--ledger: this is not a database URL; {_FORMS}") from None
+        raise InputError(f"{where}: this is not a database URL; {_FORMS}") from None
     if parsed.drivername not in {"sqlite", "postgresql+psycopg"} or not parsed.database:
         # The URL can hold a password, so only its driver is named.
-        raise InputError(f"--ledger: {shown(parsed.drivername)} is not accepted; {_FORMS}")
+        raise InputError(f"{where}: {shown(parsed.drivername)} is not accepted; {_FORMS}")
     return parsed
+
+
+def _first_line(path: Path) -> str:
+    """Return the URL that a file holds: one line."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = file.read(_MAX_URL_FILE).split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"--ledger-file {path}: {problem}") from None
+    if len(lines) > 2 or (len(lines) == 2 and lines[1].strip()):
+        raise InputError(f"--ledger-file {path}: it has several lines; accepted is one line with a URL")
+    return lines[0].strip()
 
 
 def _sqlite(path: Path, *, writes: bool) -> Engine:
@@ -299,16 +326,22 @@ def _revision(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _unended(connection: Connection, role: str) -> list[tuple[int, str, int]]:
-    last = connection.execute(
-        select(segments).where(segments.c.role == role).order_by(segments.c.segment.desc()).limit(1)
-    ).one_or_none()
-    if last is None or last.records == 0:
-        return []
-    kind = connection.execute(
-        select(records.c.kind).where(records.c.segment == last.segment, records.c.sequence == last.records - 1)
-    ).scalar_one_or_none()
-    return [] if kind == "stop" else [(last.segment, last.writer, last.last_us)]
+def _unended(connection: Connection, role: str, number: int, before_us: int) -> list[tuple[int, str, int]]:
+    """Return the recent segments of a role without an end. A gap is recorded with the number of its segment as name."""
+    last = (records.c.segment == segments.c.segment) & (records.c.sequence == segments.c.records - 1)
+    own = (segments.c.role == role) & (segments.c.segment > number - _RECENT)
+    recent = connection.execute(
+        select(segments.c.segment, segments.c.writer, segments.c.last_us)
+        .join(records, last)
+        .where(own, segments.c.opened_us < before_us, records.c.kind != "stop")
+        .order_by(segments.c.segment.desc())
+        .limit(_UNENDED)
+    ).all()
+    noted = select(records.c.name).where(
+        records.c.name.in_([str(each.segment) for each in recent]), records.c.namespace == "", records.c.kind == "gap"
+    )
+    known = set(connection.execute(noted).scalars())
+    return [(each.segment, each.writer, each.last_us) for each in recent if str(each.segment) not in known]
 
 
 def _inode(path: Path | None) -> int:

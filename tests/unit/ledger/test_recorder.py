@@ -232,6 +232,76 @@ def test_a_process_that_ends_without_a_stop_is_noted_by_the_next_one(url, clock)
     assert message.startswith("first ended without a stop: at most 50 records that waited are missing")
 
 
+def test_a_segment_without_an_end_is_noted_once_even_if_its_finder_ends_without_a_stop(url, clock):
+    for writer in ("first", "second", "third"):
+        recorder = recorder_at(url, clock, writer=writer)
+        recorder.noted(A_NOTE)
+        recorder.step()
+    assert [message.split()[0] for message in messages(url, "gap")] == ["first", "second"]
+    assert sound(url)
+
+
+def test_several_processes_of_a_role_note_only_those_that_ended_long_ago(url, clock):
+    def worker(writer):
+        return recorder_at(url, clock, role="webhook", writer=writer, segment_s=60, alone=False)
+
+    killed, living = worker("killed"), worker("living")
+    for each in (killed, living, worker("another")):
+        each.noted(A_NOTE)
+        each.step()
+    assert "gap" not in kinds(url)
+    for _ in range(4):
+        clock.pass_by(40)
+        living.noted(A_NOTE)
+        living.step()
+    finish(living)
+    assert sorted(message.split()[0] for message in messages(url, "gap")) == ["another", "killed"]
+    assert sound(url)
+
+
+def test_an_old_segment_ends_even_if_nothing_is_written(url, clock):
+    recorder = recorder_at(url, clock, segment_s=60)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    for _ in range(5):
+        clock.pass_by(61)
+        recorder.step()
+    assert kinds(url) == ["start", "refusal", "stop"]
+
+
+def test_a_file_with_the_url_is_read_again_after_a_failure(url, clock, tmp_path):
+    file = tmp_path / "url"
+    file.write_text("sqlite:////missing/folder/ledger.db\n")
+    recorder = recorder_at(file, clock)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    file.write_text(f"{url}\n")
+    clock.pass_by(60)
+    recorder.step()
+    finish(recorder)
+    assert kinds(url) == ["start", "refusal", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "No such file"),
+        (b"", "not a database URL"),
+        (b"\xff", "not UTF-8"),
+        (b"sqlite:///a\nsqlite:///b", "several lines"),
+        (b"mysql://user:secret@host/db", "'mysql' is not accepted"),
+    ],
+)
+def test_a_file_without_a_url_is_refused_by_its_name_and_without_its_content(tmp_path, content, problem):
+    file = tmp_path / "url"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=problem) as refused:
+        open_store(file)
+    assert str(file) in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
 def test_a_long_segment_is_continued_by_another_one(url, clock, monkeypatch):
     monkeypatch.setattr(recorder_module, "_SEGMENT_RECORDS", 10)
     recorder = recorder_at(url, clock)

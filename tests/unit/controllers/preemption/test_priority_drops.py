@@ -190,3 +190,15 @@ def test_a_handled_drop_is_one_info_record(caplog, monkeypatch):
     (record,) = [each for each in caplog.records if each.getMessage() == "priority drop handled"]
     assert record.fields.pop("duration_ms") >= 0
     assert record.fields == {"policy": "PropagationPolicy default/dropped", "before": 7, "after": 3}
+
+
+def test_a_drop_and_its_takeovers_are_recorded_in_the_ledger():
+    stage = Stage(template(DROPPED), policy("other", 5), DROPPED)
+    stage.work()
+    takeover, drop = stage.ledger
+    assert (takeover.kind, takeover.namespace, takeover.resource_kind, takeover.name, takeover.policy) == (
+        "preemption", "default", "Deployment", "web", "PropagationPolicy default/other",
+    )  # fmt: skip
+    assert "PropagationPolicy default/other took over" in takeover.message
+    assert (drop.kind, drop.name, drop.policy) == ("priority-drop", "dropped", "PropagationPolicy default/dropped")
+    assert "fell from 7 to 3" in drop.message
