@@ -66,6 +66,10 @@ chart: $(VENV)/.dev helm ## Render the chart in all its variants and check the r
 console/static/vendor/LICENSES.txt: console/assets/package-lock.json packaging/console_assets.py | $(BIN)/python
 	@$(BIN)/python packaging/console_assets.py
 
+.PHONY: console
+console: $(VENV)/.run ## Show the console with a generated fleet of 200 clusters (ARGS="--clusters 1000 --workloads 10000")
+	@$(BIN)/python tests/console_demo.py $(ARGS)
+
 .PHONY: console-assets
 console-assets: console/static/vendor/LICENSES.txt ## Fetch the scripts of the console from the npm registry (once, needs npm)
 

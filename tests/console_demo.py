@@ -1,0 +1,91 @@
+"""``make console``: an extender on the examples and a generated fleet, and the console before it, on loopback.
+
+Ctrl-C ends both. The fleet is a file in a temporary folder. A change of the file appears on the pages without a reload.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from console_fleet import fleet, hostile
+
+ROOT = Path(__file__).parents[1]
+_START_S = 120.0
+_STOP_S = 10.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=200)
+    parser.add_argument("--workloads", type=int, default=3000)
+    parser.add_argument(
+        "--port", type=int, default=9444, help="the port of the console; the next five are used as well"
+    )
+    parser.add_argument("--hostile", action="store_true", help="add objects with markup in every text")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berthmaster-console-")))
+        now = datetime.now(UTC)
+        items = [*fleet(given.clusters, given.workloads, now=now), *(hostile(now) if given.hostile else [])]
+        file = folder / "fleet.json"
+        file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+        extender, probe = given.port + 1, given.port + 2
+        examples = ROOT / "examples"
+        files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
+        named = [argument for each in files for argument in ("-f", str(each))]
+        _start(
+            stack,
+            ["extender", *named, *_ports(extender, probe), "--request-timeout-s=60", "--max-body-bytes=536870912"],
+        )
+        if not _ready(probe):
+            return 1
+        url = f"--extender-url=http://127.0.0.1:{extender}"
+        _start(stack, ["console", url, "--title=example fleet", *_ports(given.port, given.port + 3), "--workers=1"])
+        if not _ready(given.port + 3):
+            return 1
+        print(f"\nThe console is at http://127.0.0.1:{given.port}/ (Ctrl-C ends it). The fleet is {file}.", flush=True)  # noqa: T201
+        with suppress(KeyboardInterrupt):
+            signal.pause()
+    return 0
+
+
+def _ports(port: int, probe: int) -> list[str]:
+    return [f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe}", "--drain-s=0", "--log-level=warning"]
+
+
+def _start(stack: ExitStack, arguments: Sequence[str]) -> None:
+    command = [str(Path(sys.executable).with_name("berthmaster")), *arguments]
+    process = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
+    stack.callback(_stop, process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _ready(port: int) -> bool:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
+            return True
+        time.sleep(0.2)
+    print("a service did not become ready; its log is above", file=sys.stderr)  # noqa: T201
+    return False
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    sys.exit(main())
