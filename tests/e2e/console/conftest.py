@@ -1,0 +1,55 @@
+"""Fixtures of the console's tests in a browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from e2e.conftest import needed
+from e2e.console.chromium import ARGUMENTS, chromium, scripts
+from e2e.console.services import Console
+from e2e.console.visits import Visits, start_visits
+from e2e.processes import Processes
+from playwright.sync_api import Browser, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe."""
+    return needed(scripts)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The browser of the run."""
+    path = needed(chromium)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def console(browser: Browser, processes: Processes) -> Iterator[Console]:
+    """A console of a fleet in use, shared by all tests. A test that changes an object uses an object of its own."""
+    assert browser.is_connected()  # without a browser nothing is started
+    console = Console(processes, processes.folder)
+    yield console
+    console.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
+    """Visits with a new session: ``visit("/fleet")`` returns the page. The end of the test checks all pages."""
+    visits = start_visits(browser, console.url, axe)
+    yield visits
+    visits.check()
+    visits.context.close()
+
+
+@pytest.fixture
+def narrow(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
+    """Visits with the screen of a phone."""
+    visits = start_visits(browser, console.url, axe, has_touch=True, is_mobile=True)
+    visits.context.set_default_timeout(30_000)
+    yield visits
+    visits.check()
+    visits.context.close()

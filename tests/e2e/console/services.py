@@ -1,0 +1,102 @@
+"""An API server in memory, an extender that watches it, and a console before the extender: processes on loopback."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import console_fleet
+from e2e.control_plane import HOST, fetch
+from e2e.extender_service import COMMAND, START_LIMIT_S
+from e2e.processes import Process, Processes
+from karmada_plane import serve_karmada
+from kube_in_memory import KubeInMemory
+from kube_over_http import KubeOverHTTP
+
+CLUSTERS: Final = 48
+WORKLOADS: Final = 400
+
+
+class Console:
+    """A console with all that it shows.
+
+    Attributes:
+        url: the address of the console, without a path.
+        api: the objects that the extender watches. A change appears on the pages.
+    """
+
+    def __init__(self, processes: Processes, folder: Path) -> None:
+        self._processes = processes
+        self._server = KubeOverHTTP()
+        self.api: KubeInMemory = self._server.api
+        serve_karmada(self.api)
+        now = datetime.now(UTC)
+        for each in console_fleet.fleet(CLUSTERS, WORKLOADS, now=now):
+            self.put(each)
+        for number, each in enumerate(console_fleet.hostile(now)):
+            self.put(each, stored_as=f"hostile-{number}")
+        self._kubeconfig = folder / "kubeconfig"
+        self._kubeconfig.write_text(json.dumps(kubeconfig_of(self._server.url)))
+        self._extender_port = processes.ports.free()
+        self._extender: Process | None = None
+        self.start_extender()
+        self.url = self.start_console()
+
+    @property
+    def extender_url(self) -> str:
+        """The address of the extender."""
+        return f"http://{HOST}:{self._extender_port}"
+
+    def put(self, manifest: dict[str, Any], *, stored_as: str = "") -> str:
+        """Store an object and return its path. ``stored_as`` replaces a name in the path that is invalid there."""
+        metadata = manifest["metadata"]
+        path = self.api.served.path({**manifest, "metadata": {**metadata, "name": stored_as or metadata["name"]}})
+        self.api.put(path, manifest)
+        return path
+
+    def start_extender(self) -> None:
+        """Start the extender, always with the same address, and wait until it is ready."""
+        probes = self._processes.ports.free()
+        self._extender = self._processes.start(
+            "console-extender",
+            [
+                COMMAND, "extender", f"--bind={HOST}:{self._extender_port}", f"--probe-bind={HOST}:{probes}",
+                f"--kubeconfig={self._kubeconfig}", "--watch=workloads", "--workers=1", "--insecure",
+            ],
+        )  # fmt: skip
+        self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+
+    def stop_extender(self) -> None:
+        """Stop the extender, as if it were lost. Does nothing if it does not run."""
+        if self._extender is not None:
+            self._extender.kill()
+            self._extender = None
+
+    def start_console(self, *options: str) -> str:
+        """Start a console before the extender and wait until it is ready. Return its address."""
+        port, probes = self._processes.ports.free(), self._processes.ports.free()
+        process = self._processes.start(
+            "console",
+            [
+                COMMAND, "console", f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probes}",
+                f"--extender-url={self.extender_url}", "--workers=1", *options,
+            ],
+        )  # fmt: skip
+        process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+        return f"http://{HOST}:{port}"
+
+    def close(self) -> None:
+        """Stop the API server. The processes end with the run."""
+        self._server.close()
+
+
+def kubeconfig_of(url: str) -> dict[str, Any]:
+    """Return a kubeconfig for an API server without authentication."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "console",
+        "contexts": [{"name": "console", "context": {"cluster": "console", "user": "console"}}],
+        "clusters": [{"name": "console", "cluster": {"server": url}}],
+        "users": [{"name": "console", "user": {}}],
+    }
