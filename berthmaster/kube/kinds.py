@@ -1,13 +1,14 @@
 """The kinds that the extender's state and the controllers watch, and how to decode their objects."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec.structs
 
 from berthmaster.kube.requests import Collection
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
@@ -47,7 +48,10 @@ KARMADA_BINDINGS = tuple(
     Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_checked_binding(raw)))
     for plural in ("resourcebindings", "clusterresourcebindings")
 )
-"""Bindings without what members report, and without their version: no decision reads either, and both change often."""
+"""Bindings without their version, and of what members report only which clusters of the assignment run the workload.
+
+No decision reads the rest, and it changes often.
+"""
 
 
 CLUSTERS: Final = "clusters"
@@ -55,6 +59,7 @@ CLUSTER_KINDS: Final = {"nodes": NODES, CLUSTERS: KARMADA_CLUSTERS, "federatedcl
 POLICIES: Final = "policies"
 BINDINGS: Final = "bindings"
 WORKLOADS: Final = "workloads"
+_CLUSTERS: Final = 2**14
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOADS: (CLUSTERS, POLICIES, BINDINGS)}
 """What else must be watched. Nodes and KubeAdmiral's clusters have no bindings of Karmada."""
 
@@ -80,6 +85,12 @@ class WatchOptions(NamedTuple):
         return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
 
 
+@lru_cache(maxsize=_CLUSTERS)
+def _running_on(cluster: str) -> AggregatedStatusItem:
+    """Return the report that a cluster runs a workload. All bindings share it."""
+    return AggregatedStatusItem(cluster, applied=True)
+
+
 def _reduced(binding: Binding) -> Binding:
     """Return a valid binding without the fields that no decision reads.
 
@@ -89,5 +100,7 @@ def _reduced(binding: Binding) -> Binding:
     for error in binding_errors(binding):
         raise error
     metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())
-    status = msgspec.structs.replace(binding.status, aggregated_status=())
+    running = {each.cluster_name for each in binding.status.aggregated_status if each.runs}
+    reports = tuple(_running_on(each.name) for each in binding.spec.clusters if each.name in running)
+    status = msgspec.structs.replace(binding.status, aggregated_status=reports)
     return msgspec.structs.replace(binding, metadata=metadata, status=status)

@@ -122,6 +122,11 @@ class AggregatedStatusItem(Value, frozen=True):
     applied_message: str = ""
     health: str = ""
 
+    @property
+    def runs(self) -> bool:
+        """Whether the cluster has the workload. A report exists as soon as Karmada has sent the workload there."""
+        return self.applied or self.status is not None
+
 
 class BindingStatus(Value, frozen=True):
     """The last report of the scheduler and of the members."""

@@ -113,6 +113,7 @@ class FolderSource:
     def _update(self, state: State, world: World) -> None:
         with state.updating(self._clock.now()) as cache:
             cache.replace(world)
+            state.fingerprint.set(repr(self._signature).encode())
         self._listener.source_loaded(self.name)
 
     def _run(self, state: State) -> None:

@@ -20,6 +20,9 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.state.fingerprint import Fingerprint, text_of
+from extender.state.placed_index import PlacedIndex, index_of
+from extender.state.placed_workload import placed_workload
 from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
 
 
@@ -60,6 +63,11 @@ class FleetCache:
     @property
     def bindings(self) -> int:
         return len(self._by_binding)
+
+    @property
+    def workloads(self) -> Sequence[SimulatedWorkload]:
+        """The workloads of a source that has all objects. Another sequence after each change."""
+        return self._workloads
 
     @property
     def policies(self) -> Sequence[Policy]:
@@ -134,15 +142,29 @@ class State:
         profile: the scheduling profile.
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
+        fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
+        fingerprints: return the fingerprints of further objects that answers depend on.
     """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.watched: Collection[str] | None = None
         self.observed: ObservedWorkloads | None = None
+        self.fingerprint = Fingerprint()
+        self.fingerprints: list[Callable[[], int]] = []
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
         self._freshness = Freshness()
+        self._placing = threading.Lock()
+        self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
+
+    @property
+    def version(self) -> str:
+        """The version of the state: another text after each change of an object, the same for the same objects.
+
+        Read it before the data of an answer. A change in between then belongs to a later version.
+        """
+        return text_of(self.fingerprint.value, *(each() for each in self.fingerprints))
 
     @property
     def bindings(self) -> int:
@@ -176,6 +198,20 @@ class State:
         if self.observed is not None:
             return self.observed.workload(key, policies)
         return ObservedWorkload(known, None) if known is not None else None
+
+    @contextmanager
+    def placed(self) -> Iterator[PlacedIndex]:
+        """Return the bindings by place. The index is up to date and does not change until the end of the context."""
+        if self.observed is not None:
+            with self.observed.placed.reading() as index:
+                yield index
+            return
+        with self._lock:
+            workloads = self._cache.workloads
+        with self._placing:
+            if self._placed is None or self._placed[0] is not workloads:
+                self._placed = workloads, _index_of(workloads)
+            yield self._placed[1]
 
     @property
     def freshness(self) -> Freshness:
@@ -212,3 +248,14 @@ def _peers(world: World) -> Peers:
         if workload.binding is not None:
             peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
     return peers
+
+
+def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:
+    return index_of(
+        (
+            (each.binding.metadata.namespace, each.binding.metadata.name),
+            placed_workload(each.binding, each.held_by, present=each.present),
+        )
+        for each in workloads
+        if each.binding is not None
+    )

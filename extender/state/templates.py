@@ -24,6 +24,7 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
+from extender.state.fingerprint import Fingerprint, difference_of
 
 MAX_KINDS: Final = 64
 """How many kinds are watched at once."""
@@ -51,6 +52,13 @@ class KindName(NamedTuple):
         return f"{self.kind} of {self.api_version}"
 
 
+class _KindWatch(NamedTuple):
+    """The watch of a kind, and the fingerprint of its templates."""
+
+    informer: Informer[Document]
+    fingerprint: Fingerprint
+
+
 class TemplateWatches:
     """Watches the templates of the kinds that are wanted. A thread of its own asks which kinds are served.
 
@@ -74,7 +82,7 @@ class TemplateWatches:
         self._asked: OrderedDict[KindName, float] = OrderedDict()
         self._wanted: frozenset[KindName] | None = None
         self._handled: frozenset[KindName] | None = None
-        self._running: dict[KindName, Informer[Document]] = {}
+        self._running: dict[KindName, _KindWatch] = {}
         self._refused: dict[KindName, str] = {}
         self._unserved: frozenset[KindName] = frozenset()
         self._wake = threading.Event()
@@ -88,8 +96,8 @@ class TemplateWatches:
         """Stop all watches. The templates stay."""
         self._stopping.set()
         self._wake.set()
-        for informer in list(self._running.values()):
-            informer.stop()
+        for each in list(self._running.values()):
+            each.informer.stop()
 
     def want(self, kinds: Collection[KindName]) -> None:
         """Watch these kinds, and those that a request asked for, and no others. Returns at once."""
@@ -117,8 +125,26 @@ class TemplateWatches:
             self._changed.wait_for(lambda: not any(map(self._is_pending, kinds)), timeout_s)
         return next(filter(None, map(self._why_unknown, kinds)), "")
 
-    def _template_changed(self, _key: Key, _before: Document | None, _after: Document | None) -> None:
+    def fingerprint(self) -> int:
+        """Return the fingerprint of the templates of kinds that bindings and policies name.
+
+        Kinds that only a request asked for do not count: another process may not have been asked.
+        """
+        running = dict(self._running)
+        return sum(running[kind].fingerprint.value for kind in self._named if kind in running)
+
+    def _template_changed(
+        self, fingerprint: Fingerprint, _key: Key, before: Document | None, after: Document | None
+    ) -> None:
         self.version = object()
+        fingerprint.add(difference_of(before and before.raw, after and after.raw))
+
+    def _informer(self, kind: KindName) -> Informer[Document] | None:
+        watch = self._running.get(kind)
+        return watch.informer if watch is not None else None
+
+    def _informers(self) -> list[tuple[KindName, Informer[Document]]]:
+        return [(kind, each.informer) for kind, each in list(self._running.items())]
 
     def _update_wanted(self) -> None:
         """Update the wanted kinds. The caller holds the lock."""
@@ -132,13 +158,13 @@ class TemplateWatches:
 
     def _is_pending(self, kind: KindName) -> bool:
         """Return whether it is not known yet whether a kind can be listed."""
-        informer = self._running.get(kind)
+        informer = self._informer(kind)
         if informer is not None:
             return not (informer.listed or informer.problem)
         return self._handled is None or kind not in self._handled
 
     def _why_unknown(self, kind: KindName) -> str:
-        informer = self._running.get(kind)
+        informer = self._informer(kind)
         if informer is not None:
             return "" if informer.listed else f"{kind} is not listed: {informer.problem or 'the list is being read'}"
         if kind in self._unserved:
@@ -156,15 +182,15 @@ class TemplateWatches:
         wanted = self._wanted
         if wanted is None or self._handled != wanted:
             return False
-        return all(each.listed or each.problem for each in list(self._running.values()))
+        return all(each.listed or each.problem for _, each in self._informers())
 
     def get(self, kind: KindName, key: Key) -> Document | None:
-        informer = self._running.get(kind)
+        informer = self._informer(kind)
         return informer.get(key) if informer is not None else None
 
     def items(self, kind: KindName) -> Iterator[Document]:
         """Iterate over the templates of a kind."""
-        informer = self._running.get(kind)
+        informer = self._informer(kind)
         return (document for _, document in informer.items()) if informer is not None else iter(())
 
     def kinds(self) -> list[KindName]:
@@ -174,14 +200,14 @@ class TemplateWatches:
     def gaps(self) -> list[str]:
         """Return which kinds are not known and what follows, one sentence each."""
         found = dict(self._refused)
-        for kind, informer in list(self._running.items()):
+        for kind, informer in self._informers():
             if not informer.listed:
                 found[kind] = f"{kind} is not listed: {informer.problem or 'the list is being read'}"
         return [f"{found[kind]}; {_CONSEQUENCE}" for kind in sorted(found)]
 
     def problems(self) -> Iterator[tuple[str, datetime]]:
         """Yield why kinds that were listed are stale, and since when."""
-        for informer in list(self._running.values()):
+        for _, informer in self._informers():
             problem, since = informer.problem, informer.stale_since
             if informer.listed and problem and since is not None:
                 yield f"{informer.collection.plural}: {problem}", since
@@ -199,7 +225,7 @@ class TemplateWatches:
         if wanted is None or self._stopping.is_set():
             return
         for kind in self._running.keys() - wanted:
-            self._running.pop(kind).stop()
+            self._running.pop(kind).informer.stop()
             self.version = object()
         refused, unserved = {}, set()
         for kind in sorted(wanted - self._running.keys()):
@@ -222,9 +248,10 @@ class TemplateWatches:
         if served is None:
             return f"{kind} {_UNSERVED}"
         informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
-        informer.subscribe(self._template_changed)
+        fingerprint = Fingerprint()
+        informer.subscribe(partial(self._template_changed, fingerprint))
         informer.on_contact(self._contacted)
-        self._running[kind] = informer
+        self._running[kind] = _KindWatch(informer, fingerprint)
         self.version = object()
         informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
         return ""

@@ -31,6 +31,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
+from extender.state.fingerprint import Fingerprint, difference_of
 from extender.state.state import FleetCache, State
 from extender.state.templates import TemplateWatches
 from extender.state.workloads import KindCounts, ObservedWorkloads
@@ -148,6 +149,8 @@ class WatchSource:
 
     def start(self, state: State) -> None:
         state.watched, state.observed = self._watched, self._observed
+        if self._templates is not None:
+            state.fingerprints.append(self._templates.fingerprint)
         self._state = state
         client = self._connect()
         if self._templates is not None:
@@ -191,7 +194,7 @@ class WatchSource:
             return
         with suppress(InputError), state.updating(self._clock.now()) as cache:  # the feed keeps the error
             for feed in [changed] if self._synced and changed is not None else self._feeds:
-                feed.apply(cache)
+                feed.apply(cache, state.fingerprint)
             self._synced = True
 
     def _mark(self, state: State) -> None:
@@ -253,12 +256,13 @@ class _Feed:
         self.informer = informer
         self.pending: dict[Key, None] = {}
         self._apply = apply
+        self._difference = 0
         self._error = ""
         self._lock = lock
         informer.subscribe(self._changed)
 
-    def apply(self, cache: FleetCache) -> None:
-        """Apply the pending changes.
+    def apply(self, cache: FleetCache, fingerprint: Fingerprint) -> None:
+        """Apply the pending changes, and then change the version: no new version must name the state before.
 
         Raises:
             InputError: the cache is full.
@@ -268,6 +272,9 @@ class _Feed:
         except InputError as error:
             self._error = str(error)
             raise
+        finally:
+            fingerprint.add(self._difference)
+            self._difference = 0
         self._error = ""
 
     def problems(self, now: datetime) -> Iterator[tuple[str, datetime]]:
@@ -279,6 +286,8 @@ class _Feed:
         if self._error:
             yield self._error, now
 
-    def _changed(self, key: Key, _before: object, _after: object) -> None:
+    def _changed(self, key: Key, before: object, after: object) -> None:
+        difference = difference_of(before, after)
         with self._lock:
             self.pending[key] = None
+            self._difference += difference

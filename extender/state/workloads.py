@@ -23,6 +23,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
+from extender.state.placed_index import ObservedIndex
 from extender.state.policy_changes import PolicyChanges, changed_policies, may_select
 from extender.state.templates import KindName, TemplateWatches
 
@@ -107,6 +108,9 @@ class ObservedWorkloads:
         templates: the templates; None if they are not watched.
         replica_paths: the fields where custom resources keep their replicas.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+
+    Attributes:
+        placed: the bindings by place.
     """
 
     def __init__(
@@ -125,8 +129,10 @@ class ObservedWorkloads:
         self._building = threading.Lock()
         self._changed = object()
         self._known: _KnownWorkloads | None = None
+        self.placed = ObservedIndex(self._binding, lambda: (pair for each in bindings for pair in each.items()))
         for each in bindings:
             each.subscribe(self._binding_changed)
+            each.subscribe(self.placed.changed)
 
     def __len__(self) -> int:
         return sum(map(len, self._bindings))

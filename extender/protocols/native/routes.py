@@ -1,22 +1,24 @@
 """The paths of the native API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import shown
-from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.wire import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
+from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.outlook import binding_outlook
+from extender.protocols.native.parameters import flag, number
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.why_routes import binding_key, why_routes
-from extender.protocols.problem import Refusal
+from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
+from extender.protocols.native.workload_page import query_of, workload_page
 from extender.protocols.route import JSON, JSON_LINES, Reply, Route
 from extender.protocols.services import Call, Services
 
@@ -25,7 +27,6 @@ MAX_PAGE: Final = 5000
 _PAGE: Final = 500
 _HISTORY_PAGE: Final = 50
 _MAX_HISTORY_PAGE: Final = 1000
-_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def routes() -> Sequence[Route]:
@@ -54,6 +55,10 @@ def routes() -> Sequence[Route]:
         Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
+        Route("GET", "/v1/version", version, PROTOCOL, query=frozenset()),
+        Route("GET", "/v1/fleet", fleet, PROTOCOL, query=frozenset()),
+        Route("GET", "/v1/workloads", workloads, PROTOCOL, query=LIST_PARAMETERS),
+        Route("POST", "/v1/workloads", workloads, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset()),
         Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),
         Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
@@ -70,22 +75,43 @@ def routes() -> Sequence[Route]:
 
 def schedule(services: Services, call: Call) -> Reply:
     """``POST /v1/schedule``."""
-    return Reply(schedule_one(services, call, diagnose=_flag(call.query, "explain")))
+    return Reply(schedule_one(services, call, diagnose=flag(call.query, "explain")))
 
 
 def batch(services: Services, call: Call) -> Reply:
     """``POST /v1/schedule/batch``."""
-    answers = schedule_batch(services, call, diagnose=_flag(call.query, "explain"))
+    answers = schedule_batch(services, call, diagnose=flag(call.query, "explain"))
     return Reply(answers, content_type=JSON_LINES)
 
 
 def clusters(services: Services, call: Call) -> Reply:
     """``GET /v1/clusters``."""
-    limit = _number(call.query, "limit", _PAGE, MAX_PAGE)
+    limit = number(call.query, "limit", _PAGE, MAX_PAGE)
     require_synced(services)
     with services.state.reading() as cache:
         page = cluster_page(cache, services.state.freshness, call.query.get("after", ""), limit)
     return Reply(encode_json(page))
+
+
+def version(services: Services, _call: Call) -> Reply:
+    """``GET /v1/version``."""
+    require_synced(services)
+    return Reply(encode_json(state_version(services)))
+
+
+def fleet(services: Services, call: Call) -> Reply:
+    """``GET /v1/fleet``."""
+    require_synced(services)
+    view = fleet_view(services)
+    services.check_deadline(call)
+    return Reply(encode_json(view))
+
+
+def workloads(services: Services, call: Call) -> Reply:
+    """``GET /v1/workloads``, or ``POST`` for a query that is too long for a request line."""
+    query = decode_json(WorkloadQuery, call.body) if call.body else query_of(call.query)
+    require_synced(services)
+    return Reply(encode_json(workload_page(services, call, query)))
 
 
 def binding_as_known(services: Services, call: Call) -> Reply:
@@ -108,34 +134,11 @@ def outlook_of_binding(services: Services, call: Call) -> Reply:
 
 def recorded(services: Services, call: Call) -> Reply:
     """``GET /v1/history``."""
-    limit = _number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    limit = number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
     return Reply(encode_json(history(services, call.query, limit)))
 
 
 def binding_decisions(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
-    limit = _number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    limit = number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
     return Reply(encode_json(binding_history(services, *binding_key(call), call.query, limit)))
-
-
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    value = query.get(name)
-    if value is None:
-        return False
-    if value not in _BOOLEANS:
-        raise _refused(name, value, "true or false")
-    return _BOOLEANS[value]
-
-
-def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
-    value = query.get(name)
-    if value is None:
-        return default
-    if not (value.isascii() and value.isdecimal() and len(value) < 10 and 1 <= int(value) <= most):
-        raise _refused(name, value, f"a number from 1 to {most}")
-    return int(value)
-
-
-def _refused(name: str, value: str, accepted: str) -> Refusal:
-    problem = f"{shown(value)} is not accepted; accepted is {accepted}"
-    return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])

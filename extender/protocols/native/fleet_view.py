@@ -1,0 +1,90 @@
+"""``/v1/fleet`` and ``/v1/version``: all clusters with what is assigned to them, and the version of the state."""
+
+from collections.abc import Iterable
+
+from berthmaster.controllers.binding_scheduler.wishes import is_draining
+from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.cluster import Cluster
+from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
+from berthmaster.scheduling.resources import amount_of
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.services import Services
+from extender.state.placed_index import ClusterUse, PlacedIndex
+from extender.state.state import State
+
+_UNWATCHED = "bindings are not watched: what is assigned to clusters is not known; watch them with --watch bindings"
+
+
+def state_version(services: Services) -> StateVersion:
+    """Return the version of the state."""
+    state = services.state
+    return StateVersion(state.version, staleness_of(state.freshness))
+
+
+def fleet_view(services: Services) -> FleetView:
+    """Return all clusters, and what is assigned to them as far as bindings are known."""
+    state = services.state
+    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    with state.reading() as cache:
+        clusters = [each for each in cache.fleet.clusters if each is not None]
+    clusters.sort(key=lambda each: each.name)
+    if not _knows_bindings(state):
+        return FleetView([cluster_row(each, None) for each in clusters], version, [*state.gaps, _UNWATCHED], staleness)
+    with state.placed() as index:
+        rows = list(_rows(clusters, index, reported=state.observed is not None))
+    return FleetView(rows, version, state.gaps, staleness)
+
+
+def _knows_bindings(state: State) -> bool:
+    return state.watched is None or BINDINGS in state.watched
+
+
+def _rows(clusters: Iterable[Cluster], index: PlacedIndex, *, reported: bool) -> Iterable[FleetCluster]:
+    return (cluster_row(each, index.use(each.name), reported=reported) for each in clusters)
+
+
+def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:
+    """Return a cluster and what is assigned to it.
+
+    Args:
+        cluster: the cluster.
+        use: what is assigned to it; None if that is not known.
+        reported: whether it is known which workloads it runs.
+    """
+    spec, condition = cluster.spec, next((each for each in cluster.status.conditions if each.type == "Ready"), None)
+    why = "" if condition is None else condition.message or condition.reason
+    return FleetCluster(
+        name=cluster.name,
+        region=spec.region,
+        provider=spec.provider,
+        zones=spec.zones or ((spec.zone,) if spec.zone else ()),
+        kubernetes_version=cluster.status.kubernetes_version,
+        ready=cluster.ready,
+        ready_message="" if cluster.ready else why or "it reports no condition Ready",
+        deleting=cluster.deleting,
+        draining=is_draining(cluster),
+        taints=spec.taints,
+        resources=_amounts(cluster, use if reported else None),
+        workloads=None if use is None else use.workloads,
+        replicas=None if use is None else use.replicas,
+        by_group=None if use is None else use.groups(),
+        without_groups=None if use is None else use.without_groups,
+        arriving=None if use is None else use.arriving,
+        leaving=None if use is None else use.leaving,
+    )
+
+
+def _amounts(cluster: Cluster, use: ClusterUse | None) -> dict[str, FleetAmount]:
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return {}
+    # Karmada always reports the number of pods. A node reports nothing about its pods.
+    knows_used = bool(summary.allocated or summary.allocating)
+    found = {}
+    for name, allocatable in summary.allocatable.items():
+        used = None
+        if knows_used:
+            parts = (summary.allocated.get(name), summary.allocating.get(name))
+            used = sum(amount_of(name, each) for each in parts if each is not None)
+        found[name] = FleetAmount(amount_of(name, allocatable), used, None if use is None else use.assumed[name])
+    return found

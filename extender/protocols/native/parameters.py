@@ -1,0 +1,58 @@
+"""Query parameters of the native API: their values, and refusals that name parameter, value and what is accepted."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, TypeVar
+
+from berthmaster.model.errors import shown
+from berthmaster.native_api.problem import InvalidField
+from extender.protocols.problem import Refusal
+
+E = TypeVar("E", bound=Enum)
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Return a boolean, False by default.
+
+    Raises:
+        Refusal: the value is neither ``true`` nor ``false``.
+    """
+    value = query.get(name)
+    if value is None:
+        return False
+    if value not in _BOOLEANS:
+        raise refused(name, value, "true or false")
+    return _BOOLEANS[value]
+
+
+def number(query: Mapping[str, str], name: str, default: int, most: int, *, least: int = 1) -> int:
+    """Return a number.
+
+    Raises:
+        Refusal: the value is no number from ``least`` to ``most``.
+    """
+    value = query.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdecimal() and len(value) < 10 and least <= int(value) <= most):
+        raise refused(name, value, f"a number from {least} to {most}")
+    return int(value)
+
+
+def choice(name: str, value: str, kind: type[E]) -> E:
+    """Return the member of an enumeration with a value.
+
+    Raises:
+        Refusal: there is none.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise refused(name, value, ", ".join(str(each.value) for each in kind)) from None
+
+
+def refused(name: str, value: str, accepted: str) -> Refusal:
+    """Return the refusal of the value of a parameter."""
+    problem = f"{shown(value)} is not accepted; accepted is {accepted}"
+    return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])

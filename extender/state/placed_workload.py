@@ -1,0 +1,217 @@
+"""Where a workload is, as its stored binding says. Pure: no decision is made, and no clock is read."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from berthmaster.controllers.binding_scheduler.writes import effective
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.cluster import Condition
+from berthmaster.model.move import MovePhase, is_intact, left_by, move_of
+from berthmaster.model.policy import PolicyReference
+from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
+from berthmaster.scheduling.pending_replicas import PendingReplicas
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import PODS
+from berthmaster.simulation.eligibility import scheduler_of
+from berthmaster.simulation.moving import move_note
+
+_SCHEDULED = "Scheduled"
+_MAX_MESSAGE = 512
+
+
+class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
+    """What lists and totals need of a binding. Strings are shared, because a fleet has many of these.
+
+    Attributes:
+        binding: the binding as stored.
+        state: what is known about its place.
+        policy: the policy that holds the workload; empty if none is known.
+        group: the group of the assignment; empty for none.
+        group_index: the position of the group in the placement; None if the placement has no such group.
+        groups: the number of groups of the placement.
+        moving: whether a move is under way.
+        held_down_until: when moves may start again; None for no hold-down.
+        present: whether the control plane has the binding.
+    """
+
+    binding: Binding
+    state: WorkloadState
+    policy: str
+    group: str
+    group_index: int | None
+    groups: int
+    moving: bool
+    held_down_until: datetime | None
+    present: bool
+
+    @property
+    def preferred(self) -> bool | None:
+        """Whether the workload is in its first group; None without groups, or if its group is not known."""
+        return None if self.group_index is None else self.group_index == 0
+
+    def held_down(self, now: datetime) -> bool:
+        """Whether no move except a failover may start at this time."""
+        return self.held_down_until is not None and self.held_down_until > now
+
+
+def placed_workload(
+    binding: Binding, held_by: PolicyReference | None = None, *, present: bool = True
+) -> PlacedWorkload:
+    """Return what a binding says about the place of its workload.
+
+    Args:
+        binding: the binding as stored.
+        held_by: the policy that holds the workload; None if only the annotations of the binding can name it.
+        present: whether the control plane has the binding. One that is only due says nothing about a place.
+    """
+    policy = held_by or holder(binding.metadata)
+    group = effective(binding).status.scheduler_observing_affinity_name if binding.spec.clusters else ""
+    placement = binding.spec.placement
+    terms = placement.cluster_affinities if placement is not None else None
+    names = [each.affinity_name for each in terms or ()]
+    move = move_of(binding)
+    return PlacedWorkload(
+        binding=binding,
+        state=_state(binding) if present else WorkloadState.PENDING,
+        policy="" if policy is None else sys.intern(str(policy)),
+        group=sys.intern(group),
+        group_index=names.index(group) if group in names else None,
+        groups=len(names),
+        moving=move is not None and move.under_way,
+        held_down_until=None if move is None or move.under_way else move.held_down_until,
+        present=present,
+    )
+
+
+def clusters_of(binding: Binding) -> dict[str, int]:
+    """Return where the workload of a binding is assigned: replicas by cluster.
+
+    Karmada sends a dependency to its own clusters, and to those of the workloads that need it.
+    """
+    found = {target.name: target.replicas for target in binding.spec.clusters}
+    for snapshot in binding.spec.required_by:
+        for target in snapshot.clusters:
+            found.setdefault(target.name, target.replicas)
+    return found
+
+
+def is_on(binding: Binding, cluster: str) -> bool:
+    """Return whether the workload of a binding is assigned to a cluster."""
+    return any(target.name == cluster for target in binding.spec.clusters) or any(
+        target.name == cluster for snapshot in binding.spec.required_by for target in snapshot.clusters
+    )
+
+
+def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
+    """Return a workload as the API lists it."""
+    binding, resource = placed.binding, placed.binding.spec.resource
+    return WorkloadRow(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        namespace=resource.namespace,
+        name=resource.name,
+        binding=binding.metadata.name,
+        policy=placed.policy or None,
+        scheduler=scheduler_of(binding) if binding.spec.placement is not None else None,
+        group=placed.group or None,
+        group_index=placed.group_index,
+        groups=placed.groups,
+        clusters=clusters_of(binding),
+        replicas=binding.spec.replicas,
+        state=placed.state,
+        preferred=placed.preferred,
+        moving=placed.moving,
+        held_down=placed.held_down(now),
+        message=_message(placed)[:_MAX_MESSAGE],
+        last_scheduled_time=binding.status.last_scheduled_time,
+    )
+
+
+def arriving(binding: Binding) -> frozenset[str]:
+    """Return the clusters that a move under way brings a workload to."""
+    state = move_of(binding)
+    if state is None or not state.under_way or not is_intact(binding, state):
+        return frozenset()
+    return frozenset(left_by(binding, state).arriving)
+
+
+def leaving(binding: Binding) -> frozenset[str]:
+    """Return the clusters that a move under way, or an eviction, removes a workload from."""
+    evicted = frozenset(task.from_cluster for task in binding.spec.graceful_eviction_tasks)
+    state = move_of(binding)
+    if state is None or not state.under_way or not is_intact(binding, state):
+        return evicted
+    return evicted | left_by(binding, state).leaving.keys()
+
+
+def not_running_yet(binding: Binding) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Yield each cluster of the assignment that does not run the workload yet, and the amounts that it requests there.
+
+    Amounts have the units of ``berthmaster.scheduling.resources``. Pods are among them.
+    """
+    running = {each.cluster_name for each in binding.status.aggregated_status if each.runs}
+    missing = {target.name: target.replicas for target in binding.spec.clusters if target.name not in running}
+    if not missing:
+        return
+    request = Request.of(binding)
+    templates = () if request.divides_replicas else request.component_set
+    for name, count in request.occupied(missing).items():
+        amounts: Counter[str] = Counter()
+        for pods, requests in PendingReplicas(count, request.requests or (), 0.0, templates).pods:
+            for resource, amount in ((PODS, 1), *requests):
+                amounts[resource] += pods * amount
+        yield name, amounts
+
+
+def _state(binding: Binding) -> WorkloadState:
+    spec = binding.spec
+    if binding.metadata.deletion_timestamp is not None:
+        return WorkloadState.DELETING
+    if spec.suspension is not None and spec.suspension.scheduling:
+        return WorkloadState.SUSPENDED
+    if spec.placement is None:
+        return WorkloadState.PLACED if spec.clusters or spec.required_by else WorkloadState.NOWHERE
+    if spec.clusters:
+        return WorkloadState.SHORT if _shortage(binding) else WorkloadState.PLACED
+    condition = _scheduled(binding)
+    if condition is None or condition.status == "True":
+        return WorkloadState.PENDING
+    return WorkloadState.NOWHERE if condition.status == "False" else WorkloadState.UNKNOWN
+
+
+def _shortage(binding: Binding) -> str:
+    """Return how many replicas an assignment lacks, in words; empty if it lacks none."""
+    spec = binding.spec
+    if len(spec.components) > 1 or not spec.replicas or spec.placement is None or not spec.clusters:
+        return ""  # no replicas are divided
+    scheduling, assigned = spec.placement.replica_scheduling, [target.replicas for target in spec.clusters]
+    if scheduling is not None and scheduling.replica_scheduling_type == "Divided":
+        total = sum(assigned)
+        return f"{total} of {spec.replicas} replicas are assigned" if total < spec.replicas else ""
+    short = sum(each < spec.replicas for each in assigned)
+    return f"{short} of {len(assigned)} clusters have fewer than {spec.replicas} replicas" if short else ""
+
+
+def _scheduled(binding: Binding) -> Condition | None:
+    return next((each for each in binding.status.conditions if each.type == _SCHEDULED), None)
+
+
+def _message(placed: PlacedWorkload) -> str:
+    binding = placed.binding
+    if not placed.present:
+        return "its binding does not exist yet"
+    if binding.spec.placement is None:
+        needed = bool(binding.spec.required_by)
+        return "it follows the workloads that need it" if needed else "no policy holds it, and no workload needs it"
+    move, condition = move_of(binding), _scheduled(binding)
+    parts = [move_note(binding) if move is None or move.phase is not MovePhase.RELEASED else ""]
+    if condition is not None and condition.status != "True":
+        parts.append(condition.message or condition.reason)
+    else:
+        parts.append(_shortage(binding))
+    return "; ".join(filter(None, parts))
