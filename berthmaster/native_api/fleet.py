@@ -56,7 +56,7 @@ class FleetCluster(AnswerPart, frozen=True):
     Attributes:
         name, region, provider, zones, kubernetes_version: as the cluster reports; empty if it does not.
         ready: whether its condition Ready is True.
-        ready_message: why it is not ready; empty if it is ready or gives no reason.
+        ready_message: why it is not ready; empty if it is.
         deleting: whether it is being removed from the fleet.
         draining: whether it is being drained: it has the taint of Berthmaster's drains.
         taints: its taints.

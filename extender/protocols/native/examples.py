@@ -4,11 +4,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from msgspec.structs import replace as replace_fields
+
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import Claim, MatchLevel
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -25,12 +28,17 @@ from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.bindings import view_of
 from extender.protocols.native.fleet import cluster_page, staleness_of
+from extender.protocols.native.fleet_view import cluster_row
 from extender.protocols.native.plan import plan_answer
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
 from extender.protocols.native.why import claims_view, why_not_view
+from extender.protocols.native.workload_page import listed as listed_workloads
+from extender.state.placed_index import PlacedIndex, index_of
+from extender.state.placed_workload import placed_workload
 from extender.state.state import FleetCache, Freshness
 
+_VERSION: Final = "6abae0eca71124037aad184301762bb9"
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
@@ -151,6 +159,36 @@ def not_there() -> Any:  # noqa: ANN401 - a JSON value
     scheduler, (workload,) = _scheduler(), _placed_world().workloads
     found = why_not(scheduler, request_of(examine(scheduler, workload, _NOW)), "private-1")
     return builtins(why_not_view(found, [], Freshness(_NOW)))
+
+
+def fleet() -> Any:  # noqa: ANN401 - a JSON value
+    """Return the fleet, and what is assigned to it."""
+    index, clusters = _placed_index(), [convert(Cluster, raw) for raw in CLUSTERS]
+    rows = [cluster_row(each, index.use(each.name), reported=True) for each in clusters]
+    return builtins(FleetView(rows, _VERSION, [], staleness_of(Freshness(_NOW))))
+
+
+def workloads() -> Any:  # noqa: ANN401 - a JSON value
+    """Return the page of all workloads."""
+    return builtins(
+        replace_fields(
+            listed_workloads(_placed_index(), WorkloadQuery(), _NOW),
+            version=_VERSION,
+            staleness=staleness_of(Freshness(_NOW)),
+        )
+    )
+
+
+def version() -> Any:  # noqa: ANN401 - a JSON value
+    """Return the version of the state."""
+    return builtins(StateVersion(_VERSION, staleness_of(Freshness(_NOW))))
+
+
+def _placed_index() -> PlacedIndex:
+    spec = {**BINDING["spec"], "clusters": [{"name": "private-1", "replicas": 6}]}
+    status = {"schedulerObservingAffinityName": "private"}
+    binding = convert(Binding, {**BINDING, "spec": spec, "status": status})
+    return index_of([(("shop", "web-deployment"), placed_workload(binding))])
 
 
 def _scheduler() -> Scheduler:

@@ -12,7 +12,10 @@ from extender.protocols.services import Services
 from extender.state.placed_index import ClusterUse, PlacedIndex
 from extender.state.state import State
 
-_UNWATCHED = "bindings are not watched: what is assigned to clusters is not known; watch them with --watch bindings"
+_UNWATCHED = (
+    "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings on "
+    "Karmada's API server"
+)
 
 
 def state_version(services: Services) -> StateVersion:
@@ -52,7 +55,9 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
         reported: whether it is known which workloads it runs.
     """
     spec, condition = cluster.spec, next((each for each in cluster.status.conditions if each.type == "Ready"), None)
-    why = "" if condition is None else condition.message or condition.reason
+    why = "it reports no condition Ready"
+    if condition is not None:
+        why = condition.message or condition.reason or f"its condition Ready is {condition.status}"
     return FleetCluster(
         name=cluster.name,
         region=spec.region,
@@ -60,7 +65,7 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
         zones=spec.zones or ((spec.zone,) if spec.zone else ()),
         kubernetes_version=cluster.status.kubernetes_version,
         ready=cluster.ready,
-        ready_message="" if cluster.ready else why or "it reports no condition Ready",
+        ready_message="" if cluster.ready else why,
         deleting=cluster.deleting,
         draining=is_draining(cluster),
         taints=spec.taints,

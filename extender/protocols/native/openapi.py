@@ -26,6 +26,7 @@ from berthmaster.native_api.wire import (
 )
 from berthmaster.version import __version__
 from extender.protocols.native import examples
+from extender.protocols.native.openapi_fleet import FLEET_TYPES, fleet_paths
 from extender.protocols.native.openapi_parts import (
     REQUEST_ID,
     Schema,
@@ -40,7 +41,7 @@ from extender.protocols.route import JSON, JSON_LINES
 _TYPES: Final = (
     ScheduleRequest, BatchLine, SimulateRequest, PlanRequest,
     Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, HistoryPage, BindingExplanation,
-    BindingView, BindingOutlook, Problem, *WHY_TYPES,
+    BindingView, BindingOutlook, Problem, *FLEET_TYPES, *WHY_TYPES,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -191,6 +192,7 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 (400, 401, 404, 405, 409, 503), HistoryPage, None, parameters=[in_path("name"), *_HISTORY],
             )
         },
+        **fleet_paths(schema),
         **why_paths(schema),
         "/openapi.json": {
             "get": {

@@ -6,6 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+import msgspec.structs
+
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.native_api.fleet import (
     MAX_FACETS,
@@ -17,6 +19,7 @@ from berthmaster.native_api.fleet import (
     WorkloadQuery,
     WorkloadState,
 )
+from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, number
 from extender.protocols.native.schedule import require_watched
@@ -27,7 +30,7 @@ from extender.state.placed_workload import PlacedWorkload, is_on, row_of
 PARAMETERS: Final = frozenset({
     "cluster", "group", "limit", "namespace", "namespaces", "offset", "only", "policy", "q", "sort",
 })  # fmt: skip
-_MAX_OFFSET: Final = 10_000_000
+MAX_OFFSET: Final = 10_000_000
 
 Filter = Callable[[PlacedWorkload], bool]
 
@@ -39,22 +42,27 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
         Refusal: bindings are not watched, or the deadline has passed.
     """
     require_watched(services, BINDINGS, subject="the workloads are")
-    state, now = services.state, services.clock.now()
-    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    state = services.state
+    version, gaps, staleness = state.version, state.gaps, staleness_of(state.freshness)  # see ``State.version``
     with state.placed() as index:
         services.check_deadline(call)
-        visible = index.visible(query.namespaces)
-        found = matching(index, query, now)
-        services.check_deadline(call)
+        found = listed(index, query, services.clock.now())
+    services.check_deadline(call)
+    return msgspec.structs.replace(found, version=version, gaps=gaps, staleness=staleness)
+
+
+def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadPage:
+    """Return the page that a query asks for, without version, gaps and staleness."""
+    visible, found = index.visible(query.namespaces), matching(index, query, now)
     page = found[query.offset : query.offset + query.limit]
     return WorkloadPage(
         items=[row_of(each, now) for each in page],
         matched=len(found),
         total=len(visible.rows),
         facets=facets_of(visible, now),
-        version=version,
-        gaps=state.gaps,
-        staleness=staleness,
+        version="",
+        gaps=[],
+        staleness=Staleness(None, None, ""),
     )
 
 
@@ -106,7 +114,7 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
         ),
         sort=choice("sort", sort.removeprefix("-"), SortKey),
         descending=sort.startswith("-"),
-        offset=number(parameters, "offset", 0, _MAX_OFFSET, least=0),
+        offset=number(parameters, "offset", 0, MAX_OFFSET, least=0),
         limit=number(parameters, "limit", WorkloadQuery().limit, MAX_ROWS),
     )
 

@@ -14,6 +14,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.client import Client
+from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.wire import BatchLine, DownChange
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
@@ -45,6 +46,12 @@ def test_the_client_decodes_answers(client):
     planned = client.plan([convert(Policy, examples.PLAN["create"][0])])
     assert (planned.counts.workloads, planned.counts.moved) == (1, 0), "the policy selects no workload of the fleet"
     assert client.binding("nginx-deployment", "default").resource.kind == "Deployment"
+    fleet, page = client.fleet(), client.workloads(WorkloadQuery(q="nginx", namespaces=frozenset({"default"})))
+    assert ([each.name for each in fleet.clusters], page.items[0].kind) == (
+        [f"member{number}" for number in range(1, 6)],
+        "Deployment",
+    )
+    assert client.version().version == fleet.version == page.version
 
 
 @pytest.mark.parametrize("count", [0, 1, 700])

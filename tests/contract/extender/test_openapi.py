@@ -70,6 +70,8 @@ def test_the_document_is_served(server):
         pytest.param("post", "/v1/simulate", id="a simulation"),
         pytest.param("post", "/v1/plan", id="a plan"),
         pytest.param("get", "/v1/clusters", id="the fleet"),
+        pytest.param("get", "/v1/fleet", id="the fleet in use"),
+        pytest.param("get", "/v1/workloads", id="workloads"),
         pytest.param("get", "/v1/bindings/{namespace}/{name}", id="a binding"),
         pytest.param("get", "/v1/bindings/{namespace}/{name}/decision", id="an explanation"),
         pytest.param("get", "/v1/bindings/{namespace}/{name}/why-not", id="why not a cluster"),

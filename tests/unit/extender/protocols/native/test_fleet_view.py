@@ -1,0 +1,232 @@
+"""The fleet in use, and its workloads, as the API answers."""
+
+import logging
+import time
+
+import pytest
+from builders import binding as typed_binding
+from builders import cluster as typed_cluster
+from builders import quantities
+from fake_clock import FakeClock
+from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES
+from berthmaster.kube.requests import APIRequest
+from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.protocols.native.fleet_view import cluster_row, fleet_view, state_version
+from extender.protocols.native.workload_page import query_of, workload_page
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+LIMIT_S = 30.0
+GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")]}
+WEB = policy("web", selector(), placement=GROUPS)
+OTHER = policy("other", selector(), namespace="bank", placement={})
+
+
+def placed(name, replicas, *, group="", by=WEB, **clusters):
+    stored = binding(deployment(name, replicas, namespace=by["metadata"]["namespace"], by=by), by, **clusters)
+    stored["status"] |= {"schedulerObservingAffinityName": group} if group else {}
+    return stored
+
+
+def refused(name):
+    stored = placed(name, 2)
+    stored["status"]["conditions"] = [{"type": "Scheduled", "status": "False", "message": "no cluster fits"}]
+    return stored
+
+
+def service(state, clock):
+    return Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
+
+
+class Watched:
+    """A service that watches a control plane in memory."""
+
+    def __init__(self) -> None:
+        self.api, clock, self.state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        serve_karmada(self.api)
+        late = placed("late", 3, group="cloud", cloud=3)
+        late["status"]["aggregatedStatus"] = [{"clusterName": "cloud"}]
+        store(
+            self.api, cluster("own"), cluster("cloud"), WEB, OTHER,
+            placed("first", 2, group="own", own=2), late, refused("refused"), placed("ledger", 1, by=OTHER, own=1),
+        )  # fmt: skip
+        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(), clock=clock)
+        self.source.start(self.state)
+        self.wait(lambda: self.state.freshness.synced)
+        self.services = service(self.state, clock)
+
+    def wait(self, check) -> None:
+        deadline_s = time.monotonic() + LIMIT_S
+        while not check():
+            assert time.monotonic() < deadline_s, self.state.freshness
+            time.sleep(0.005)
+
+    def page(self, **query):
+        call = Call("1", deadline_s=self.services.clock.passed_s + 60)
+        return workload_page(self.services, call, WorkloadQuery(**query))
+
+    def names(self, **query):
+        return [row.name for row in self.page(**query).items]
+
+
+@pytest.fixture(scope="module")
+def watched():
+    running = Watched()
+    yield running
+    running.api.cut_watches()
+    running.source.stop()
+
+
+def test_clusters_say_what_is_assigned_to_them(watched):
+    cloud, own = fleet_view(watched.services).clusters
+    assert (own.workloads, own.replicas, own.by_group, own.without_groups) == (2, 3, [1], 1)
+    assert (cloud.workloads, cloud.replicas, cloud.by_group, cloud.without_groups) == (1, 3, [0, 1], 0)
+    assert (own.ready, own.ready_message, own.draining) == (True, "", False)
+
+
+def test_what_a_cluster_does_not_run_yet_is_assumed_on_it(watched):
+    cloud, own = fleet_view(watched.services).clusters
+    assert cloud.resources["cpu"] == FleetAmount(allocatable=100_000, used=None, assumed=1500)
+    assert (cloud.resources["pods"].assumed, own.resources["cpu"].assumed) == (3, 0)
+
+
+def test_rows_say_where_workloads_are(watched):
+    page = watched.page(sort=SortKey.NAME)
+    first, late, _, refused = sorted(page.items, key=lambda row: row.name)
+    assert (first.policy, first.group, first.preferred, first.clusters) == (
+        "PropagationPolicy shop/web",
+        "own",
+        True,
+        {"own": 2},
+    )
+    assert (late.state.value, late.group_index, late.preferred) == ("placed", 1, False)
+    assert (refused.state.value, refused.message, refused.clusters) == ("nowhere", "no cluster fits", {})
+    assert (page.matched, page.total) == (4, 4)
+    assert page.version == state_version(watched.services).version == fleet_view(watched.services).version
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        pytest.param({}, ["ledger", "first", "late", "refused"], id="all, by namespace and name"),
+        pytest.param({"q": "FIRST shop"}, ["first"], id="words in any case and order"),
+        pytest.param({"q": "deployment/la"}, ["late"], id="a part of kind and name"),
+        pytest.param({"namespace": "bank"}, ["ledger"], id="a namespace"),
+        pytest.param({"namespace": "-"}, [], id="cluster-scoped workloads"),
+        pytest.param({"namespaces": frozenset({"bank", "-"})}, ["ledger"], id="visible namespaces"),
+        pytest.param({"namespaces": frozenset()}, [], id="no visible namespace"),
+        pytest.param({"namespaces": frozenset({"bank"}), "namespace": "shop"}, [], id="a hidden namespace"),
+        pytest.param({"policy": "PropagationPolicy bank/other"}, ["ledger"], id="a policy"),
+        pytest.param({"cluster": "own"}, ["ledger", "first"], id="a cluster"),
+        pytest.param({"group": "cloud"}, ["late"], id="a group"),
+        pytest.param({"only": frozenset({Restriction.NOT_PREFERRED})}, ["late"], id="not in the first group"),
+        pytest.param(
+            {"only": frozenset({Restriction.NOWHERE, Restriction.NOT_PREFERRED})},
+            ["late", "refused"],
+            id="one of two restrictions",
+        ),
+        pytest.param({"sort": SortKey.REPLICAS}, ["ledger", "first", "refused", "late"], id="by replicas"),
+        pytest.param(
+            {"sort": SortKey.REPLICAS, "descending": True}, ["late", "first", "refused", "ledger"], id="descending"
+        ),
+        pytest.param({"offset": 1, "limit": 2}, ["first", "late"], id="a page"),
+        pytest.param({"offset": 9}, [], id="after the last page"),
+    ],
+)
+def test_a_query_selects_sorts_and_pages(watched, query, names):
+    assert watched.names(**query) == names
+
+
+def test_totals_and_facets_are_those_of_the_visible_namespaces(watched):
+    page = watched.page(namespaces=frozenset({"shop"}), q="late", limit=1)
+    assert (page.matched, page.total) == (1, 3)
+    facets = page.facets
+    assert facets.namespaces == {"shop": 3}
+    assert facets.clusters == facets.groups == {"cloud": 1, "own": 1}
+    assert (facets.states["nowhere"], facets.only["not-preferred"], facets.only["nowhere"]) == (1, 1, 1)
+    assert facets.policies == {"PropagationPolicy shop/web": 3}
+
+
+def test_a_change_is_in_the_next_answer_with_another_version(watched):
+    before = watched.page()
+    store(watched.api, placed("new", 1, group="own", own=1))
+    watched.wait(lambda: state_version(watched.services).version != before.version)
+    assert watched.names(q="new") == ["new"]
+    watched.api.send(
+        APIRequest("/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings/new-deployment", method="DELETE")
+    )
+    watched.wait(lambda: state_version(watched.services).version == before.version)
+    assert watched.page().items == before.items
+
+
+def test_files_do_not_say_what_members_run():
+    clock, state = FakeClock(), State(karmada_profile())
+    stored = typed_binding(clusters={"a": 1}, requests={"cpu": 1})
+    workload = SimulatedWorkload(stored.spec.resource, (), stored, present=True)
+    with state.updating(clock.now()) as cache:
+        cache.replace(World({"a": typed_cluster("a", cpu=4)}, [workload]))
+    (row,) = fleet_view(service(state, clock)).clusters
+    assert (row.workloads, row.resources["cpu"]) == (1, FleetAmount(4000, None, None))
+
+
+def test_without_bindings_nothing_is_said_about_workloads():
+    clock, state = FakeClock(), State(karmada_profile())
+    state.watched = [NODES.collection.plural]
+    with state.updating(clock.now()) as cache:
+        taints = ["policy.berthmaster.io/draining:NoSchedule"]
+        cache.apply_cluster(typed_cluster("a", cpu=4, ready=False, taints=taints))
+    view = fleet_view(service(state, clock))
+    (row,) = view.clusters
+    assert (row.workloads, row.replicas, row.by_group, row.arriving) == (None, None, None, None)
+    assert (row.ready_message, row.draining) == ("its condition Ready is False", True)
+    assert cluster_row(Cluster(ObjectMeta("b")), None).ready_message == "it reports no condition Ready"
+    assert "bindings are not watched: what is assigned to clusters is not known" in view.gaps[-1]
+    with pytest.raises(Refusal, match="start it with --watch clusters,bindings"):
+        workload_page(service(state, clock), Call("1", deadline_s=60), WorkloadQuery())
+
+
+@pytest.mark.parametrize(
+    ("allocated", "used"),
+    [
+        pytest.param({}, None, id="a cluster that reports nothing about its pods"),
+        pytest.param({"pods": 3}, 0, id="no pod requests the resource"),
+        pytest.param({"pods": 3, "cpu": "1500m"}, 1500, id="pods request it"),
+    ],
+)
+def test_the_used_amount_is_what_the_cluster_reports(allocated, used):
+    summary = ResourceSummary(allocatable=quantities({"cpu": 4}), allocated=quantities(allocated))
+    assert cluster_row(typed_cluster(resource_summary=summary), None).resources["cpu"].used == used
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        pytest.param({"sort": "size"}, "query parameter sort: 'size' is not accepted; accepted is name", id="an order"),
+        pytest.param({"only": "moving,lost"}, "query parameter only: 'lost' is not accepted", id="a restriction"),
+        pytest.param({"limit": "1001"}, "accepted is a number from 1 to 1000", id="a page that is too long"),
+        pytest.param({"offset": "-1"}, "accepted is a number from 0 to 10000000", id="a negative offset"),
+    ],
+)
+def test_an_invalid_parameter_is_refused(parameters, message):
+    with pytest.raises(Refusal, match=message):
+        query_of(parameters)
+
+
+def test_parameters_become_a_query():
+    given = {"sort": "-replicas", "namespaces": "a,-", "only": "moving,short", "offset": "10"}
+    assert query_of(given) == WorkloadQuery(
+        sort=SortKey.REPLICAS,
+        descending=True,
+        namespaces=frozenset({"a", "-"}),
+        only=frozenset({Restriction.MOVING, Restriction.SHORT}),
+        offset=10,
+    )

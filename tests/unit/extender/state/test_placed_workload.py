@@ -1,0 +1,190 @@
+"""Where a workload is, as its stored binding says."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from builders import binding, placement
+
+from berthmaster.controllers.binding_scheduler.writes import applied_affinity
+from berthmaster.model.binding import (
+    AggregatedStatusItem,
+    Binding,
+    BindingSnapshot,
+    BindingSpec,
+    BindingStatus,
+    Component,
+    GracefulEvictionTask,
+    ObjectReference,
+    TargetCluster,
+)
+from berthmaster.model.cluster import Condition
+from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MovePhase, MoveReason, MoveState, annotation_of
+from berthmaster.model.policy import Suspension
+from berthmaster.native_api.fleet import WorkloadState
+from extender.state.placed_workload import arriving, leaving, not_running_yet, placed_workload, row_of
+
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+DIVIDED = placement(replicaScheduling={"replicaSchedulingType": "Divided"})
+GROUPS = placement(clusterAffinities=[{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")])
+
+
+def scheduled(status: str, message: str = "", group: str = "") -> BindingStatus:
+    conditions = (Condition("Scheduled", status, "Because", message),)
+    return BindingStatus(scheduler_observing_affinity_name=group, conditions=conditions)
+
+
+def moving(phase: MovePhase, **fields) -> dict[str, str]:
+    state = MoveState(MoveReason.FAILBACK, phase, source={"b": 2}, target={"a": 2}, **fields)
+    return {MOVE: annotation_of(state)}
+
+
+@pytest.mark.parametrize(
+    ("stored", "state", "message"),
+    [
+        pytest.param(binding(clusters={"a": 1}), "placed", "", id="an assignment"),
+        pytest.param(binding(status=scheduled("False", "no cluster fits")), "nowhere", "no cluster fits", id="refused"),
+        pytest.param(binding(), "pending", "", id="before the first decision"),
+        pytest.param(binding(status=scheduled("True")), "pending", "", id="an assignment that was removed"),
+        pytest.param(binding(status=scheduled("Unknown", "?")), "unknown", "?", id="a scheduler that does not know"),
+        pytest.param(
+            binding(replicas=3, placement=DIVIDED, clusters={"a": 1, "b": 1}),
+            "short",
+            "2 of 3 replicas are assigned",
+            id="too few divided replicas",
+        ),
+        pytest.param(
+            binding(replicas=3, clusters={"a": 3, "b": 1}),
+            "short",
+            "1 of 2 clusters have fewer than 3 replicas",
+            id="too few duplicated replicas",
+        ),
+        pytest.param(
+            binding(replicas=3, placement=DIVIDED, clusters={"a": 4}), "placed", "", id="more replicas than desired"
+        ),
+        pytest.param(
+            binding(replicas=3, clusters={"a": 0}, components=(Component("x", 1), Component("y", 2))),
+            "placed",
+            "",
+            id="several pod templates",
+        ),
+        pytest.param(
+            binding(replicas=2, clusters={"a": 2}, status=scheduled("False", "no cluster fits the new placement")),
+            "placed",
+            "no cluster fits the new placement",
+            id="an old assignment that stays",
+        ),
+        pytest.param(binding(suspension=Suspension(scheduling=True)), "suspended", "", id="suspended scheduling"),
+    ],
+)
+def test_the_state_follows_from_assignment_and_conditions(stored, state, message):
+    row = row_of(placed_workload(stored), NOW)
+    assert (row.state.value, row.message) == (state, message)
+
+
+def test_a_binding_that_is_only_due_is_nowhere_yet():
+    row = row_of(placed_workload(binding(clusters={"a": 1}), present=False), NOW)
+    assert (row.state, row.message) == (WorkloadState.PENDING, "its binding does not exist yet")
+
+
+@pytest.mark.parametrize(
+    ("group", "clusters", "expected"),
+    [
+        pytest.param("own", {"own": 1}, ("own", 0, True), id="the first group"),
+        pytest.param("cloud", {"cloud": 1}, ("cloud", 1, False), id="a later group"),
+        pytest.param("gone", {"cloud": 1}, ("gone", None, None), id="a group that the placement no longer has"),
+        pytest.param("own", {}, (None, None, None), id="no assignment"),
+    ],
+)
+def test_the_group_is_that_of_the_assignment(group, clusters, expected):
+    row = row_of(
+        placed_workload(binding(placement=GROUPS, clusters=clusters, status=scheduled("True", "", group))), NOW
+    )
+    assert (row.group, row.group_index, row.preferred) == expected
+    assert row.groups == 2
+
+
+def test_a_placement_without_groups_has_no_preferred_one():
+    row = row_of(placed_workload(binding(clusters={"a": 1})), NOW)
+    assert (row.group, row.group_index, row.groups, row.preferred) == (None, None, 0, None)
+
+
+def test_the_group_of_the_last_write_counts_while_the_status_is_stale():
+    annotations = {APPLIED_AFFINITY: applied_affinity("cloud", {"cloud": 1})}
+    stale = binding(
+        placement=GROUPS, clusters={"cloud": 1}, annotations=annotations, status=scheduled("True", "", "own")
+    )
+    assert placed_workload(stale).group == "cloud"
+
+
+def test_a_dependency_is_where_its_workloads_are():
+    snapshot = BindingSnapshot("web", "default", (TargetCluster("b", 2),))
+    follower = Binding(BindingSpec(ObjectReference("v1", "ConfigMap", "x"), required_by=(snapshot,)))
+    row = row_of(placed_workload(follower), NOW)
+    assert (row.clusters, row.state.value, row.scheduler) == ({"b": 2}, "placed", None)
+    assert row.message == "it follows the workloads that need it"
+
+
+def test_a_move_under_way_brings_and_removes_copies():
+    stored = binding(replicas=2, clusters={"a": 2, "b": 2}, annotations=moving(MovePhase.SURGING))
+    placed = placed_workload(stored)
+    assert (placed.moving, placed.held_down(NOW)) == (True, False)
+    assert (arriving(stored), leaving(stored)) == ({"a"}, {"b"})
+    assert "a move (Failback) to a:2 is under way" in row_of(placed, NOW).message
+
+
+def test_a_move_that_another_client_interrupted_brings_and_removes_nothing():
+    stored = binding(replicas=2, clusters={"c": 2}, annotations=moving(MovePhase.SURGING))
+    assert (arriving(stored), leaving(stored)) == (frozenset(), frozenset())
+
+
+def test_an_eviction_removes_copies():
+    stored = binding(clusters={"a": 1}, graceful_eviction_tasks=(GracefulEvictionTask("b"),))
+    assert leaving(stored) == {"b"}
+
+
+def test_a_hold_down_ends():
+    until = NOW + timedelta(minutes=5)
+    placed = placed_workload(
+        binding(clusters={"b": 2}, annotations=moving(MovePhase.ROLLED_BACK, held_down_until=until))
+    )
+    assert (placed.held_down(NOW), placed.held_down(until), placed.moving) == (True, False, False)
+
+
+def reports(*names: str, **fields) -> BindingStatus:
+    return BindingStatus(aggregated_status=tuple(AggregatedStatusItem(name, **fields) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param(
+            binding(replicas=3, requests={"cpu": "500m"}, clusters={"a": 1, "b": 2}, status=reports("a", applied=True)),
+            {"b": {"cpu": 1000, "pods": 2}},
+            id="one of two clusters runs it",
+        ),
+        pytest.param(
+            binding(requests={"cpu": 1}, clusters={"a": 1}, status=reports("a")),
+            {"a": {"cpu": 1000, "pods": 1}},
+            id="Karmada has sent it and the cluster has not applied it",
+        ),
+        pytest.param(
+            binding(requests={"cpu": 1}, clusters={"a": 1}, status=reports("a", status={"replicas": 1})),
+            {},
+            id="an update failed, and the old copy runs",
+        ),
+        pytest.param(binding(replicas=0, clusters={"a": 0}), {}, id="a workload without replicas"),
+        pytest.param(
+            binding(
+                clusters={"a": 0},
+                components=(
+                    Component("x", 2, binding(requests={"cpu": 1}).spec.replica_requirements),
+                    Component("y", 1),
+                ),
+            ),
+            {"a": {"cpu": 2000, "pods": 3}},
+            id="several pod templates",
+        ),
+    ],
+)
+def test_what_a_cluster_does_not_run_yet_counts_on_it(stored, expected):
+    assert {name: dict(amounts) for name, amounts in not_running_yet(stored)} == expected
