@@ -461,7 +461,7 @@ GATES: Final = {
     "[differences.md](differences.md#binding-scheduler).",
     "PropagationPolicyPreemption": "`PolicyPreemption`, off by default.",
     "FederatedQuotaEnforcement": "Always honoured: karmada-webhook refuses an assignment above a quota. The binding "
-    "is tried again.",
+    "is tried again, at once when the quota becomes looser.",
     "ResourceQuotaEstimate": "Always honoured: scheduler estimators get the namespace and the priority class.",
     "GracefulEviction": "Always on: eviction tasks keep a workload off a cluster.",
     "Failover": "Not read by schedulers. Clusters get taints, and bindings eviction tasks.",

@@ -23,6 +23,7 @@ class ControllerContext:
         lease: the lease of the leader; None without leader election.
         pages: further pages of the port of the probes, by path: each returns its content type and its text.
         informers: one per collection that a controller asked for. They start before the first controller does.
+        optional: as ``informers``, for kinds that a control plane need not serve. No controller waits for them.
     """
 
     def __init__(
@@ -42,9 +43,16 @@ class ControllerContext:
         self.lease = lease
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
         self.informers: dict[Collection, Informer[Any]] = {}
+        self.optional: dict[Collection, Informer[Any]] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:
         """Return the informer of a collection. All callers share it; ``read`` decodes an object."""
         if collection not in self.informers:
             self.informers[collection] = Informer(collection, read, self.clock)
         return self.informers[collection]
+
+    def optional_informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:
+        """Return an informer that starts only if the kind is served and this process may list it."""
+        if collection not in self.optional:
+            self.optional[collection] = Informer(collection, read, self.clock)
+        return self.optional[collection]

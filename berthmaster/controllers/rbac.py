@@ -21,6 +21,7 @@ class AccessRule(NamedTuple):
         why: the purpose.
         scope: where the rule applies.
         named: whether the rule is restricted to the lease by name. ``create`` cannot be restricted.
+        optional: whether a process works without the rights, except for their purpose.
     """
 
     group: str
@@ -29,6 +30,7 @@ class AccessRule(NamedTuple):
     why: str
     scope: Scope = "cluster"
     named: bool = False
+    optional: bool = False
 
 
 _BINDINGS: Final = ("resourcebindings", "clusterresourcebindings")
@@ -47,6 +49,13 @@ RULES: Final[dict[str, tuple[AccessRule, ...]]] = {
         AccessRule("cluster.karmada.io", ("clusters",), ("list", "watch"), "cluster state"),
         AccessRule("work.karmada.io", _BINDINGS, ("list", "watch", "patch"), "bindings and their assignments"),
         AccessRule("work.karmada.io", _BINDINGS_STATUS, ("patch",), "the result of scheduling"),
+        AccessRule(
+            "policy.karmada.io",
+            ("federatedresourcequotas",),
+            ("list", "watch"),
+            "retries when a quota becomes looser",
+            optional=True,
+        ),
     ),
     "preemption": (
         AccessRule(

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
@@ -24,12 +24,15 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.target import report_target
-from berthmaster.kube.client import APIClient
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate
 from berthmaster.kube.events import EventContent, EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
+from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
+from berthmaster.kube.requests import APIRequest
+from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.metrics import own_exposition
@@ -47,6 +50,7 @@ _EVENTS_PER_S: Final = 50.0
 _EVENT_BURST: Final = 100
 _FLUSH_LIMIT_S: Final = 3.0
 _RELEASE_LIMIT_S: Final = 5.0
+_PROBE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,9 @@ class Runtime:
         probes = Probes(self._health.readiness, own_exposition, self._health.dead, self._context.pages)
         with serving_probes(self._options.probe_host, self._options.probe_port, probes):
             self._watch()
-            if self._wait_until_synced() and self._wait_until_leading():
+            if self._wait_until_synced():
+                self._watch_optional()
+            if not self._stop.asked and self._wait_until_leading():
                 # No controller depends on it.
                 log_exceptions(lambda: report_target(self._raw), _LOG, "the control plane cannot be described")
                 self._work()
@@ -158,9 +164,24 @@ class Runtime:
         for each in self._controllers:
             self._metrics.observe_controller(each.name, each.load)
         for informer in self._context.informers.values():
-            self._metrics.observe_informer(informer, self._clock)
-            informer.mute()
-            informer.start(self._client)
+            self._start_informer(informer)
+
+    def _watch_optional(self) -> None:
+        """Start the informers of kinds that the API server serves, and that this process may list."""
+        for collection, informer in self._context.optional.items():
+            try:
+                ask(self._raw, APIRequest(collection.path, (("limit", "1"),), _PROBE_S))
+            except ApiError as error:
+                if error.not_found or error.forbidden:
+                    _LOG.info("%s are not watched: %s", collection.plural, error)
+                    continue
+            # After any other error, the informer tries again.
+            self._start_informer(informer)
+
+    def _start_informer(self, informer: Informer[Any]) -> None:
+        self._metrics.observe_informer(informer, self._clock)
+        informer.mute()
+        informer.start(self._client)
 
     def _wait_until_synced(self) -> bool:
         """Wait until all informers are synced; return False if ``stop`` is called first."""
@@ -189,7 +210,7 @@ class Runtime:
             regarding = Reference("coordination.k8s.io/v1", "Lease", lease.namespace, lease.name)
             note = f"{lease.identity} became leader"
             self._recorder.record(EventContent(regarding, "Normal", "LeaderElection", "Leading", note))
-        for informer in list(self._context.informers.values()):
+        for informer in self._all_informers():
             informer.unmute()
         for each in self._controllers:
             each.start()
@@ -213,8 +234,11 @@ class Runtime:
             self._recorder.stop(_FLUSH_LIMIT_S)
         if self._candidate is not None:
             self._candidate.stop(_RELEASE_LIMIT_S)
-        for informer in list(self._context.informers.values()):
+        for informer in self._all_informers():
             threading.Thread(target=informer.stop, daemon=True).start()
+
+    def _all_informers(self) -> list[Informer[Any]]:
+        return [*self._context.informers.values(), *self._context.optional.values()]
 
     def _lost(self, reason: str) -> None:
         self._fence.close()

@@ -13,6 +13,7 @@ from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.model.policy import defaulted
+from berthmaster.model.quota import FederatedResourceQuota
 from berthmaster.model.unsupported import decode_checked_binding, decode_checked_policy
 from berthmaster.model.validation import binding_errors
 
@@ -42,8 +43,10 @@ KARMADA_POLICIES = tuple(
     Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_checked_policy(raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
 )
-
-
+FEDERATED_QUOTAS = Watched(
+    Collection.of("policy.karmada.io/v1alpha1", "federatedresourcequotas"),
+    lambda raw: decode_json(FederatedResourceQuota, raw),
+)
 KARMADA_BINDINGS = tuple(
     Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_checked_binding(raw)))
     for plural in ("resourcebindings", "clusterresourcebindings")

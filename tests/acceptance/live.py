@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from acceptance.planes import LIMIT_S, Value
+from acceptance.planes import LIMIT_S, Value, quota
 from acceptance.webhooks import HOST, NamespaceWebhook
 from e2e.control_plane import HOST as LOOPBACK
 from e2e.control_plane import fetch
@@ -151,14 +151,11 @@ class KarmadaPlane:
             time.sleep(min(POLL_S, seconds))
 
     def limit_cpu(self, cpus: int) -> None:
-        self.apply(
-            {
-                "apiVersion": "policy.karmada.io/v1alpha1",
-                "kind": "FederatedResourceQuota",
-                "metadata": {"name": "limit", "namespace": self.namespace},
-                "spec": {"overall": {"cpu": str(cpus)}},
-            }
-        )
+        limit = quota(self.namespace, cpus)
+        if self.get(ident(limit)) is None:
+            self.apply(limit)
+        else:
+            self.edit(limit, spec=limit["spec"])
 
     def use_webhook(self) -> None:
         if not HOST:

@@ -79,7 +79,7 @@ class Plane(Protocol):
         """Let time pass."""
 
     def limit_cpu(self, cpus: int) -> None:
-        """Limit the CPUs of all bindings in the namespace by a FederatedResourceQuota."""
+        """Limit the CPUs of all bindings in the namespace by a FederatedResourceQuota, or change the limit."""
 
     def use_webhook(self) -> None:
         """Let Berthmaster's webhook check the policies of the namespace from now on."""
@@ -143,6 +143,7 @@ class ModelPlane:
 
     def limit_cpu(self, cpus: int) -> None:
         """Refuse assignments as Karmada's webhook does (karmada-semantics.md, section 1.8)."""
+        self._stage.apply(quota(self.namespace, cpus))
 
         def check(request: APIRequest) -> None:
             if request.method != "PATCH" or "/resourcebindings/" not in request.path or "/status" in request.path:
@@ -161,6 +162,16 @@ class ModelPlane:
         scheduler = self._stage.scheduler
         if scheduler is not None and scheduler.controller._estimators is not None:
             scheduler.controller._estimators.close()
+
+
+def quota(namespace: str, cpus: int) -> JSON:
+    """Return a FederatedResourceQuota of CPUs."""
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "FederatedResourceQuota",
+        "metadata": {"name": "limit", "namespace": namespace},
+        "spec": {"overall": {"cpu": str(cpus)}},
+    }
 
 
 def _as_admitted(manifest: JSON) -> JSON:

@@ -2,6 +2,7 @@
 
 import pytest
 from acceptance.scenes import Scene
+from kube_store import JSON
 
 from berthmaster.model.errors import ApiError
 
@@ -24,7 +25,8 @@ def test_the_webhook_refuses_a_policy_that_is_too_large_and_lets_others_pass(sce
     scene.expect(web, {"m1": 4})
 
 
-def test_an_assignment_above_the_quota_is_refused_until_it_fits(scene: Scene):
+def refused(scene: Scene) -> JSON:
+    """Return a workload that a quota of three CPUs refuses."""
     if QUOTA not in scene.plane.gates:
         pytest.skip(f"needs a Karmada with the gate {QUOTA}, and KARMADA_FEATURE_GATES={QUOTA}")
     scene.plane.limit_cpu(3)
@@ -33,5 +35,17 @@ def test_an_assignment_above_the_quota_is_refused_until_it_fits(scene: Scene):
     scene.policy("web", scene.placement("m1"))
     scene.plane.wait("a refusal", lambda: scene.scheduled(web).get("reason") == QUOTA_EXCEEDED)
     assert scene.assignment(web) == {}
+    return web
+
+
+def test_an_assignment_above_the_quota_is_refused_until_it_fits(scene: Scene):
+    web = refused(scene)
     scene.plane.edit(web, spec={"replicas": 3})
     scene.expect(web, {"m1": 3})
+
+
+def test_a_raised_quota_lets_a_refused_workload_in(scene: Scene):
+    web = refused(scene)
+    scene.plane.rest(30)  # until the backoff is at its longest
+    scene.plane.limit_cpu(4)
+    scene.expect(web, {"m1": 4})

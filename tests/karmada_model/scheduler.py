@@ -72,7 +72,9 @@ class SteppedScheduler:
         self.controller = BindingScheduler(
             context, settings or ControllerSettings(), cast("Any", FakeMetrics()), control
         )
-        self._informers = {each.collection.path: each for each in context.informers.values()}
+        self._informers = {
+            each.collection.path: each for each in (*context.informers.values(), *context.optional.values())
+        }
         self._queue = self.controller._queue
         self._seen = 0
         self._housekept_s = clock.monotonic_s()

@@ -28,6 +28,7 @@ _KINDS: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", True),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", False),
     ("work.karmada.io/v1alpha1", "Work", "works", True),
+    ("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "federatedresourcequotas", True),
     ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", False),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
     ("apps/v1", "Deployment", "deployments", True),

@@ -11,6 +11,7 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.quotas import QuotaWatch
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
@@ -110,6 +111,7 @@ class BindingScheduler:
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
         clusters.subscribe(self._handlers.cluster_changed)
         self._bindings.subscribe(self._handlers.binding_changed)
+        QuotaWatch(context, self._bindings, self._queue, self._metrics)
         self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)

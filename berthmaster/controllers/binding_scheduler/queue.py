@@ -89,6 +89,11 @@ class SchedulingQueue(WorkQueue[Key]):
         with self._changed:
             return list(self._unschedulable.keys() | self._taken)
 
+    def backing_off(self) -> list[Key]:
+        """Return the keys that wait for a time, as after a failed write, and those that are being reconciled."""
+        with self._changed:
+            return list(self._due_s.keys() | self._taken)
+
     def remove(self, key: Key) -> None:
         """Forget a key that needs no more work: its wait, its backoff and its failures."""
         with self._changed:

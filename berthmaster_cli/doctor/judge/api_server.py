@@ -182,7 +182,10 @@ def _denied(rule: AccessRule, missing: list[str], user: str, setup: Setup) -> Fi
         remedy = "List every kind that policies select in controllers.templates of the chart's values"
         return warning("rights/templates", f"{user} may not access resource templates of every kind", remedy)
     check = f"rights/{'.'.join(filter(None, (rule.resources[0], rule.group)))}"
-    return failed(check, f"{user} may not {', '.join(missing)} ({rule.why})", _grant(setup))
+    message = f"{user} may not {', '.join(missing)} ({rule.why})"
+    if rule.optional:
+        return warning(check, f"{message}; the controllers work without", _grant(setup))
+    return failed(check, message, _grant(setup))
 
 
 def _grant(setup: Setup) -> str:

@@ -19,6 +19,9 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [work.karmada.io]
   resources: [resourcebindings/status, clusterresourcebindings/status]
   verbs: [patch]
+- apiGroups: [policy.karmada.io]
+  resources: [federatedresourcequotas]
+  verbs: [list, watch] # to retry what a quota refused when it becomes looser
 {{- if include "berthmaster.movesConfigMap" . }}
 - apiGroups: [policy.karmada.io]
   resources: [propagationpolicies, clusterpropagationpolicies]

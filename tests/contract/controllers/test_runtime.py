@@ -11,9 +11,14 @@ from e2e.control_plane import fetch
 from e2e.processes import Ports
 from kube_over_http import KubeOverHTTP, storm_of
 
+from berthmaster.controllers.controller import QueueController
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.run import RunOptions, Runtime
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.lease import LeaseOptions
+from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
@@ -30,10 +35,9 @@ class Process:
         self.ended_at_once: list[int] = []
         self.code: int | None = None
         self.lease = lease
+        registrations = more.pop("registrations", [Registration("copying", controller)])
         options = RunOptions(**{"lease": lease, "probe_port": self.port, **more})
-        self.runtime = Runtime(
-            options, [Registration("copying", controller)], kube.client(), SystemClock(), self.ended_at_once.append
-        )
+        self.runtime = Runtime(options, registrations, kube.client(), SystemClock(), self.ended_at_once.append)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -230,3 +234,32 @@ def test_a_lost_watch_is_noted_but_the_process_stays_ready(kube, start):
     kube.api.cut_watches()
     wait_until(lambda: "not watched for" in (process.probe("readyz") or ""))
     assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")
+
+
+SECRETS = Collection.of("v1", "secrets")
+
+
+def with_secrets(context: ControllerContext, settings: ControllerSettings) -> QueueController[Any]:
+    """Build the controller of the tests with an optional informer."""
+    context.optional_informer(SECRETS, len)
+    return controller(context, settings)
+
+
+@pytest.mark.parametrize("status", [pytest.param(0, id="served"), 403, 404, pytest.param(503, id="503 once")])
+def test_an_optional_kind_is_watched_if_it_is_served_and_allowed(kube, start, status):
+    answers = iter([status] if status in {0, 503} else [])
+
+    def check(request: APIRequest) -> None:
+        if request.path == SECRETS.path and (refusal := next(answers, 0 if status in {0, 503} else status)):
+            raise ApiError(refusal, "Refused", "requested by the test")
+
+    kube.api.before = check
+    paths = want(kube, 1)
+    process = start(registrations=[Registration("copying", with_secrets)])
+    wait_until(lambda: copied(kube, paths))
+    assert process.probe("readyz")
+    informer = process.runtime._context.optional[SECRETS]
+    if status in {403, 404}:
+        assert informer._reflector is None
+    else:
+        wait_until(lambda: informer.listed)

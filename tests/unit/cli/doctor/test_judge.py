@@ -200,7 +200,7 @@ ADMISSION = [
     case("another webhook denies first", "admission/rules", WARNING, "policy.example.org denies", "get validating",
          dry_run=dry_run(bad_problem='admission webhook "policy.example.org" denied the request: no')),
 ]  # fmt: skip
-BINDINGS_RULE, STATUS_RULE = RULES["binding-scheduler"][1:]
+BINDINGS_RULE, STATUS_RULE, QUOTA_RULE = RULES["binding-scheduler"][1:]
 RIGHTS = [
     case("a permission is missing", "rights/resourcebindings.work.karmada.io", FAILED, "may not patch resourcebindings",
          "get configmap berthmaster-target-rbac -o jsonpath='{.data.*}' | kubectl --context=karmada apply -f -",
@@ -208,6 +208,8 @@ RIGHTS = [
     case("a permission for the lease is missing", "rights/leases.coordination.k8s.io", FAILED, "in karmada-system",
          "helm upgrade", setup=replace(SETUP, single=True),
          access=access((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
+    case("the optional permission for quotas is missing", "rights/federatedresourcequotas.policy.karmada.io", WARNING,
+         "may not watch federatedresourcequotas", "rbac", access=access((QUOTA_RULE, "watch federatedresourcequotas"))),
     case("only templates of named kinds are allowed", "rights/templates", WARNING, "every kind",
          "controllers.templates", access=access((RULES["preemption"][1], "get *.*"))),
     case("this user may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", access=FORBIDDEN),
