@@ -69,12 +69,21 @@ def checked_placement(placement: Placement, raw: Any) -> Placement:  # noqa: ANN
         placement: the decoded placement.
         raw: the same placement as dicts and lists. Null fields count as absent.
     """
-    if not isinstance(raw, Mapping) or not has_unknown_fields(Placement, raw):
-        return placement
-    found = unknown_fields(Placement, _without_null(raw))
+    found = unknown_placement_fields(raw)
     if not found:
         return placement
     return _unsupported(placement, tuple(str(each.below(PLACEMENT)) for each in found))
+
+
+def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - any JSON value
+    """Return an error for each field of a placement that this version does not know, with its path in the placement.
+
+    Args:
+        raw: the placement as dicts and lists. Null fields count as absent.
+    """
+    if not isinstance(raw, Mapping) or not has_unknown_fields(Placement, raw):
+        return []
+    return unknown_fields(Placement, _without_null(raw))
 
 
 def decode_held_binding(document: bytes) -> Binding | None:

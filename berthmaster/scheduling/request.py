@@ -83,6 +83,11 @@ class Request:
         """Whether replicas are assigned. If not, every selected cluster gets the workload."""
         return (self.replicas > 0 or self.requests is not None) and self.components <= 1
 
+    @property
+    def set_templates(self) -> ComponentSet:
+        """The pods of a set, if a cluster gets the workload as a whole; empty for a workload with replicas."""
+        return () if self.divides_replicas else self.component_set
+
     def occupied(self, clusters: Mapping[str, int]) -> Mapping[str, int]:
         """Return how much of a workload an assignment runs by cluster: its replicas, or its sets of pods.
 

@@ -1,12 +1,15 @@
 """Plans: what changes would move in total, and what they do to each cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.resources import amount_of, free_amount
+from berthmaster.scheduling.component_sets import demand_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation.run import WorkloadResult, moves
 
 RESOURCES = ("cpu", "memory")
@@ -117,15 +120,34 @@ def cluster_totals(
     """
     totals = {each.name: _Total(each) for each in clusters}
     for then, now in zip(before, after, strict=True):
-        running = then.assignment if then.workload.present else {}
-        request = _request_of_replica(now.workload.binding)
-        for name, replicas in then.assignment.items():
+        unit = _unit_of(now.workload.binding)
+        was = unit.occupied(then.assignment)
+        running = was if then.workload.present else {}
+        for name, count in was.items():
             if name in totals:
-                totals[name].before += replicas
-        for name, replicas in now.assignment.items():
+                totals[name].before += count * unit.pods
+        for name, count in unit.occupied(now.assignment).items():
             if name in totals:
-                totals[name].add(replicas, max(0, replicas - running.get(name, 0)), request)
+                totals[name].add(count, max(0, count - running.get(name, 0)), unit)
     return [totals[name].result() for name in sorted(totals)]
+
+
+class _Unit(NamedTuple):
+    """What an assignment counts: a replica, or one set of the pods of several templates.
+
+    Attributes:
+        request: what it requests.
+        pods: its pods.
+        whole_sets: whether each assigned cluster has one set, whatever replicas the assignment names.
+    """
+
+    request: Mapping[str, int]
+    pods: int = 1
+    whole_sets: bool = False
+
+    def occupied(self, assignment: Mapping[str, int]) -> Mapping[str, int]:
+        """Return how many of it an assignment has, by cluster."""
+        return dict.fromkeys(assignment, 1) if self.whole_sets else assignment
 
 
 class _Total:
@@ -138,11 +160,11 @@ class _Total:
         self._cluster = cluster
         self._requested = dict.fromkeys(RESOURCES, 0)
 
-    def add(self, replicas: int, arriving: int, request: Mapping[str, int]) -> None:
-        self.after += replicas
-        self._arriving += arriving
+    def add(self, count: int, arriving: int, unit: _Unit) -> None:
+        self.after += count * unit.pods
+        self._arriving += arriving * unit.pods
         if arriving:
-            for name, amount in request.items():
+            for name, amount in unit.request.items():
                 self._requested[name] += amount * arriving
 
     def result(self) -> ClusterTotal:
@@ -155,8 +177,15 @@ class _Total:
         return ClusterTotal(self._cluster.name, self.before, self.after, self._arriving, resources, over)
 
 
-def _request_of_replica(binding: Binding | None) -> dict[str, int]:
-    requirements = binding.spec.replica_requirements if binding is not None else None
-    if requirements is None:
-        return {}
-    return {name: amount_of(name, each) for name, each in requirements.resource_request.items() if name in RESOURCES}
+def _unit_of(binding: Binding | None) -> _Unit:
+    if binding is None:
+        return _Unit({})
+    if binding.spec.components:
+        request = Request.of(binding)
+        if request.set_templates:
+            demand = dict(demand_of(request.set_templates))
+            amounts = {name: amount for name, amount in demand.items() if name in RESOURCES}
+            return _Unit(amounts, demand.get(PODS, 0), whole_sets=True)
+    requirements = binding.spec.replica_requirements
+    amounts = requirements.resource_request if requirements is not None else {}
+    return _Unit({name: amount_of(name, each) for name, each in amounts.items() if name in RESOURCES})

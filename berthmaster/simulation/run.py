@@ -249,7 +249,7 @@ def schedule_one(
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
         key = workload.resource.namespace, recorded.metadata.name
-        shared.take(key, request.requests, request.current, assignment)
+        shared.take(key, request, assignment)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import AssumedCluster, Key, PendingReplicas
-from berthmaster.scheduling.resources import Requests
+from berthmaster.scheduling.request import Request
 
 _NEVER_S = 0.0  # no time passes in a simulation, so that pending replicas do not expire
 
 
 class SharedCapacity:
-    """Deducts the replicas that decisions add from the free capacity of their clusters.
+    """Deducts the replicas, and the sets of pods, that decisions add from the free capacity of their clusters.
 
     Replicas that leave a cluster free nothing: they run until the cluster has removed them. The fleet is updated in
     place.
@@ -22,15 +22,15 @@ class SharedCapacity:
         self._assumed: dict[str, AssumedCluster] = {}
         self._original: dict[str, Cluster] = {}
 
-    def take(self, key: Key, requests: Requests | None, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Deduct what an assignment adds to the one before it.
+    def take(self, key: Key, request: Request, assignment: Mapping[str, int]) -> None:
+        """Deduct what an assignment adds to the present one, which the status of the clusters contains.
 
         Args:
             key: the binding.
-            requests: the resources that each replica requests.
-            before: replicas by cluster, which the status of the clusters contains.
-            after: replicas by cluster.
+            request: the request that was decided.
+            assignment: replicas by cluster, or 0 for each cluster that gets one set of the pods of several templates.
         """
+        before, after = request.occupied(request.current), request.occupied(assignment)
         for name, replicas in after.items():
             cluster = self._fleet.get(name)
             if cluster is None or replicas <= before.get(name, 0):
@@ -40,7 +40,9 @@ class SharedCapacity:
                 self._assumed[name] = AssumedCluster(cluster)
             known = self._assumed[name].pending.get(key)
             grown = (known.replicas if known is not None else 0) + replicas - before.get(name, 0)
-            self._assumed[name].put(key, PendingReplicas(grown, requests or (), _NEVER_S))
+            self._assumed[name].put(
+                key, PendingReplicas(grown, request.requests or (), _NEVER_S, request.set_templates)
+            )
             self._fleet.apply(self._assumed[name].view())
 
     def clusters(self) -> dict[str, Cluster]:

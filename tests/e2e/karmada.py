@@ -13,36 +13,53 @@ SCHEDULER: Final = "berthmaster"
 LABEL: Final = "propagationpolicy.karmada.io/permanent-id"
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-# In a Karmada install an aggregated API server serves this kind, and no definition of it is published: this one takes
-# whatever is given, and keeps spec and status apart as the real one does.
-CLUSTER_DEFINITION: Final[JSON] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clusters.cluster.karmada.io"},
-    "spec": {
-        "group": "cluster.karmada.io",
-        "scope": "Cluster",
-        "names": {"kind": "Cluster", "listKind": "ClusterList", "plural": "clusters", "singular": "cluster"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
-                },
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+
+
+def _definition(group: str, version: str, kind: str, scope: str) -> JSON:
+    """A definition that takes whatever is given, and keeps spec and status apart."""
+    schema = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
+
+
+# In a Karmada install an aggregated API server serves this kind, and no definition of it is published.
+CLUSTER_DEFINITION: Final = _definition("cluster.karmada.io", "v1alpha1", "Cluster", "Cluster")
+QUOTA_DEFINITION: Final = _definition("policy.karmada.io", "v1alpha1", "FederatedResourceQuota", "Namespaced")
 
 
 def install_clusters(api: Api) -> None:
     """Install the Cluster CRD."""
-    if not api.exists(CLUSTER_DEFINITION):
-        api.create(CLUSTER_DEFINITION)
-    wait_for("clusters to be served", lambda: established(api.get(CLUSTER_DEFINITION)), START_LIMIT_S)
+    _install(api, CLUSTER_DEFINITION)
+
+
+def install_quotas(api: Api) -> None:
+    """Install the FederatedResourceQuota CRD."""
+    _install(api, QUOTA_DEFINITION)
+
+
+def _install(api: Api, definition: JSON) -> None:
+    if not api.exists(definition):
+        api.create(definition)
+    name = definition["metadata"]["name"]
+    wait_for(f"{name} to be served", lambda: established(api.get(definition)), START_LIMIT_S)
 
 
 def cluster(name: str = "", cpu: str = "100", pods: str = "1000", *, ready: bool = True, **spec: Any) -> JSON:

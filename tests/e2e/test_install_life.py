@@ -9,7 +9,7 @@ import pytest
 from e2e.api import Api, RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.installed import Installed, labelled
-from e2e.karmada import assigned, binding, cluster, divided, install_clusters, join
+from e2e.karmada import assigned, binding, cluster, divided, install_clusters, install_quotas, join
 from e2e.load import Load
 from e2e.manifests import JSON, cluster_propagation_policy, deployments, propagation_policy, workload_rebalancer
 from e2e.preempting import PP, claim, cleared, deployment, policy, taken
@@ -59,6 +59,7 @@ def installed(
     karmada = request.param == "karmada"
     host = request.getfixturevalue("other_plane") if karmada else control_plane
     install_clusters(control_plane.api)
+    install_quotas(control_plane.api)
     with closing(Installed(request.param, host, control_plane, processes, tmp_path)) as one:
         yield one
 
@@ -68,6 +69,7 @@ def member(api: Api) -> Iterator[str]:
     """A cluster that workloads go to."""
     joined = cluster()
     install_clusters(api)
+    install_quotas(api)
     join(api, joined)
     yield joined["metadata"]["name"]
     api.delete(joined)

@@ -35,7 +35,7 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
-from berthmaster.scheduling.component_sets import ComponentSet, demand_of
+from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import places_whole_sets
@@ -233,7 +233,7 @@ class ClusterCache:
         added = {name: count - running.get(name, 0) for name, count in assigned.items()}
         with self._lock:
             now_s = self._clock.monotonic_s()
-            self._apply(self._assumed.adopt(key, added, request.requests, now_s, _templates(request)))
+            self._apply(self._assumed.adopt(key, added, request.requests, now_s, request.set_templates))
 
     def forget_moved(self, key: Key, before: Binding, after: Binding) -> None:
         """Forget what is assumed on clusters that another client removed from the assignment."""
@@ -403,7 +403,7 @@ class ClusterCache:
         if not self._protects or not (current or after):
             return None
         before = self._assumed.pending(key)
-        self._apply(self._assumed.assume(key, current, after, request.requests, now_s, _templates(request)))
+        self._apply(self._assumed.assume(key, current, after, request.requests, now_s, request.set_templates))
         self._freed.update(name for name in before if after.get(name, 0) < current.get(name, 0))
         return before
 
@@ -422,11 +422,6 @@ class ClusterCache:
     def _apply(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
             self._scheduler.fleet.apply(cluster)
-
-
-def _templates(request: Request) -> ComponentSet:
-    """Return the pods of a set; empty for a workload with replicas."""
-    return () if request.divides_replicas else request.component_set
 
 
 def _reported(binding: Binding) -> dict[str, int]:

@@ -6,16 +6,17 @@ it reads more. A client may wait for an answer before it sends the next line, or
 
 import logging
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 import msgspec
 
 from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.decode import decode_json, encode_json, json_value
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.limits import OPTION, placement_excess
+from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.native_api.problem import Problem
 from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
@@ -41,6 +42,24 @@ MAX_SHARED_BYTES: Final = 3 * 2**20
 not larger."""
 MAX_EXPLAINED: Final = 2**15
 """The most pairs of group and cluster in a diagnosis, which take about a quarter of a second."""
+_MAX_KEPT: Final = 1024
+_MAX_KEPT_BYTES: Final = 2**13
+"""How many placements, and of which size, are remembered with their unknown fields."""
+
+
+class _SpecOutline(msgspec.Struct, frozen=True, gc=False):
+    placement: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _BindingOutline(msgspec.Struct, frozen=True, gc=False):
+    spec: _SpecOutline | None = None
+
+
+class _RequestOutline(msgspec.Struct, frozen=True, gc=False):
+    binding: _BindingOutline
+
+
+_OUTLINE: Final = msgspec.json.Decoder(_RequestOutline)
 
 
 def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
@@ -145,7 +164,8 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
 
     Raises:
         FieldError: the body is not such a request.
-        Refusal: there are too many groups.
+        Refusal: there are too many groups, or the placement has an unknown field. If it were ignored, the answer could
+            name clusters that the field rules out.
     """
     limits, found = services.state.profile.limits, body.count(b'"affinityName"')
     most = limits.groups * (1 + limits.overflow_affinities)
@@ -153,7 +173,21 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
         accepted = f"at most {most:,} are read; use fewer, or raise groups in {OPTION}"
         path = "binding.spec.placement.clusterAffinities"
         raise Refusal(400, f"{path}: {found:,} groups and overflow affinities; {accepted}")
-    return decode_json(kind, body)
+    request = decode_json(kind, body)
+    spec = _OUTLINE.decode(body).binding.spec
+    if spec is not None:
+        text = bytes(spec.placement)
+        errors = _known_errors(text) if len(text) <= _MAX_KEPT_BYTES else _placement_errors(text)
+        refuse_invalid(errors)
+    return request
+
+
+def _placement_errors(text: bytes) -> tuple[FieldError, ...]:
+    """Return an error for each unknown field of a placement, which is valid JSON."""
+    return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(json_value(text)))
+
+
+_known_errors = lru_cache(_MAX_KEPT)(_placement_errors)  # many bindings of a policy have one placement
 
 
 def require_explicable(binding: Binding, clusters: int) -> None:

@@ -123,6 +123,41 @@ def test_shared_capacity_counts_the_nodes_of_resource_models():
     assert summary(compared(dump, shared_capacity=True)).nowhere == ["default/Deployment/two"]
 
 
+def jobs(*names, cpu):
+    """Clusters a and b; workloads of 4 pods with 7 CPUs, in two templates. One cluster gets each as a whole."""
+    pods = [
+        {"name": name, "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": cores}}}
+        for name, replicas, cores in (("driver", 1, "1"), ("worker", 3, "2"))
+    ]
+    one_cluster = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
+    placed = {**DIVIDED, "spreadConstraints": one_cluster}
+    held = stored_policy(placement=placed)
+    documents = []
+    for name in names:
+        template = stored_template(name=name, held_by=held)
+        documents += [
+            template,
+            stored_binding(template, {}, policy=held, replicas=None, applied=False, components=pods),
+        ]
+    dump = load(*members("a", "b"), held, *documents)
+    fleet = {name: cluster(name, cpu=each, memory="64Gi") for name, each in zip("ab", cpu, strict=True)}
+    return replace(world_of(dump), clusters=fleet)
+
+
+def test_with_shared_capacity_sets_of_pods_are_deducted():
+    before = jobs("one", "two", "three", cpu=(10, 8))
+    assert summary(compared(before)).nowhere == []
+    found = compared(before, shared_capacity=True)
+    assert summary(found).nowhere == ["default/Deployment/three"]
+    assert all(not each.overcommitted for each in totals(found).values())
+
+
+def test_sets_of_pods_that_are_more_than_is_free_are_overcommitted():
+    found = totals(compared(jobs("one", "two", cpu=(10, 8))))
+    assert (found["a"].arriving, found["a"].resources["cpu"].requested, found["a"].overcommitted) == (8, 14000, ["cpu"])
+    assert (found["b"].arriving, found["b"].overcommitted) == (0, [])
+
+
 def test_a_cluster_that_reports_nothing_has_unknown_capacity():
     found = totals(compared(world(("web", 1, {})), AddCluster(cluster("new"))))
     assert found["new"].resources["cpu"].available is None

@@ -1,5 +1,6 @@
 """Requests that would block other requests for too long are refused."""
 
+import json
 import logging
 
 import pytest
@@ -91,6 +92,36 @@ def test_a_placement_above_a_limit_is_refused_with_the_field(services):
     [error] = refused.value.errors
     assert (refused.value.status, error.path) == (400, "binding.spec.placement.clusterAffinities")
     assert error.detail.startswith("1,025 groups; at most 1,024 are scheduled")
+
+
+UNKNOWN_FIELDS = [
+    pytest.param({"racks": 1}, "binding.spec.placement.racks", id="a field of the placement"),
+    pytest.param(
+        {"clusterAffinities": [{"affinityName": "a", "tier": 1}]},
+        "binding.spec.placement.clusterAffinities[0].tier",
+        id="a field of a group",
+    ),
+    pytest.param({"racks": "x" * 9000}, "binding.spec.placement.racks", id="a field of a large placement"),
+]
+
+
+@pytest.mark.parametrize(("placement", "path"), UNKNOWN_FIELDS)
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+def test_an_unknown_field_of_the_placement_is_refused(services, placement, path, again):
+    document = json.loads(encode_json(ScheduleRequest(grouped(1), CLUSTERS)))
+    document["binding"]["spec"]["placement"] = placement
+    call = Call("id", 1e9, json.dumps(document).encode())
+    for _ in range(1 + again):
+        with pytest.raises(Refusal) as refused:
+            schedule.schedule_one(services, call, diagnose=False)
+        assert [refused.value.status, *(each.path for each in refused.value.errors)] == [400, path]
+
+
+@pytest.mark.parametrize("change", [{"placement": None}, {"placement": {"racks": None}}, {"racks": 1}], ids=str)
+def test_unknown_fields_elsewhere_and_null_are_ignored(services, change):
+    document = json.loads(encode_json(ScheduleRequest(grouped(1), CLUSTERS)))
+    document["binding"]["spec"].update(change)
+    assert schedule.schedule_one(services, Call("id", 1e9, json.dumps(document).encode()), diagnose=False)
 
 
 def test_a_decision_that_takes_too_many_steps_is_an_answer_of_its_own(services):
