@@ -184,8 +184,8 @@ def _unit_of(binding: Binding | None) -> _Unit:
         request = Request.of(binding)
         if request.set_templates:
             demand = dict(demand_of(request.set_templates))
-            amounts = {name: amount for name, amount in demand.items() if name in RESOURCES}
-            return _Unit(amounts, demand.get(PODS, 0), whole_sets=True)
+            of_set = {name: amount for name, amount in demand.items() if name in RESOURCES}
+            return _Unit(of_set, demand.get(PODS, 0), whole_sets=True)
     requirements = binding.spec.replica_requirements
     amounts = requirements.resource_request if requirements is not None else {}
     return _Unit({name: amount_of(name, each) for name, each in amounts.items() if name in RESOURCES})
