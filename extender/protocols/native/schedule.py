@@ -47,19 +47,19 @@ _MAX_KEPT_BYTES: Final = 2**13
 """How many placements, and of which size, are remembered with their unknown fields."""
 
 
-class _SpecOutline(msgspec.Struct, frozen=True, gc=False):
+class _PlacementOfSpec(msgspec.Struct, frozen=True, gc=False):
     placement: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _BindingOutline(msgspec.Struct, frozen=True, gc=False):
-    spec: _SpecOutline | None = None
+class _PlacementOfBinding(msgspec.Struct, frozen=True, gc=False):
+    spec: _PlacementOfSpec | None = None
 
 
-class _RequestOutline(msgspec.Struct, frozen=True, gc=False):
-    binding: _BindingOutline
+class _PlacementOfRequest(msgspec.Struct, frozen=True, gc=False):
+    binding: _PlacementOfBinding
 
 
-_OUTLINE: Final = msgspec.json.Decoder(_RequestOutline)
+_OUTLINE: Final = msgspec.json.Decoder(_PlacementOfRequest)
 
 
 def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
