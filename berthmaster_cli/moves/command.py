@@ -9,27 +9,28 @@ from typing import Any, Final
 import click
 from rich.text import Text
 
-from berthmaster.controllers.moves.lease_record import RESUME, BrakeRecord, ResumeRequest, text_of
+from berthmaster.controllers.moves.lease_record import RESUME, ResumeRequest, text_of
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import Key, get, merge_patch
 from berthmaster.model.errors import InputError
 from berthmaster.views.move_rows import (
+    BudgetUse,
     MoveRow,
     MovesReport,
     RowContext,
     RowState,
     age_text,
-    brake_report,
     changed_rows,
     move_rows,
     short_assignment,
 )
+from berthmaster.views.moves_report import KnownMoves, moves_report
 from berthmaster_cli.inputs import namespace_option
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_files, read_live
+from berthmaster_cli.moves.reading import access_of, access_options, read_files, read_live
 from berthmaster_cli.output import (
     complain,
     echo,
@@ -44,6 +45,7 @@ from berthmaster_cli.output import (
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
 _WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", "FAILURES:right", "UNTIL", "BINDING", _COLUMNS[-1])
+_BUDGETS: Final = ("BUDGET", "MOVES", "REPLICAS:right", "WAITING:right", "WINDOW", "WORKLOADS")
 _STYLES: Final = {
     RowState.MOVING: "cyan",
     RowState.WAITING: "yellow",
@@ -81,47 +83,46 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
         raise click.UsageError("-w watches a control plane; it cannot be combined with -f")
     namespace = given["namespace"]
     found = read_files(given, namespace) if given["paths"] else read_live(access_of(given), given, namespace)
-    rows = move_rows(found.bindings, _context(found.now, found.brake))
-    _print(found, rows, given["output"], follow=given["follow"])
+    known = KnownMoves(found.bindings, found.lease, found.now, gaps=tuple(found.gaps), complete=not namespace)
+    report, _ = moves_report(known)
+    _print(report, given["output"], follow=given["follow"])
     if given["follow"]:
-        _follow(given, rows)
+        _follow(given, report.moves)
 
 
-def _context(now: datetime, brake: BrakeRecord | None) -> RowContext:
-    return RowContext(now, brake.reason if brake is not None else "")
-
-
-def _print(found: MovesInput, rows: list[MoveRow], output: str, *, follow: bool) -> None:
+def _print(report: MovesReport, output: str, *, follow: bool) -> None:
+    rows = report.moves
     if output == "json" and follow:
         for row in rows:
             print_json_line(row)
     elif output in {"json", "yaml"}:
-        brake = brake_report(found.brake)
-        print_data(MovesReport(found.now, brake, found.sources, rows, found.gaps), output)
+        print_data(report, output)
     elif output == "name":
         for row in rows:
             echo(row.workload)
     else:
-        _print_tables(found, rows, wide=output == "wide")
+        _print_tables(report, wide=output == "wide")
     if output not in {"json", "yaml"}:
-        for gap in found.gaps:
+        for gap in report.gaps:
             complain(gap)
 
 
-def _print_tables(found: MovesInput, rows: list[MoveRow], *, wide: bool) -> None:
-    console = stdout()
-    if found.brake is not None and found.brake.reason:
-        since = f" for {age_text(found.brake.since, found.now)}" if found.brake.since is not None else ""
-        text = f"storm brake engaged{since}: {found.brake.reason}; nothing is evicted or moved"
+def _print_tables(report: MovesReport, *, wide: bool) -> None:
+    console, rows, sources = stdout(), report.moves, report.sources
+    if report.brake.reason:
+        since = f" for {age_text(report.brake.since, report.read_at)}" if report.brake.since is not None else ""
+        text = f"storm brake engaged{since}: {report.brake.reason}; nothing is evicted or moved"
         print_line(console, styled(text, "bold red"))
         print_line(console, "It ends when the clusters are back. If they are lost: berthmaster moves resume")
-    if found.sources is not None and found.sources.problem:
-        print_line(console, styled(f"the configuration of moves is invalid: {found.sources.problem}", "red"))
-    if found.sources is not None and found.sources.pause != "None":
-        which = "all" if found.sources.pause == "All" else "planned"
+    if sources is not None and sources.problem:
+        print_line(console, styled(f"the configuration of moves is invalid: {sources.problem}", "red"))
+    if sources is not None and sources.pause != "None":
+        which = "all" if sources.pause == "All" else "planned"
         print_line(console, styled(f"the configuration pauses {which} moves", "yellow"))
+    if wide and report.budgets:
+        print_table(console, _BUDGETS, [_budget_cells(each) for each in report.budgets])
     if rows:
-        print_table(console, _WIDE if wide else _COLUMNS, [_cells(row, found.now, wide=wide) for row in rows])
+        print_table(console, _WIDE if wide else _COLUMNS, [_cells(row, report.read_at, wide=wide) for row in rows])
     print_line(console, _summary(rows))
 
 
@@ -146,6 +147,19 @@ def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
     return [*first, row.message]
 
 
+def _budget_cells(budget: BudgetUse) -> list[str]:
+    limit = "" if budget.max_moves is None else f" of {budget.max_moves}"
+    opens = "" if budget.opens_at is None else f"opens at {budget.opens_at:%Y-%m-%d %H:%M:%SZ}"
+    return [
+        budget.name,
+        f"{budget.moves}{limit}",
+        str(budget.replicas_moving),
+        str(budget.waiting),
+        opens,
+        budget.selects,
+    ]
+
+
 def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
@@ -161,7 +175,7 @@ def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
                 brake, read_s = followed.brake(), time.monotonic()
             now = datetime.now(UTC)
             wanted = [each for each in followed.bindings() if given["namespace"] in {"", each.metadata.namespace}]
-            rows = move_rows(wanted, _context(now, brake))
+            rows = move_rows(wanted, RowContext(now, brake.reason))
             for row in changed_rows(known, rows):
                 _print_change(row, now, given["output"])
             known = {row.workload: row for row in rows}
@@ -200,13 +214,13 @@ def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - c
         raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
     access = access_of(parent)
     found = read_live(access, parent, "")
-    if not found.has_lease:
+    if found.lease is None:
         raise InputError("; ".join(found.gaps))
     unready = sorted(name for name, each in found.clusters.items() if not each.ready)
-    if found.brake is None or not found.brake.reason:
+    if not found.braked:
         echo("the storm brake is not engaged")
         return
-    echo(f"storm brake: {found.brake.reason}")
+    echo(f"storm brake: {found.braked}")
     echo(f"{len(unready)} unready clusters count as lost after this: {', '.join(unready)}")
     if given["dry_run"]:
         return

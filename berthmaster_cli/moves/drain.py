@@ -112,7 +112,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     access = access_of(given)
     found = read_live(access, given)
     names = _chosen(given, found.clusters)
-    context = DrainContext(frozenset(names), given["scheduler_name"], found.brake.reason if found.brake else "")
+    context = DrainContext(frozenset(names), given["scheduler_name"], found.braked)
     for gap in found.gaps:
         complain(gap)
     if given["dry_run"]:
@@ -202,17 +202,16 @@ def _change_taints(
 
 def _nothing_moves(found: MovesInput) -> str:
     """Return why no move will begin however long the command waits; empty if moves may, or if that is not known."""
-    if not found.has_lease:
+    if found.lease is None:
         return ""
-    if found.sources is None:
+    sources = found.lease.sources
+    if sources is None:
         return f"the taint {DRAINING} is set, but the controllers run without --moves-config, so nothing moves"
-    if found.sources.problem:
-        complain(f"the configuration of moves is invalid: {found.sources.problem}")
-    if found.sources.drain != "On":
-        complain(
-            f"the configuration has drain mode {found.sources.drain}: only workloads with a rule of their own move"
-        )
-    if found.sources.pause != "None":
+    if sources.problem:
+        complain(f"the configuration of moves is invalid: {sources.problem}")
+    if sources.drain != "On":
+        complain(f"the configuration has drain mode {sources.drain}: only workloads with a rule of their own move")
+    if sources.pause != "None":
         complain("the configuration pauses moves; they begin when the pause ends")
     return ""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from berthmaster.controllers.moves.lease_record import BRAKE, BrakeRecord, brake_record
+from berthmaster.controllers.moves.lease_record import BrakeRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import LEASES
@@ -74,7 +74,4 @@ class FollowedBindings:
             return BrakeRecord()
         if body is None:
             return BrakeRecord()
-        metadata = decode_response(dict[str, Any], body, "the lease").get("metadata")
-        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        text = annotations.get(BRAKE) if isinstance(annotations, dict) else None
-        return brake_record(text if isinstance(text, str) else None)
+        return lease_record(decode_response(dict[str, Any], body, "the lease")).brake

@@ -8,14 +8,7 @@ from typing import Any, Final
 
 import click
 
-from berthmaster.controllers.moves.lease_record import (
-    BRAKE,
-    SOURCES,
-    BrakeRecord,
-    SourcesRecord,
-    brake_record,
-    sources_record,
-)
+from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
@@ -68,20 +61,21 @@ class MovesInput:
     Attributes:
         clusters: the clusters by name.
         bindings: the bindings of both kinds.
-        brake: the state of the storm brake; None if there is no lease.
-        sources: which moves the leader has on; None if it has no configuration, or if there is no lease.
-        has_lease: whether the lease of the controllers was found.
+        lease: what the lease of the controllers records; None if it was not found.
         now: the time of the read.
         gaps: what could not be read and what follows, one sentence each.
     """
 
     clusters: Mapping[str, Cluster]
     bindings: Sequence[Binding]
-    brake: BrakeRecord | None
-    sources: SourcesRecord | None
-    has_lease: bool
+    lease: LeaseRecord | None
     now: datetime
     gaps: list[str] = field(default_factory=list)
+
+    @property
+    def braked(self) -> str:
+        """Why the storm brake is engaged; empty if it is not, or if there is no lease."""
+        return self.lease.brake.reason if self.lease is not None else ""
 
 
 def access_of(given: Mapping[str, Any]) -> ClusterAccess:
@@ -155,15 +149,10 @@ def _input(
 ) -> MovesInput:
     clusters = [_decoded(Cluster, each) for each in documents if _is(each, _CLUSTER)]
     bindings = [_decoded(Binding, each) for each in documents if _is(each, *_BINDINGS)]
-    metadata = (lease or {}).get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    found = annotations if isinstance(annotations, dict) else {}
     return MovesInput(
         {each.name: each for each in clusters},
         bindings,
-        brake_record(found.get(BRAKE)) if lease is not None else None,
-        sources_record(found.get(SOURCES)),
-        lease is not None,
+        lease_record(lease) if lease is not None else None,
         now,
         gaps,
     )

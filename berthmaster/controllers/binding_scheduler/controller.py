@@ -65,7 +65,7 @@ class BindingScheduler:
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)
         # The storm brake observes a lost cluster before the caches do, so that no failover is faster.
-        self._control = LiveControl(context, settings.moves_config, MoveMetrics())
+        self._control = LiveControl(context, settings.moves_config, MoveMetrics(), settings.scheduler_name)
         self._control.follow(clusters)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
         # Without a configuration of moves no right to read policies is needed.

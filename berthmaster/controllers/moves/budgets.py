@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSubject, Pause
-from berthmaster.model.errors import name_list
-from berthmaster.model.move import MoveReason
+from berthmaster.controllers.moves.config import (
+    Budget,
+    MovesConfig,
+    MoveSubject,
+    Pause,
+    pause_annotation,
+    subject_of,
+)
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.move import PAUSE, MoveReason, MoveState
 
 RETRY_S: Final = 15.0
 """When to ask again if a limit is reached. The end of a move may make place earlier."""
@@ -47,6 +55,37 @@ class MoveCandidate:
         return max(sum(self.sources.values()), sum(self.targets.values()))
 
 
+def candidate_of(key: tuple[str, str], binding: Binding, state: MoveState, pause: Pause = "None") -> MoveCandidate:
+    """Return the move of a binding as budgets see it.
+
+    Args:
+        key: the namespace and the name of the binding.
+        binding: the binding.
+        state: the state of its move.
+        pause: which moves the policy of the workload pauses.
+    """
+    return MoveCandidate(
+        key,
+        subject_of(binding),
+        state.reason,
+        state.leaving,
+        state.arriving,
+        binding.spec.replicas,
+        pause,
+    )
+
+
+def pause_of(annotations: Mapping[str, str]) -> Pause:
+    """Return which moves the annotations of a policy pause."""
+    text = annotations.get(PAUSE)
+    if text is None:
+        return "None"
+    try:
+        return pause_annotation(text)
+    except InputError:
+        return "Planned"  # a pause that cannot be read was meant to pause something
+
+
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """The move may begin."""
@@ -60,11 +99,13 @@ class Waiting:
         reason: the reason for people, which names the budget and its limit.
         retry_after_s: when to ask again.
         cause: the kind of the reason, for metrics: ``paused``, ``window``, ``limit``, ``starting`` or ``brake``.
+        budget: the name of the budget; empty for other causes, and for several budgets.
     """
 
     reason: str
     retry_after_s: float
     cause: str = "limit"
+    budget: str = ""
 
 
 class Budgets:
@@ -107,14 +148,24 @@ class Budgets:
             now: the time.
             totals: the result of ``totals``. A budget with a percentage is closed without it.
         """
-        if (paused := self._paused(candidate)) is not None:
-            return paused
-        budgets = [each for each in self._config.budgets if each.selector.matches(candidate.subject)]
-        others = [each for each in active if each.key != candidate.key] if budgets else []
-        found = [each for budget in budgets for each in _waits(budget, candidate, others, now, totals)]
+        found = self.waits(candidate, active, now, totals)
         if not found:
             return Admitted()
-        return _joined(found)
+        return found[0] if found[0].cause == "paused" else _joined(found)
+
+    def waits(
+        self,
+        candidate: MoveCandidate,
+        active: Iterable[MoveCandidate],
+        now: datetime,
+        totals: Mapping[str, int] | None = None,
+    ) -> list[Waiting]:
+        """Return each reason why a move must wait; none if it may begin. The arguments are those of ``admit``."""
+        if (paused := self._paused(candidate)) is not None:
+            return [paused]
+        budgets = [each for each in self._config.budgets if each.selector.matches(candidate.subject)]
+        others = [each for each in active if each.key != candidate.key] if budgets else []
+        return [each for budget in budgets for each in _waits(budget, candidate, others, now, totals)]
 
     def limits(self, candidate: MoveCandidate) -> bool:
         """Whether any budget can let a move wait. A failover waits only for budgets that say so."""
@@ -154,16 +205,17 @@ def _waits(
     failover = candidate.reason == MoveReason.FAILOVER
     if not failover and (opens_at := budget.windows.opens_at(now)) is not None:
         wait_s = (opens_at - now).total_seconds()
-        yield Waiting(f"budget {budget.name}: its window opens at {_utc(opens_at)}", max(1.0, wait_s), "window")
+        reason = f"budget {budget.name}: its window opens at {_utc(opens_at)}"
+        yield Waiting(reason, max(1.0, wait_s), "window", budget.name)
     if failover and not budget.limits_failover:
         return
     counted = [each for each in others if budget.selector.matches(each.subject)]
     for reason in _limits_reached(budget, candidate, counted):
-        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S)
+        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name)
     if budget.replicas_percent is not None and (
         reason := _too_many_replicas(budget, budget.replicas_percent, candidate, counted, totals)
     ):
-        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S)
+        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name)
 
 
 def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: Sequence[MoveCandidate]) -> Iterator[str]:

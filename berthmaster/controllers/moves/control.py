@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budget_record import budget_records
 from berthmaster.controllers.moves.budgets import Budgets
 from berthmaster.controllers.moves.config import MovesConfig, subject_of
 from berthmaster.controllers.moves.config_file import read_moves_config
@@ -54,19 +55,23 @@ class LiveControl:
         admissions: the moves under way. The caller of its methods holds one lock for all of them.
     """
 
-    def __init__(self, context: ControllerContext, path: Path | None, metrics: CountsMoves) -> None:
+    def __init__(
+        self, context: ControllerContext, path: Path | None, metrics: CountsMoves, scheduler_name: str = ""
+    ) -> None:
         """Read the configuration. Nothing may move before ``begin``.
 
         Args:
             context: the clock, the lease and the event recorder.
             path: the configuration file; None for the defaults.
             metrics: counts.
+            scheduler_name: the ``spec.schedulerName`` of the bindings that this process moves, for the record.
 
         Raises:
             InputError: there is no such file. An invalid file only pauses planned moves until it is corrected.
         """
         self._context = context
         self._metrics = metrics
+        self._scheduler_name = scheduler_name
         self._problem = ""
         self._config = MovesConfig()
         self._file = None if path is None else self._open(path)
@@ -176,7 +181,14 @@ class LiveControl:
             return
         defaults = self._config.defaults
         record = (
-            SourcesRecord(defaults.failback.mode, defaults.drain.mode, self._config.pause, self._problem[:1024])
+            SourcesRecord(
+                defaults.failback.mode,
+                defaults.drain.mode,
+                self._config.pause,
+                self._problem[:1024],
+                budget_records(self._config.budgets),
+                self._scheduler_name,
+            )
             if self._file is not None
             else None
         )

@@ -5,9 +5,11 @@ few seconds anyway, the next leader finds them, and the controllers need no furt
 by an annotation, which needs the right to patch this one Lease.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from berthmaster.controllers.moves.budget_record import BudgetRecord
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
@@ -55,12 +57,28 @@ class SourcesRecord(Value, frozen=True):
         failback, drain: the default modes.
         pause: which moves wait.
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
+        budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
+        scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
     """
 
     failback: str = "Off"
     drain: str = "Off"
     pause: str = "None"
     problem: str = ""
+    budgets: tuple[BudgetRecord, ...] | None = None
+    scheduler: str = ""
+
+
+class LeaseRecord(NamedTuple):
+    """What a lease records about moves.
+
+    Attributes:
+        brake: the state of the storm brake.
+        sources: the configuration that the leader uses; None if it has no file.
+    """
+
+    brake: BrakeRecord
+    sources: SourcesRecord | None
 
 
 def text_of(record: Value) -> str:
@@ -90,3 +108,16 @@ def sources_record(text: str | None) -> SourcesRecord | None:
         return None if text is None else decode_json(SourcesRecord, text)
     except FieldError:
         return None
+
+
+def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
+    """Read what a Lease records.
+
+    Args:
+        lease: the object as JSON.
+    """
+    metadata = lease.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    found = annotations if isinstance(annotations, dict) else {}
+    brake, sources = (text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES))
+    return LeaseRecord(brake_record(brake), sources_record(sources))

@@ -11,13 +11,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import MoveCandidate, Waiting
+from berthmaster.controllers.moves.budgets import MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.controllers.moves.config import (
     MovesConfig,
     MoveSettings,
-    Pause,
     failback_annotation,
-    pause_annotation,
     subject_of,
 )
 from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
@@ -25,7 +23,7 @@ from berthmaster.controllers.moves.copies import seconds_since
 from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
-from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.errors import FieldError
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveState, MoveStrategy, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock
@@ -183,27 +181,10 @@ class MoveSupervisor:
         return found if isinstance(found, Waiting) else None
 
     def _candidate(self, key: Key, binding: Binding, state: MoveState) -> MoveCandidate:
-        return MoveCandidate(
-            key,
-            subject_of(binding),
-            state.reason,
-            state.leaving,
-            state.arriving,
-            binding.spec.replicas,
-            self._pause(binding),
-        )
+        return candidate_of(key, binding, state, pause_of(self._annotations_of(holder(binding.metadata))))
 
     def _annotations_of(self, policy: PolicyReference | None) -> Mapping[str, str]:
         return _NOTHING if policy is None or self._annotations is None else self._annotations.of(policy)
-
-    def _pause(self, binding: Binding) -> Pause:
-        text = self._annotations_of(holder(binding.metadata)).get(PAUSE)
-        if text is None:
-            return "None"
-        try:
-            return pause_annotation(text)
-        except InputError:
-            return "Planned"  # a pause that cannot be read was meant to pause something
 
 
 def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:

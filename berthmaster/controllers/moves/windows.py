@@ -73,10 +73,13 @@ class Windows:
     """Several windows: open while at least one of them is open. Without windows it is always open.
 
     The answer is kept until it can change. A clock that was set back makes it compute the answer again.
+
+    Attributes:
+        windows: the windows.
     """
 
     def __init__(self, windows: Iterable[Window] = ()) -> None:
-        self._windows = tuple(windows)
+        self.windows = tuple(windows)
         self._computed_at = self._valid_until = datetime.min.replace(tzinfo=UTC)
         self._opens_at: datetime | None = None
 
@@ -86,7 +89,7 @@ class Windows:
         Args:
             now: an aware time.
         """
-        if not self._windows:
+        if not self.windows:
             return None
         if not self._computed_at <= now < self._valid_until:
             self._compute(now)
@@ -94,16 +97,16 @@ class Windows:
 
     def _compute(self, now: datetime) -> None:
         self._computed_at = now
-        if any(each.is_open(now) for each in self._windows):
+        if any(each.is_open(now) for each in self.windows):
             # It closes between now and the end of the longest window. Looking again within a minute is cheap enough.
             self._opens_at, self._valid_until = None, self._closes_after(now)
             return
-        self._opens_at = self._valid_until = min(each.next_start(now) for each in self._windows)
+        self._opens_at = self._valid_until = min(each.next_start(now) for each in self.windows)
 
     def _closes_after(self, now: datetime) -> datetime:
         """Return a time until which the open windows certainly stay open."""
         until = now
-        for each in self._windows:
+        for each in self.windows:
             start = each.next_start(now - timedelta(seconds=each.duration_s))
             if start <= now:
                 until = max(until, start + timedelta(seconds=each.duration_s))

@@ -106,7 +106,9 @@ def test_the_lease_says_which_moves_are_on(path):
     process.lease.try_acquire_or_renew()
     process.control.begin(process.clock.monotonic_s())
     process.lease.try_acquire_or_renew()
-    assert json.loads(process.lease.annotation(SOURCES)) == {"drain": "On", "pause": "All"}
+    assert json.loads(process.lease.annotation(SOURCES)) == {
+        "drain": "On", "pause": "All", "budgets": [{"name": "default", "maxMoves": 10}],
+    }  # fmt: skip
     path.write_text("{}")
     process.tick()
     process.lease.try_acquire_or_renew()

@@ -1,0 +1,167 @@
+"""What moves wait for, and how much of each budget is in use. Pure functions of bindings and of the configuration.
+
+Only the leader decides. It also counts writes under way, which no other process sees. A budget can therefore be full
+for the leader some seconds before it is full here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate, Waiting, candidate_of, pause_of
+from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSelector, MoveSubject
+from berthmaster.controllers.moves.windows import Window
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.errors import name_list
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, move_of
+from berthmaster.model.policy import PolicyReference
+from berthmaster.views.move_rows import BudgetUse, WaitReason, WindowUse
+
+_NEXT_LOOK = "the controllers look at it again within some seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMoves:
+    """What the leader knows about moves, as far as others can know it.
+
+    Attributes:
+        config: the pause and the budgets of its configuration; None if they are not known.
+        braked: why the storm brake stops moves; empty if it does not, or if that is not known.
+        active: the moves under way.
+        annotations: the annotations of policies; None if they are not known.
+        totals: the replicas that each budget with a percentage selects; None if they are not known.
+    """
+
+    config: MovesConfig | None
+    braked: str
+    active: Sequence[MoveCandidate]
+    annotations: Mapping[PolicyReference, Mapping[str, str]] | None
+    totals: Mapping[str, int] | None = None
+
+
+def active_moves(bindings: Iterable[Binding]) -> list[MoveCandidate]:
+    """Return the moves under way."""
+    states = ((each, move_of(each)) for each in bindings)
+    return [candidate_of(_key(each), each, state) for each, state in states if state is not None and state.under_way]
+
+
+def waits_for(binding: Binding, leader: LeaderMoves, now: datetime) -> list[WaitReason]:
+    """Return what the move of a binding waits for; empty if it does not wait."""
+    state = move_of(binding)
+    if state is None:
+        return []
+    if leader.braked and (state.phase in WAITING or state.under_way):
+        return [WaitReason("brake", f"the storm brake stops all moves: {leader.braked}")]
+    if state.phase not in WAITING:
+        return []
+    return list(_waits(binding, state, leader, now))
+
+
+def _waits(binding: Binding, state: MoveState, leader: LeaderMoves, now: datetime) -> Iterator[WaitReason]:
+    if state.held_down(now) and state.reason is not MoveReason.FAILOVER:
+        yield WaitReason("held-down", "an earlier move did not last", until=state.held_down_until)
+    if state.phase is MovePhase.ELIGIBLE:
+        yield WaitReason("place", state.message or "no cluster can hold the workload")
+        return
+    if state.until is not None and state.until > now:
+        yield WaitReason("stabilising", "the place must last before the move begins", until=state.until)
+    if leader.config is None:
+        return
+    annotations = _annotations(binding, leader)
+    candidate = candidate_of(_key(binding), binding, state, pause_of(annotations))
+    found = Budgets(leader.config).waits(candidate, leader.active, now, leader.totals)
+    yield from (_wait_reason(each, now) for each in found)
+    waits = state.held_down(now) or (state.until is not None and state.until > now)
+    if not found and not waits and leader.annotations is not None:
+        yield WaitReason("controller", _NEXT_LOOK)
+
+
+def _wait_reason(waiting: Waiting, now: datetime) -> WaitReason:
+    until = None
+    if waiting.cause == "window":
+        until = (now + timedelta(seconds=waiting.retry_after_s)).replace(microsecond=0)
+    return WaitReason(waiting.cause, waiting.reason, waiting.budget, until)
+
+
+def budget_uses(leader: LeaderMoves, waits: Iterable[Sequence[WaitReason]], now: datetime) -> list[BudgetUse] | None:
+    """Return the budgets and the moves that count against them; None if the budgets are not known.
+
+    Args:
+        leader: the budgets and the moves under way.
+        waits: what each listed move waits for.
+        now: the time.
+    """
+    if leader.config is None:
+        return None
+    waiting = Counter(name for reasons in waits for name in {each.budget for each in reasons})
+    return [_use(each, leader, waiting[each.name], now) for each in leader.config.budgets]
+
+
+def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime) -> BudgetUse:
+    counted = [each for each in leader.active if budget.selector.matches(each.subject)]
+    totals = leader.totals or {}
+    return BudgetUse(
+        name=budget.name,
+        selects=_selected(budget.selector),
+        limits_failover=budget.limits_failover,
+        moves=len(counted),
+        max_moves=budget.max_moves,
+        by_policy=_counts((each.subject.policy for each in counted), budget.max_moves_per_policy),
+        max_moves_per_policy=budget.max_moves_per_policy,
+        from_clusters=_counts((name for each in counted for name in each.sources), budget.max_moves_from_cluster),
+        max_moves_from_cluster=budget.max_moves_from_cluster,
+        to_clusters=_counts((name for each in counted for name in each.targets), budget.max_moves_to_cluster),
+        max_moves_to_cluster=budget.max_moves_to_cluster,
+        replicas_moving=sum(each.moving for each in counted),
+        replicas=totals.get(budget.name),
+        replicas_percent=budget.replicas_percent,
+        windows=[_window(each, now) for each in budget.windows.windows],
+        opens_at=budget.windows.opens_at(now),
+        waiting=waiting,
+    )
+
+
+def _window(window: Window, now: datetime) -> WindowUse:
+    return WindowUse(window.schedule, window.duration_s, window.time_zone, window.is_open(now), window.next_start(now))
+
+
+def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:
+    return {} if limit is None else dict(sorted(Counter(names).items()))
+
+
+def _selected(selector: MoveSelector) -> str:
+    """Return which workloads a selector matches, in words."""
+    parts = [
+        f"{noun} {name_list(sorted(names))}"
+        for noun, names in (
+            ("namespaces", selector.namespaces),
+            ("policies", selector.policies),
+            ("kinds", selector.kinds),
+        )
+        if names
+    ]
+    parts += [str(each) for each in selector.labels]
+    return "; ".join(parts) or "all workloads"
+
+
+def percent_totals(config: MovesConfig | None, subjects: Iterable[tuple[MoveSubject, int]]) -> dict[str, int] | None:
+    """Return the replicas that each budget with a percentage selects; None if no budget has one.
+
+    Args:
+        config: the configuration.
+        subjects: every binding of the scheduler, with its replicas.
+    """
+    if config is None or not (budgets := Budgets(config)).needs_totals:
+        return None
+    return budgets.totals(subjects)
+
+
+def _annotations(binding: Binding, leader: LeaderMoves) -> Mapping[str, str]:
+    reference = holder(binding.metadata)
+    return (leader.annotations or {}).get(reference, {}) if reference is not None else {}
+
+
+def _key(binding: Binding) -> tuple[str, str]:
+    return binding.metadata.namespace, binding.metadata.name

@@ -1,0 +1,149 @@
+"""The report about moves, which the command prints and the extender serves. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, get_args
+
+import msgspec.structs
+
+from berthmaster.controllers.moves.budget_record import budgets_of
+from berthmaster.controllers.moves.config import MovesConfig, Pause, subject_of
+from berthmaster.controllers.moves.lease_record import LeaseRecord, SourcesRecord
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import InputError
+from berthmaster.model.move import MOVE, as_moved
+from berthmaster.model.policy import PolicyReference
+from berthmaster.simulation.eligibility import scheduler_of
+from berthmaster.views.move_budgets import LeaderMoves, active_moves, budget_uses, percent_totals, waits_for
+from berthmaster.views.move_rows import BudgetUse, MoveRow, MovesReport, RowContext, brake_report, move_rows
+
+CLUSTER_SCOPED: Final = "-"
+"""Stands for the namespace of cluster-scoped bindings."""
+_PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMoves:
+    """What is known about moves.
+
+    Attributes:
+        bindings: all bindings; those without a move only count for budgets with a percentage.
+        lease: what the lease of the controllers records; None if it is not known.
+        now: the time.
+        annotations: the annotations of policies; None if they are not known.
+        gaps: what is not known and what follows, one sentence each.
+        complete: whether ``bindings`` are those of all namespaces. Otherwise the use of budgets is not known.
+    """
+
+    bindings: Collection[Binding]
+    lease: LeaseRecord | None
+    now: datetime
+    annotations: Mapping[PolicyReference, Mapping[str, str]] | None = None
+    gaps: tuple[str, ...] = ()
+    complete: bool = True
+
+
+def moves_report(
+    known: KnownMoves, namespaces: Collection[str] | None = None, limit: int | None = None
+) -> tuple[MovesReport, dict[str, int]]:
+    """Return the report, and how many bindings are in each state.
+
+    Args:
+        known: what is known.
+        namespaces: only rows of these namespaces, ``CLUSTER_SCOPED`` for cluster-scoped bindings; None for all.
+        limit: the most rows; None for all. The first ones move, then come those that wait.
+    """
+    moving = [each for each in known.bindings if MOVE in each.metadata.annotations]
+    by_key = {(each.metadata.namespace, each.metadata.name): each for each in moving}
+    config, gaps = _config(known)
+    braked = known.lease.brake.reason if known.lease is not None else ""
+    leader = LeaderMoves(config, braked, active_moves(moving), known.annotations, _totals(known, config))
+    seen = [each for each in moving if namespaces is None or (each.metadata.namespace or CLUSTER_SCOPED) in namespaces]
+    rows = move_rows(seen, RowContext(known.now, braked))
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.state.value] = counts.get(row.state.value, 0) + 1
+    listed = [
+        msgspec.structs.replace(row, waits_for=waits_for(by_key[row.namespace, row.binding], leader, known.now))
+        for row in rows[:limit]
+    ]
+    report = MovesReport(
+        known.now,
+        brake_report(known.lease.brake if known.lease is not None else None),
+        _without_budgets(known.lease),
+        listed,
+        [*known.gaps, *gaps],
+        _budgets(leader, listed, known.now, namespaces),
+    )
+    return report, counts
+
+
+def _without_budgets(lease: LeaseRecord | None) -> SourcesRecord | None:
+    """Return the sources without the budgets, which the report has with their use."""
+    if lease is None or lease.sources is None:
+        return None
+    return msgspec.structs.replace(lease.sources, budgets=None)
+
+
+def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[str]]:
+    """Return the configuration of the leader as far as its lease records it, and what is not known."""
+    if known.lease is None or not known.complete:
+        return None, []
+    sources = known.lease.sources
+    if sources is None:
+        return MovesConfig(), []  # a leader without a file uses the defaults
+    pause = _PAUSES.get(sources.pause)
+    if pause is None:
+        return None, [f"the pause {sources.pause!r} of the leader is unknown: it is not known what moves wait for"]
+    if sources.budgets is None:
+        return None, [_NO_BUDGETS]
+    try:
+        return replace(MovesConfig(), pause=pause, budgets=budgets_of(sources.budgets)), []
+    except InputError as error:
+        return None, [f"the budgets in the lease of the controllers are invalid, and not shown: {error}"]
+
+
+_NO_BUDGETS: Final = (
+    "the lease of the controllers does not record their budgets: an earlier version leads, or there are too many; "
+    "the budgets are not shown"
+)
+
+
+def _totals(known: KnownMoves, config: MovesConfig | None) -> dict[str, int] | None:
+    sources = known.lease.sources if known.lease is not None else None
+    if sources is None:
+        return None
+    return percent_totals(config, ((subject_of(each), _replicas(each)) for each in _own(known.bindings, sources)))
+
+
+def _own(bindings: Iterable[Binding], sources: SourcesRecord) -> Iterable[Binding]:
+    return (each for each in bindings if scheduler_of(each) == sources.scheduler and not _is_suspended(each))
+
+
+def _is_suspended(binding: Binding) -> bool:
+    return binding.spec.suspension is not None and bool(binding.spec.suspension.scheduling)
+
+
+def _replicas(binding: Binding) -> int:
+    return sum(each.replicas for each in as_moved(binding).spec.clusters)
+
+
+def _budgets(
+    leader: LeaderMoves, rows: Iterable[MoveRow], now: datetime, namespaces: Collection[str] | None
+) -> list[BudgetUse] | None:
+    """Return the use of budgets, without the names of policies in other namespaces."""
+    uses = budget_uses(leader, [each.waits_for for each in rows], now)
+    if uses is None or namespaces is None:
+        return uses
+    return [
+        msgspec.structs.replace(
+            each, by_policy={name: count for name, count in each.by_policy.items() if _is_seen(name, namespaces)}
+        )
+        for each in uses
+    ]
+
+
+def _is_seen(policy: str, namespaces: Collection[str]) -> bool:
+    namespace, slash, _ = policy.partition("/")
+    return not slash or namespace in namespaces
