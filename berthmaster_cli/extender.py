@@ -10,7 +10,7 @@ from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster_cli.inputs import profile_from, scheduling_options, workload_affinity_on
 from berthmaster_cli.ledger_options import checked_url, ledger_options
-from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options, lease_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
@@ -99,6 +99,7 @@ class WatchedKinds(click.ParamType[tuple[str, ...]]):
     help="Declare that kube-scheduler has percentageOfNodesToScore: 100, so that it always sends all nodes.",
 )  # fmt: skip
 @ledger_options("Answer /v1/history from this ledger")
+@lease_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
     workload_affinity = workload_affinity_on(given["feature_gates"])
@@ -123,6 +124,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             profile=profile_from(given, workload_affinity=workload_affinity),
             pass_in_doubt=given["pass_in_doubt"],
             ledger=checked_url(given["ledger_url"]),
+            lease=(given["lease_namespace"], given["lease_name"]),
             watch=WatchOptions(watched, given["kubeconfig"], given["context"]) if watched else None,
             kube_scheduler=KubeSchedulerOptions(
                 parse_selector(given["kube_scheduler_members"]),

@@ -29,6 +29,18 @@ def option_group(*options: Decorator) -> Decorator:
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+lease_options: Final = option_group(
+    click.option(
+        "--lease-namespace", default="karmada-system", show_default=True, metavar="NAME",
+        help="The namespace of the lease of the controllers.",
+    ),
+    click.option(
+        "--lease-name", default="berthmaster-controllers", show_default=True, metavar="NAME",
+        help="The name of the lease of the controllers.",
+    ),
+)  # fmt: skip
+
+
 def environment_text(prefix: str, option: str) -> str:
     """Return the text for an epilog that every option can be set by an environment variable."""
     variable = f"{prefix}_{option.removeprefix('--').replace('-', '_').upper()}"

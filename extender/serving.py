@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
+from berthmaster.kube.requests import Key
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
@@ -24,6 +25,7 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import RequestLimits, Services
+from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
 from extender.state.watch import WatchSource, watch_source
@@ -52,6 +54,7 @@ class ExtenderOptions:
         watch: the collections to watch instead of manifests; None for none.
         kube_scheduler: the options of kube-scheduler's protocol.
         ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.
+        lease: the namespace and the name of the lease of the controllers, which records what moves wait for.
     """
 
     server: ServerOptions
@@ -68,6 +71,7 @@ class ExtenderOptions:
     watch: WatchOptions | None = None
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
     ledger: str | Path | None = None
+    lease: Key = DEFAULT_LEASE
 
 
 def serve(options: ExtenderOptions) -> None:
@@ -115,7 +119,11 @@ class _Extender:
             if options.manifests:
                 raise InputError("manifests and --watch exclude each other: give one of them")
             self._source = watch_source(
-                options.watch, self._clock, options.replica_paths, workload_affinity=options.workload_affinity
+                options.watch,
+                self._clock,
+                options.replica_paths,
+                workload_affinity=options.workload_affinity,
+                lease=options.lease,
             )
         elif options.manifests:
             self._source = FolderSource(
@@ -125,6 +133,7 @@ class _Extender:
                 interval_s=options.interval_s,
                 replica_paths=options.replica_paths,
                 workload_affinity=options.workload_affinity,
+                lease=options.lease,
             )
 
     def prepare(self) -> None:

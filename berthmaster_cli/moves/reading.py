@@ -24,7 +24,7 @@ from berthmaster.model.errors import ApiError, InputError
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
 from berthmaster_cli.live.progress import ListingBars
-from berthmaster_cli.options import Decorator, kubeconfig_options, option_group
+from berthmaster_cli.options import Decorator, kubeconfig_options, lease_options, option_group
 
 _CLUSTER: Final = KARMADA[0]
 _BINDINGS: Final = (
@@ -33,16 +33,6 @@ _BINDINGS: Final = (
 )
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
-lease_options: Final = option_group(
-    click.option(
-        "--lease-namespace", default="karmada-system", show_default=True, metavar="NAME",
-        help="The namespace of the lease of the controllers.",
-    ),
-    click.option(
-        "--lease-name", default="berthmaster-controllers", show_default=True, metavar="NAME",
-        help="The name of the lease of the controllers.",
-    ),
-)  # fmt: skip
 timeout_option: Final = click.option(
     "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
     help="The time to read the control plane, in seconds.",

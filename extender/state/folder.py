@@ -3,11 +3,12 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from berthmaster.kube.requests import Key
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
@@ -15,6 +16,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.world import World, world_of
+from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, lease_in
 from extender.state.state import State
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
@@ -37,6 +39,13 @@ class SourceListener(Protocol):
         """A new state is invalid, and the last one stays in use. Called once for each new state."""
 
 
+class _Content(NamedTuple):
+    """What the manifests have."""
+
+    world: World
+    lease: LeaseReading
+
+
 class FolderSource:
     """Updates a state from files and folders: clusters, policies, bindings, and resources that policies claim."""
 
@@ -51,18 +60,23 @@ class FolderSource:
         interval_s: float = 2.0,
         replica_paths: Sequence[ReplicaPath] = (),
         workload_affinity: bool = False,
+        lease: Key = DEFAULT_LEASE,
     ) -> None:
         """Prepare the source. After the start it checks the paths every ``interval_s`` seconds."""
         self._paths = paths
         self._clock = clock
         self._listener = listener
         self._interval_s = interval_s
-        self._read: Callable[[], World] = lambda: world_of(
-            load_manifests(paths), replica_paths, workload_affinity=workload_affinity
-        )
+
+        def read() -> _Content:
+            manifests = load_manifests(paths)
+            world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
+            return _Content(world, lease_in((each.document for each in manifests.ignored), lease))
+
+        self._read = read
         self._signature: Signature | None = None
         self._retry_at_s = float("inf")
-        self._prepared: World | None = None
+        self._prepared: _Content | None = None
         self._stop = threading.Event()
 
     def prepare(self) -> None:
@@ -110,9 +124,10 @@ class FolderSource:
         else:
             self._retry_at_s = float("inf")
 
-    def _update(self, state: State, world: World) -> None:
+    def _update(self, state: State, content: _Content) -> None:
         with state.updating(self._clock.now()) as cache:
-            cache.replace(world)
+            cache.replace(content.world)
+            state.lease = lambda: content.lease
             state.fingerprint.set(repr(self._signature).encode())
         self._listener.source_loaded(self.name)
 

@@ -6,7 +6,7 @@ and works on it without the lock.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +20,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex, index_of
 from extender.state.placed_workload import placed_workload
@@ -144,6 +145,7 @@ class State:
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
         fingerprints: return the fingerprints of further objects that answers depend on.
+        lease: returns what is known about the lease of the controllers.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -152,6 +154,7 @@ class State:
         self.observed: ObservedWorkloads | None = None
         self.fingerprint = Fingerprint()
         self.fingerprints: list[Callable[[], int]] = []
+        self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
         self._freshness = Freshness()
@@ -190,6 +193,14 @@ class State:
             return world
         workloads = self.observed.workloads(world.policies, check, claimants)
         return replace(world, workloads=workloads, workload_affinity=self.observed.workload_affinity)
+
+    def stored_bindings(self) -> Iterable[Binding]:
+        """Return the bindings that the control plane has, as it stores them."""
+        if self.observed is not None:
+            return self.observed.bindings()
+        with self._lock:
+            workloads = self._cache.world.workloads
+        return (each.binding for each in workloads if each.present and each.binding is not None)
 
     def workload(self, key: BindingKey) -> ObservedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""

@@ -31,6 +31,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
+from extender.state.controllers_lease import DEFAULT_LEASE, LeasePoll
 from extender.state.fingerprint import Fingerprint, difference_of
 from extender.state.state import FleetCache, State
 from extender.state.templates import TemplateWatches
@@ -41,7 +42,12 @@ Apply = Callable[[FleetCache, dict[Key, None]], None]
 
 
 def watch_source(
-    options: WatchOptions, clock: Clock, replica_paths: Sequence[ReplicaPath] = (), *, workload_affinity: bool = False
+    options: WatchOptions,
+    clock: Clock,
+    replica_paths: Sequence[ReplicaPath] = (),
+    *,
+    workload_affinity: bool = False,
+    lease: Key = DEFAULT_LEASE,
 ) -> "WatchSource":
     """Return the source that options describe.
 
@@ -50,6 +56,7 @@ def watch_source(
         clock: the clock of the informers.
         replica_paths: the fields where custom resources keep their replicas.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+        lease: the namespace and the name of the lease of the controllers.
 
     Raises:
         InputError: the options select no kind of cluster, or several.
@@ -71,7 +78,7 @@ def watch_source(
         client,
         CLUSTER_KINDS[clusters[0]],
         KARMADA_POLICIES if POLICIES in kinds else (),
-        BindingOptions(WORKLOADS in kinds, replica_paths, workload_affinity) if BINDINGS in kinds else None,
+        BindingOptions(WORKLOADS in kinds, replica_paths, workload_affinity, lease) if BINDINGS in kinds else None,
         clock=clock,
     )
 
@@ -83,11 +90,13 @@ class BindingOptions(NamedTuple):
         templates: whether to watch the templates of the kinds that bindings and policies name.
         replica_paths: the fields where custom resources keep their replicas.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+        lease: the namespace and the name of the lease of the controllers.
     """
 
     templates: bool = False
     replica_paths: Sequence[ReplicaPath] = ()
     workload_affinity: bool = False
+    lease: Key = DEFAULT_LEASE
 
 
 class WatchSource:
@@ -116,6 +125,7 @@ class WatchSource:
         self._kinds = KindCounts()
         self._templates: TemplateWatches | None = None
         self._observed = self._observe(bindings) if bindings is not None else None
+        self._lease = LeasePoll(bindings.lease) if bindings is not None else None
         for feed in self._feeds:
             feed.informer.on_contact(partial(self._follow, feed))
 
@@ -153,6 +163,11 @@ class WatchSource:
             state.fingerprints.append(self._templates.fingerprint)
         self._state = state
         client = self._connect()
+        if self._lease is not None:
+            lease = self._lease
+            state.lease = lambda: lease.reading
+            state.fingerprints.append(lambda: lease.fingerprint.value)
+            lease.start(client)
         if self._templates is not None:
             self._templates.start(client)
         for feed in self._feeds:
@@ -161,6 +176,8 @@ class WatchSource:
     def stop(self) -> None:
         for feed in self._feeds:
             feed.informer.stop()
+        if self._lease is not None:
+            self._lease.stop()
         if self._templates is not None:
             self._templates.stop()
 

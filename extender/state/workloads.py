@@ -146,6 +146,11 @@ class ObservedWorkloads:
         rest = [f"and {more} more objects are left out"] if more > 0 else []
         return [*self._templates.gaps(), *invalid[:_MAX_INVALID], *rest]
 
+    def bindings(self) -> Iterator[Binding]:
+        """Yield the bindings as the control plane stores them, without what no decision reads."""
+        for informer in self._bindings:
+            yield from (binding for _, binding in informer.items())
+
     def workload(self, key: BindingKey, policies: Sequence[Policy]) -> ObservedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""
         binding = self._binding(key)
@@ -181,7 +186,7 @@ class ObservedWorkloads:
 
     def _built(self, pairing: "_Pairing", check: Callable[[], None]) -> list[SimulatedWorkload]:
         """Return all workloads. Only what changed is built again."""
-        bindings = {_identity(each.spec.resource): each for each in self._all_bindings()}
+        bindings = {_identity(each.spec.resource): each for each in self.bindings()}
         current: dict[_Identity, _Built] = {}
         for identity, template in self._identities(bindings):
             if identity in current:
@@ -283,10 +288,6 @@ class ObservedWorkloads:
     def _binding_of(self, template: Document) -> Binding | None:
         binding = self._binding((template.namespace, binding_name(template.kind, template.name)))
         return binding if binding is not None and _identity(binding.spec.resource) == _identity(template) else None
-
-    def _all_bindings(self) -> Iterator[Binding]:
-        for informer in self._bindings:
-            yield from (binding for _, binding in informer.items())
 
 
 class _Pairing:

@@ -151,14 +151,14 @@ def claimed() -> Any:  # noqa: ANN401 - a JSON value
     (written,) = PLAN["create"]
     policy = defaulted(convert(Policy, written))
     held = replace(workload, claims=(Claim(policy, MatchLevel.NAME),), why_not=("",), held_by=policy.reference)
-    return builtins(claims_view(held, [], Freshness(_NOW)))
+    return builtins(claims_view(held, [], _VERSION, Freshness(_NOW)))
 
 
 def not_there() -> Any:  # noqa: ANN401 - a JSON value
     """Return why a workload does not run on a cluster."""
     scheduler, (workload,) = _scheduler(), _placed_world().workloads
     found = why_not(scheduler, request_of(examine(scheduler, workload, _NOW)), "private-1")
-    return builtins(why_not_view(found, [], Freshness(_NOW)))
+    return builtins(why_not_view(found, [], _VERSION, Freshness(_NOW)))
 
 
 def fleet() -> Any:  # noqa: ANN401 - a JSON value

@@ -45,16 +45,18 @@ def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
     Raises:
         Refusal: bindings are not watched, or there is no such binding.
     """
+    version = services.state.version
     workload = require_binding(services, namespace, name).workload
-    return claims_view(workload, services.state.gaps, services.state.freshness)
+    return claims_view(workload, services.state.gaps, version, services.state.freshness)
 
 
-def claims_view(workload: SimulatedWorkload, gaps: list[str], freshness: Freshness) -> ClaimsView:
+def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, freshness: Freshness) -> ClaimsView:
     """Return which policies match a workload.
 
     Args:
         workload: the workload.
         gaps: what the service does not know.
+        version: the version of its state.
         freshness: how current its state is.
     """
     return ClaimsView(
@@ -63,14 +65,14 @@ def claims_view(workload: SimulatedWorkload, gaps: list[str], freshness: Freshne
         why=why_held(workload),
         claims=claim_rows(workload),
         gaps=gaps,
-        version="",
+        version=version,
         staleness=staleness_of(freshness),
     )
 
 
-def why_not_view(answer: WhyNot, gaps: list[str], freshness: Freshness) -> WhyNotView:
+def why_not_view(answer: WhyNot, gaps: list[str], version: str, freshness: Freshness) -> WhyNotView:
     """Return an answer about the present; the arguments are those of ``claims_view``."""
-    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, staleness=staleness_of(freshness))
+    return WhyNotView(**msgspec.structs.asdict(answer), gaps=gaps, version=version, staleness=staleness_of(freshness))
 
 
 class Investigator:
@@ -93,8 +95,8 @@ class Investigator:
             Refusal: bindings are not watched, there is no such binding or cluster, no scheduler places the workload,
                 or the answer would take too long.
         """
-        found, check = require_binding(services, *key), partial(services.check_deadline, call)
-        state, workload = services.state, found.workload
+        state, version = services.state, services.state.version
+        workload, check = require_binding(services, *key).workload, partial(services.check_deadline, call)
         with state.reading() as cache:
             clusters = cache.world.clusters
         if cluster not in clusters:
@@ -113,7 +115,7 @@ class Investigator:
             except InputError as error:
                 raise Refusal(409, str(error)) from None
             answer = why_not(scheduler, request, cluster, check)
-        return why_not_view(answer, state.gaps, state.freshness)
+        return why_not_view(answer, state.gaps, version, state.freshness)
 
     def why_not_then(
         self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str

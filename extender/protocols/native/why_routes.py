@@ -1,16 +1,20 @@
 """The paths of the questions that begin with why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
+from extender.protocols.native.moves import moves_view
+from extender.protocols.native.parameters import number
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Reply, Route
 from extender.protocols.services import Call, Services
 
+_MOVES: Final = 1000
+_MAX_MOVES: Final = 10_000
 _BINDINGS: Final = ("/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}")
 
 
@@ -31,13 +35,16 @@ def why_routes() -> Sequence[Route]:
         return Reply(encode_json(investigator.recorded(services, call, binding_key(call), call.path_values["record"])))
 
     return [
-        route
-        for binding in _BINDINGS
-        for route in (
-            Route("GET", f"{binding}/claims", claims, PROTOCOL, query=frozenset()),
-            Route("GET", f"{binding}/why-not", why_not, PROTOCOL, query=frozenset({"cluster", "record"})),
-            Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset()),
-        )
+        Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"})),
+        *(
+            route
+            for binding in _BINDINGS
+            for route in (
+                Route("GET", f"{binding}/claims", claims, PROTOCOL, query=frozenset()),
+                Route("GET", f"{binding}/why-not", why_not, PROTOCOL, query=frozenset({"cluster", "record"})),
+                Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset()),
+            )
+        ),
     ]
 
 
@@ -45,6 +52,20 @@ def claims(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/claims`` and ``GET /v1/clusterbindings/{name}/claims``."""
     require_synced(services)
     return Reply(encode_json(claims_of(services, *binding_key(call))))
+
+
+def moves(services: Services, call: Call) -> Reply:
+    """``GET /v1/moves``."""
+    require_synced(services)
+    limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
+    return Reply(encode_json(moves_view(services, _namespaces(call.query), limit)))
+
+
+def _namespaces(query: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the namespaces that an answer may be about; None for all. An empty list means none of them."""
+    if "namespaces" not in query:
+        return None
+    return frozenset(filter(None, query["namespaces"].split(",")))
 
 
 def binding_key(call: Call) -> tuple[str, str]:

@@ -1,0 +1,103 @@
+"""The lease of the controllers, as far as it says something about moves: the storm brake and the configuration.
+
+It is a single object that changes every few seconds by its renewals, so it is read now and then instead of watched.
+Reading it needs the right to get one Lease. Without that right the answer about moves names a gap.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
+from berthmaster.kube.client import APIClient, ask_if_found
+from berthmaster.kube.lease import LEASES
+from berthmaster.kube.requests import Key, get
+from berthmaster.kube.responses import decode_response
+from berthmaster.manifests import Document
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.logs import log_exceptions
+from extender.state.fingerprint import Fingerprint
+
+DEFAULT_LEASE: Final[Key] = ("karmada-system", "berthmaster-controllers")
+_LOG: Final = logging.getLogger("berthmaster.extender")
+_INTERVAL_S: Final = 5.0
+_FORBIDDEN_INTERVAL_S: Final = 60.0
+_UNKNOWN: Final = "the state of the storm brake, the budgets and the windows are not known"
+_LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+
+
+class LeaseReading(NamedTuple):
+    """What is known about the lease.
+
+    Attributes:
+        record: what it records; None if that is not known.
+        gap: what is not known, and why; empty if all is known.
+    """
+
+    record: LeaseRecord | None
+    gap: str = ""
+
+
+def no_lease(key: Key) -> LeaseReading:
+    """Return the reading without a Lease of this namespace and name."""
+    return LeaseReading(
+        None, f"there is no Lease {'/'.join(key)}: {_UNKNOWN}; name it with --lease-namespace and --lease-name"
+    )
+
+
+def lease_in(documents: Iterable[Document], key: Key) -> LeaseReading:
+    """Return what the Lease among documents records."""
+    for each in documents:
+        if (each.api_version, each.kind) == _LEASE and (each.namespace, each.name) == key:
+            return LeaseReading(lease_record(each.raw))
+    return no_lease(key)
+
+
+class LeasePoll:
+    """Reads the lease every few seconds, in a thread of its own.
+
+    Attributes:
+        reading: the last result.
+        fingerprint: the fingerprint of ``reading``.
+    """
+
+    def __init__(self, key: Key) -> None:
+        """Prepare to read the Lease of this namespace and name."""
+        self._key = key
+        self._pause_s = 0.0
+        self.fingerprint = Fingerprint()
+        self._stop = threading.Event()
+        self.reading = LeaseReading(None, f"the Lease {'/'.join(key)} is not read yet: {_UNKNOWN}")
+
+    def start(self, client: APIClient) -> None:
+        threading.Thread(target=self._run, args=(client,), name="controllers-lease", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def read(self, client: APIClient) -> None:
+        """Read the lease once."""
+        self._pause_s = _INTERVAL_S
+        found = self._read(client)
+        if found != self.reading:
+            self.reading = found
+            self.fingerprint.set(repr(found).encode())
+
+    def _read(self, client: APIClient) -> LeaseReading:
+        try:
+            body = ask_if_found(client, get(LEASES, self._key))
+        except ApiError as error:
+            name = "/".join(self._key)
+            if error.forbidden:
+                self._pause_s = _FORBIDDEN_INTERVAL_S
+                return LeaseReading(None, f"no right to get the Lease {name}: {_UNKNOWN}")
+            return LeaseReading(None, f"the Lease {name} cannot be read: {_UNKNOWN}")
+        if body is None:
+            return no_lease(self._key)
+        return LeaseReading(lease_record(decode_response(dict[str, Any], body, "the lease")))
+
+    def _run(self, client: APIClient) -> None:
+        while not self._stop.wait(self._pause_s):
+            log_exceptions(partial(self.read, client), _LOG, "the lease could not be read")
