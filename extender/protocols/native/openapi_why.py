@@ -4,13 +4,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, WhyNotView
 from extender.protocols.native import examples
 from extender.protocols.native.openapi_parts import Schema, in_path, in_query, operation
 
-WHY_TYPES: Final = (ClaimsView, WhyNotView, PastExplanation)
+WHY_TYPES: Final = (MovesView, ClaimsView, WhyNotView, PastExplanation)
 """The types of the answers."""
 _ABOUT_BINDING: Final = (400, 401, 404, 405, 409, 503)
+_OF_ALL: Final = (400, 401, 405, 409, 503)
+_NAMESPACES: Final = in_query(
+    "namespaces",
+    "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none.",
+    {"type": "string"},
+)
 _CLUSTER: Final[Schema] = {
     **in_query("cluster", "The cluster.", {"type": "string", "minLength": 1}),
     "required": True,
@@ -23,6 +29,15 @@ _RECORD: Final = in_query(
 def why_paths(schema: Mapping[type, Schema]) -> Schema:
     """Return the paths."""
     return {
+        "/v1/moves": {
+            "get": operation(
+                "listMoves", "List what moves and what moves wait for", schema, _OF_ALL, MovesView, None,
+                parameters=[
+                    _NAMESPACES,
+                    in_query("limit", "The most moves.", {"type": "integer", "minimum": 1, "maximum": 10_000}),
+                ],
+            )
+        },
         **_of_binding(
             "claims", "listClaims", "Read which policy holds a workload", schema, ClaimsView, examples.claimed()
         ),

@@ -1,0 +1,63 @@
+"""The lease of the controllers as the extender reads it: from an API server, and from manifests."""
+
+import json
+
+import pytest
+from kube_in_memory import ScriptedClient
+
+from berthmaster.controllers.moves.lease_record import BRAKE, SOURCES
+from berthmaster.manifests import Document
+from berthmaster.model.errors import ApiError
+from extender.state.controllers_lease import DEFAULT_LEASE, LeasePoll, lease_in
+
+PATH = "GET /apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster-controllers"
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {
+        "namespace": DEFAULT_LEASE[0],
+        "name": DEFAULT_LEASE[1],
+        "annotations": {BRAKE: json.dumps({"reason": "storm"}), SOURCES: json.dumps({"pause": "All", "budgets": []})},
+    },
+}
+
+
+def read(answer):
+    poll = LeasePoll(DEFAULT_LEASE)
+    poll.read(ScriptedClient({} if answer is None else {PATH: answer}))
+    return poll.reading
+
+
+def test_the_record_of_the_lease_is_read():
+    record, gap = read(LEASE)
+    assert (record.brake.reason, record.sources.pause, record.sources.budgets, gap) == ("storm", "All", (), "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "gap"),
+    [
+        pytest.param(None, "there is no Lease karmada-system/berthmaster-controllers", id="no lease"),
+        pytest.param(ApiError(403, "Forbidden", "no"), "no right to get the Lease", id="no right"),
+        pytest.param(ApiError(0, "", "connection refused"), "cannot be read", id="no answer"),
+    ],
+)
+def test_what_cannot_be_read_is_a_gap_and_not_a_brake_that_is_off(answer, gap):
+    found = read(answer)
+    assert found.record is None
+    assert gap in found.gap
+    assert "storm brake" in found.gap
+
+
+def test_each_change_has_another_fingerprint_and_a_renewal_has_not():
+    poll, seen = LeasePoll(DEFAULT_LEASE), []
+    renewed = {**LEASE, "spec": {"renewTime": "2026-06-01T12:00:00.000000Z"}}
+    for answer in (LEASE, renewed, {**LEASE, "metadata": {}}):
+        poll.read(ScriptedClient({PATH: answer}))
+        seen.append(poll.fingerprint.value)
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_the_lease_among_manifests_counts():
+    document = Document("dump.yaml", 1, "", LEASE)
+    assert lease_in([document], DEFAULT_LEASE).record.brake.reason == "storm"
+    assert "there is no Lease" in lease_in([document], ("other", "name")).gap

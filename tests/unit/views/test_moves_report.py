@@ -1,0 +1,147 @@
+"""The report about moves: what each move waits for, and how much of each budget is in use."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from karmada_plane import binding, deployment, policy, selector
+
+from berthmaster.controllers.moves.budget_record import BudgetRecord, budget_records, budgets_of
+from berthmaster.controllers.moves.config_file import parse_moves_config
+from berthmaster.controllers.moves.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.model.binding import Binding
+from berthmaster.model.decode import convert
+from berthmaster.model.move import MOVE, PAUSE
+from berthmaster.model.policy import PolicyReference
+from berthmaster.views.moves_report import KnownMoves, moves_report
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+WEB = PolicyReference("PropagationPolicy", "shop", "web")
+CONFIG = """
+apiVersion: berthmaster.io/v1alpha1
+kind: MovesConfiguration
+budgets:
+  - name: fleet
+    maxMoves: 1
+    maxMovesPerPolicy: 2
+    maxMovesFromCluster: 5
+    selector: {kinds: [Deployment]}
+  - name: nights
+    replicasPercent: 50
+    selector: {namespaces: [shop], labels: {matchLabels: {tier: web}}}
+    windows: [{schedule: "0 22 * * *", duration: 6h, timeZone: Europe/Berlin}]
+"""
+
+
+def at(seconds):
+    return (NOW + timedelta(seconds=seconds)).isoformat()
+
+
+SURGING = {"phase": "Surging", "source": {"a": 4}, "target": {"b": 4}}
+WAITS = {"phase": "Stabilising", "source": {"a": 2}, "target": {"b": 2}, "until": at(-60)}
+
+
+def moving(name, move=None, *, namespace="shop", labels=None, **clusters):
+    by = policy("web", selector(), namespace=namespace, placement={})
+    raw = binding(deployment(name, namespace=namespace, by=by), by, **(clusters or {"a": 4}))
+    raw["metadata"]["labels"] |= labels or {}
+    raw["spec"]["schedulerName"] = "berthmaster"
+    if move is not None:
+        raw["metadata"]["annotations"][MOVE] = json.dumps({"reason": "Failback", **move})
+    return convert(Binding, raw)
+
+
+def lease(config=CONFIG, *, brake="", pause="None"):
+    budgets = budget_records(parse_moves_config(config.encode(), "test").budgets)
+    return LeaseRecord(BrakeRecord(reason=brake), SourcesRecord("On", "On", pause, "", budgets, "berthmaster"))
+
+
+def report(*bindings, namespaces=None, limit=None, **known):
+    fields = {"lease": lease(), "annotations": {}, **known}
+    found, counts = moves_report(KnownMoves(bindings, now=NOW, **fields), namespaces, limit)
+    return found, counts
+
+
+def causes(*bindings, **known):
+    found, _ = report(*bindings, **known)
+    return {each.binding: [(why.cause, why.budget) for why in each.waits_for] for each in found.moves}
+
+
+def test_budgets_survive_the_lease():
+    budgets = parse_moves_config(CONFIG.encode(), "test").budgets
+    assert budget_records(budgets_of(budget_records(budgets))) == budget_records(budgets)
+    assert budget_records(budgets * 200) is None, "too large for a lease"
+
+
+@pytest.mark.parametrize(
+    ("move", "known", "expected"),
+    [
+        pytest.param(SURGING, {}, [], id="a move under way waits for nothing"),
+        pytest.param(SURGING, {"lease": lease(brake="storm")}, [("brake", "")], id="the brake stops what is under way"),
+        pytest.param(WAITS, {"lease": lease(brake="storm")}, [("brake", "")], id="the brake stops what waits"),
+        pytest.param(WAITS, {}, [("controller", "")], id="nothing else stops it"),
+        pytest.param({**WAITS, "until": at(60)}, {}, [("stabilising", "")], id="its place must last"),
+        pytest.param({**WAITS, "phase": "Eligible", "message": "full"}, {}, [("place", "")], id="no place"),
+        pytest.param({**WAITS, "heldDownUntil": at(60)}, {}, [("held-down", "")], id="it is held down"),
+        pytest.param(WAITS, {"lease": lease(pause="All")}, [("paused", "")], id="the configuration pauses"),
+        pytest.param(WAITS, {"annotations": {WEB: {PAUSE: "true"}}}, [("paused", "")], id="its policy pauses"),
+        pytest.param(WAITS, {"lease": None}, [], id="the lease is not known"),
+        pytest.param(WAITS, {"annotations": None}, [], id="policies are not known"),
+        pytest.param(WAITS, {"complete": False}, [], id="other namespaces are not known"),
+    ],
+)
+def test_a_move_says_what_it_waits_for(move, known, expected):
+    assert causes(moving("one", move), **known) == {"one-deployment": expected}
+
+
+def test_a_full_budget_and_a_closed_window_are_named():
+    waiting = moving("two", WAITS, labels={"tier": "web"})
+    found, counts = report(moving("one", SURGING), waiting)
+    assert counts == {"moving": 1, "waiting": 1}
+    (why, window) = found.moves[1].waits_for
+    assert (why.cause, why.budget) == ("limit", "fleet")
+    assert "at most 1" in why.message
+    assert (window.cause, window.budget, window.until) == ("window", "nights", datetime(2026, 6, 1, 20, tzinfo=UTC))
+
+
+def test_a_budget_says_how_much_is_in_use():
+    found, _ = report(moving("one", SURGING), moving("two", WAITS), moving("three", labels={"tier": "web"}, a=6))
+    fleet, nights = found.budgets
+    assert (fleet.moves, fleet.max_moves, fleet.waiting, fleet.replicas_moving) == (1, 1, 1, 4)
+    assert (fleet.by_policy, fleet.from_clusters, fleet.to_clusters) == ({"shop/web": 1}, {"a": 1}, {})
+    assert (fleet.selects, fleet.opens_at, fleet.windows) == ("kinds Deployment", None, [])
+    assert (nights.moves, nights.replicas, nights.replicas_percent) == (0, 6, 50)
+    assert nights.selects == "namespaces shop; tier=web"
+    (window,) = nights.windows
+    assert (window.open, window.next_start, window.time_zone) == (False, nights.opens_at, "Europe/Berlin")
+
+
+def test_a_leader_without_a_file_has_the_default_budget():
+    found, _ = report(moving("one", SURGING), lease=LeaseRecord(BrakeRecord(), None))
+    assert [(each.name, each.moves, each.max_moves) for each in found.budgets] == [("default", 1, 10)]
+    assert found.gaps == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "gap"),
+    [
+        pytest.param(SourcesRecord("On"), "does not record their budgets", id="an earlier version"),
+        pytest.param(SourcesRecord("On", pause="Some", budgets=()), "is unknown", id="an unknown pause"),
+        pytest.param(
+            SourcesRecord(budgets=convert(tuple[BudgetRecord, ...], [
+                {"name": "x", "windows": [{"schedule": "never", "durationS": 60}]}
+            ])), "are invalid", id="an invalid window",
+        ),
+    ],
+)  # fmt: skip
+def test_budgets_that_cannot_be_read_are_a_gap_and_not_nothing(sources, gap):
+    found, _ = report(moving("one", WAITS), lease=LeaseRecord(BrakeRecord(), sources))
+    assert found.budgets is None
+    assert [each for each in found.gaps if gap in each]
+
+
+def test_rows_are_limited_to_namespaces_and_a_number_and_budgets_are_not():
+    bindings = [moving("one", SURGING), moving("two", SURGING, namespace="other"), moving("three", WAITS)]
+    found, counts = report(*bindings, namespaces={"shop"}, limit=1)
+    assert ([each.binding for each in found.moves], counts) == (["one-deployment"], {"moving": 1, "waiting": 1})
+    assert (found.budgets[0].moves, found.budgets[0].by_policy) == (2, {"shop/web": 1})
