@@ -5,11 +5,12 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
-from berthmaster_cli.options import FILE, config_option, environment_text
+from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
 _MIB: Final = 2**20
+_THREADS_FOR_PAGES: Final = 4
 
 
 @click.command(
@@ -28,9 +29,66 @@ _MIB: Final = 2**20
 @click.option("--extender-client-cert-file", type=FILE, help="The client certificate for the extender, in PEM.")
 @click.option("--extender-client-key-file", type=FILE, help="The private key of that certificate, in PEM.")
 @click.option(
-    "--extender-timeout-s", type=click.FloatRange(0.1, 300), default=10.0, show_default=True,
+    "--extender-timeout-s",
+    type=click.FloatRange(0.1, 300),
+    default=10.0,
+    show_default=True,
     help="The timeout for each part of an answer of the extender, in seconds.",
-)  # fmt: skip
+)
+@click.option(
+    "--token-file",
+    type=FILE,
+    help='A file with the bearer tokens of visitors, one TOKEN[,NAME[,UID[,"GROUP,GROUP"]]] per line. Visitors sign in '
+    "with a form, or send the token in the Authorization header.",
+)
+@click.option(
+    "--session-secret-file",
+    type=FILE,
+    help="A file with the secret that signs the cookies of sessions, of at least 32 bytes. All replicas need the same. "
+    "Default: a random one, so that sessions end with the process.",
+)
+@click.option(
+    "--trusted-user-header",
+    default="",
+    metavar="NAME",
+    help="The header in which a proxy names the user, for example X-Forwarded-User. It counts only if the proxy proves "
+    "itself.",
+)
+@click.option(
+    "--trusted-groups-header",
+    default="",
+    metavar="NAME",
+    help="The header in which the proxy lists the groups of the user, separated by commas.",
+)
+@click.option(
+    "--trusted-proxy-name",
+    "trusted_proxy_names",
+    multiple=True,
+    metavar="NAME",
+    help="The common name of the client certificate that proves the proxy; needs --client-ca-file. Repeatable.",
+)
+@click.option(
+    "--trusted-proxy-secret-file",
+    type=FILE,
+    help="A file with the secret that the proxy sends in the header X-Berthmaster-Proxy-Secret. Several lines are "
+    "several secrets.",
+)
+@click.option(
+    "--authorize",
+    type=click.Choice(["none", "subject-access-review"]),
+    default="none",
+    show_default=True,
+    help="What visitors may see. none: everything. subject-access-review: the namespaces in which the API server lets "
+    "them list resourcebindings.",
+)
+@kubeconfig_options("that API server")
+@click.option(
+    "--max-streams",
+    type=click.IntRange(1, 480),
+    default=48,
+    show_default=True,
+    help="The most open pages with live updates in each process. Each one occupies a thread.",
+)
 @click.option("--title", default="", metavar="TEXT", help="The name of this installation, in the title of each page.")
 @serving_options(
     ServingDefaults(
@@ -44,14 +102,21 @@ _MIB: Final = 2**20
         timeout_s=(30.0, 300.0),
         fast_worker=False,
     )
-)
+)  # fmt: skip
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""
     logs.configure(given["log_level"])
     from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
+    from console.authentication import SignInOptions  # noqa: PLC0415 - the same
     from console.context import PageOptions  # noqa: PLC0415 - the same
-    from console.serving import ConsoleOptions, serve  # noqa: PLC0415 - the same
+    from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
+    most_streams = given["threads"] - _THREADS_FOR_PAGES
+    if given["max_streams"] > most_streams:
+        raise click.UsageError(
+            f"--max-streams {given['max_streams']} leaves too few of {given['threads']} threads for pages: at most "
+            f"{most_streams} are possible; lower it, or raise --threads"
+        )
     certificate, key = given["extender_client_cert_file"], given["extender_client_key_file"]
     if (certificate is None) != (key is None):
         raise click.UsageError("--extender-client-cert-file and --extender-client-key-file go together")
@@ -67,6 +132,18 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
                 connections=16,
             ),
             extender_timeout_s=given["extender_timeout_s"],
+            sign_in=SignInOptions(
+                given["token_file"],
+                given["client_ca_file"] is not None,
+                given["trusted_user_header"],
+                given["trusted_groups_header"],
+                frozenset(given["trusted_proxy_names"]),
+                given["trusted_proxy_secret_file"],
+            ),
+            reviews=None if given["authorize"] == "none" else ReviewOptions(given["kubeconfig"], given["context"]),
+            session_secret_file=given["session_secret_file"],
+            form_bytes=given["max_body_bytes"],
+            streams=given["max_streams"],
             pages=PageOptions(given["title"]),
         )
     )

@@ -1,28 +1,42 @@
 """The console's WSGI application: what every request passes, and the pages."""
 
 import logging
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from flask import Flask, Response, g, redirect, render_template, request, url_for
-from werkzeug.exceptions import HTTPException
+from flask import Flask, Response, g, redirect, render_template, request, session, url_for
+from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, TooManyRequests, Unauthorized
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
+from berthmaster.serving.request_id import request_id_of
 from berthmaster.version import __version__
 from console import markup, security
-from console.context import ConsoleServices, PageOptions, Visitor
+from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
+from console.context import ConsoleServices, PageOptions
+from console.live import EventStreams, StateWatcher
+from console.observed import ConsoleMetrics
 from console.pages.registry import PAGES
-from console.source import Source, SourceError
+from console.rate_limits import RateLimits
+from console.sign_in import SIGN_IN, sign_in_pages
+from console.source import SourceError
 from console.static_files import StaticFiles
+from console.visible_source import VisibleSource, WholeSource
+from console.visitor import Visitor
 
 _LOG: Final = logging.getLogger("berthmaster.console")
-_MAX_FORM_BYTES: Final = 2**20
-_SESSION_HOURS: Final = 8
+_PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin")
+_EVENTS: Final = "events"
+_ERRORS: Final[dict[int, str]] = {
+    401: "Sign in first: the console needs a valid token, a client certificate, or a proxy that names the user.",
+    404: "There is no such page.",
+    405: "This address does not take such a request.",
+    413: "The form is too large.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +47,74 @@ class AppOptions:
         secret: signs the cookies of sessions.
         tls: whether clients connect with TLS.
         pages: the options that pages use.
+        sign_in: how visitors sign in.
+        form_bytes: the largest form.
+        requests_per_s, request_burst: how many pages a visitor may ask for in the long run, and at once.
+        streams: the most open streams of events.
     """
 
     secret: bytes
     tls: bool = False
     pages: PageOptions = field(default_factory=PageOptions)
+    sign_in: SignInOptions = field(default_factory=SignInOptions)
+    form_bytes: int = 2**20
+    requests_per_s: float = 20.0
+    request_burst: int = 100
+    streams: int = 32
 
 
-def create_app(options: AppOptions, source: Source, clock: Clock) -> Flask:
+class ConsoleParts:
+    """What the application consists of besides its pages.
+
+    Attributes:
+        source: the extender.
+        watcher: the version of its state, and what is wrong with it.
+        authentication: who visitors are.
+        namespaces_of: the namespaces that a visitor may see; None for all.
+        clock: the clock.
+        metrics: the metrics.
+    """
+
+    def __init__(
+        self,
+        source: WholeSource,
+        watcher: StateWatcher,
+        authentication: Authentication,
+        clock: Clock,
+        metrics: ConsoleMetrics,
+        namespaces_of: Callable[[Visitor], frozenset[str] | None] = lambda _visitor: None,
+    ) -> None:
+        self.source = source
+        self.watcher = watcher
+        self.authentication = authentication
+        self.clock = clock
+        self.metrics = metrics
+        self.namespaces_of = namespaces_of
+
+
+def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     """Create the application."""
     app = Flask("console", static_folder=None)
     app.config.update(
         SECRET_KEY=options.secret,
-        MAX_CONTENT_LENGTH=_MAX_FORM_BYTES,
-        MAX_FORM_MEMORY_SIZE=_MAX_FORM_BYTES,
+        MAX_CONTENT_LENGTH=options.form_bytes,
+        MAX_FORM_MEMORY_SIZE=options.form_bytes,
         MAX_FORM_PARTS=200,
-        PERMANENT_SESSION_LIFETIME=_SESSION_HOURS * 3600,
+        PERMANENT_SESSION_LIFETIME=SESSION_LIFETIME,
         SESSION_COOKIE_NAME="berthmaster",
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SECURE=options.tls,
+        # Not Strict: a link in a chat or in an event must open its page for a visitor who has signed in.
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_REFRESH_EACH_REQUEST=False,
     )
-    _RequestHooks(app, options, source, clock)
+    app.jinja_options = {"finalize": markup.visible, "trim_blocks": True, "lstrip_blocks": True}
+    app.jinja_env.filters.update(
+        name=markup.name, duration=markup.duration, age=lambda then: markup.age(then, parts.clock.now())
+    )
+    app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
+    _RequestHooks(app, options, parts)
+    app.register_blueprint(sign_in_pages(parts.authentication, parts.clock, parts.metrics))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     return app
@@ -64,66 +123,130 @@ def create_app(options: AppOptions, source: Source, clock: Clock) -> Flask:
 class _RequestHooks:
     """What every request passes before and after its page."""
 
-    def __init__(self, app: Flask, options: AppOptions, source: Source, clock: Clock) -> None:
+    def __init__(self, app: Flask, options: AppOptions, parts: ConsoleParts) -> None:
         self._options = options
-        self._source = source
-        self._clock = clock
+        self._parts = parts
         self._files = StaticFiles()
+        self._limits = RateLimits(parts.clock, options.requests_per_s, options.request_burst)
+        self._streams = EventStreams(parts.watcher, parts.clock, options.streams, parts.metrics)
+        if "vendor/idiomorph.min.js" not in self._files:
+            _LOG.warning("pages have no live updates: the script idiomorph is not installed (make console-assets)")
         app.add_url_rule("/static/<path:filename>", "static", self._files.response)
-        app.add_url_rule("/", "home", self._home)
+        app.add_url_rule("/", "home", lambda: redirect(url_for(PAGES[0].endpoint)))
+        app.add_url_rule("/events", _EVENTS, self._events)
         app.before_request(self._begin)
         app.after_request(self._finish)
         app.context_processor(self._layout)
         app.register_error_handler(Exception, self._failed)
-        app.jinja_options = {"finalize": markup.visible, "trim_blocks": True, "lstrip_blocks": True}
-        app.jinja_env.filters.update(
-            name=markup.name, duration=markup.duration, age=lambda then: markup.age(then, clock.now())
-        )
-        app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
 
     def _begin(self) -> Response | None:
-        g.begun_s = self._clock.monotonic_s()
-        g.request_id = uuid.uuid4().hex
-        g.visitor = Visitor()
-        g.services = ConsoleServices(self._source, self._clock, self._options.pages, _LOG)
+        """Find out who the visitor is, and refuse what a page need not see."""
+        parts = self._parts
+        g.begun_s = parts.clock.monotonic_s()
+        g.request_id = request_id_of(request.environ)
+        g.visitor = None
+        if not parts.authentication.required and not security.is_local_host(request.host):
+            raise BadRequest("Use the address of this machine: without a sign-in, the console has no other name.")
+        g.visitor = visitor = parts.authentication.visitor(request.environ, session, parts.clock.now())
+        if request.endpoint == "static":
+            return None
+        self._limit(visitor)
+        if request.method == "POST" and not security.has_form_token():
+            raise Forbidden("The form is out of date. Load the page again, and send the form once more.")
+        if request.endpoint in _PUBLIC:
+            return None
+        if visitor is None:
+            return self._ask_to_sign_in()
+        if request.endpoint != _EVENTS:
+            g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor))
+        source = VisibleSource(parts.source, visitor)
+        g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG)
         return None
 
+    def _limit(self, visitor: Visitor | None) -> None:
+        """Refuse a visitor who sends too many requests.
+
+        Raises:
+            TooManyRequests: that many.
+        """
+        key = f"user {visitor.name}" if visitor is not None and visitor.name else f"address {request.remote_addr}"
+        if not self._limits.take(key):
+            raise TooManyRequests("You sent too many requests. Wait a few seconds, then try again.", retry_after=5)
+
+    def _ask_to_sign_in(self) -> Response:
+        """Lead a person to the form, if there is one.
+
+        Raises:
+            Unauthorized: the client must send a token or a certificate.
+        """
+        wants_page = request.method == "GET" and request.accept_mimetypes.accept_html and request.endpoint != _EVENTS
+        if not self._parts.authentication.by_form or not wants_page:
+            raise Unauthorized
+        here = request.full_path if request.query_string else request.path
+        address = url_for(SIGN_IN) if here == "/" else url_for(SIGN_IN, next=here)
+        return redirect(address)  # type: ignore[return-value]  # Flask's type is that of werkzeug
+
     def _finish(self, response: Response) -> Response:
+        parts, endpoint = self._parts, request.endpoint or ""
         response.headers["X-Request-Id"] = g.request_id
+        if response.status_code == HTTPStatus.UNAUTHORIZED and parts.authentication.by_form:
+            response.headers["WWW-Authenticate"] = 'Bearer realm="berthmaster"'
+        elapsed_s = parts.clock.monotonic_s() - g.begun_s
+        parts.metrics.answered(endpoint, response.status_code, elapsed_s)
+        level = logging.INFO if response.status_code >= 400 else logging.DEBUG
+        log_fields = fields(
+            path=request.path[:256],
+            status=response.status_code,
+            user=g.visitor.name if g.visitor else "",
+            request_id=g.request_id,
+            elapsed_ms=round(elapsed_s * 1e3, 1),
+        )
+        _LOG.log(level, "request answered", extra=log_fields)
         return security.add_headers(response, tls=self._options.tls)
 
     def _layout(self) -> dict[str, Any]:
         """Return what the base template uses."""
-        here = request.blueprint
+        visitor: Visitor | None = g.visitor
         return {
             "files": self._files,
-            "now": self._clock.now(),
-            "pages": PAGES,
-            "here": here,
+            "now": self._parts.clock.now(),
+            "pages": PAGES if visitor is not None else (),
+            "here": request.blueprint,
             "address": request.full_path if request.query_string else request.path,
             "title_suffix": self._options.pages.title,
             "version": __version__,
-            "visitor": g.visitor,
+            "visitor": visitor,
+            "notice": self._parts.watcher.notice if visitor is not None else "",
         }
 
-    def _home(self) -> Any:  # noqa: ANN401 - a response of Flask
-        return redirect(url_for(PAGES[0].endpoint))
+    def _events(self) -> Response:
+        """Stream events to a page."""
+        stream = self._streams.open()
+        if stream is None:
+            refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
+            refused.headers["Retry-After"] = "30"
+            return refused
+        return Response(stream, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     def _failed(self, error: Exception) -> Any:  # noqa: ANN401 - a response of Flask
         """Answer a request whose view raised an error. The crash handler of the application."""
         match error:
             case SourceError():
+                self._parts.metrics.source_failed(error.status)
                 return self._error_page(_status_of(error), str(error))
             case InputError():
                 return self._error_page(HTTPStatus.BAD_REQUEST, str(error))
             case HTTPException() if error.code is not None and error.code >= 400:
-                response = self._error_page(HTTPStatus(error.code), error.description or "")
+                own = type(error).description
+                reason = _ERRORS.get(error.code, "") if error.description == own else error.description
+                response = self._error_page(HTTPStatus(error.code), reason or "")
                 response.headers.extend(each for each in error.get_headers() if each[0] in {"Allow", "Retry-After"})
                 return response
             case HTTPException():
                 return error
         _LOG.error("request failed", exc_info=error, extra=fields(request_id=g.request_id, path=request.path[:256]))
-        return self._error_page(HTTPStatus.INTERNAL_SERVER_ERROR, "The log of the console has the details.")
+        reason = f"The log of the console has the details (request {g.request_id})."
+        return self._error_page(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
     def _error_page(self, status: HTTPStatus, reason: str) -> Response:
         page = render_template("error.html", status=status.value, phrase=status.phrase, reason=reason)
@@ -140,7 +263,7 @@ def _address_with(**changes: object) -> str:
 
 def _status_of(error: SourceError) -> HTTPStatus:
     """Return the status of a page whose question the extender did not answer."""
-    if error.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+    if error.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
         return HTTPStatus(error.status)
     if error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
         return HTTPStatus.SERVICE_UNAVAILABLE

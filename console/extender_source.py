@@ -1,17 +1,17 @@
 """The source of a running console: questions to the extender over HTTP, on connections that stay open."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, LifoQueue
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
@@ -25,6 +25,7 @@ from berthmaster.native_api.wire import (
     SimulateAnswer,
 )
 from berthmaster.serving.reloaded_files import ReloadedFiles
+from console.answer_cache import AnswerCache
 from console.source import SourceError
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -32,6 +33,16 @@ _FILE_CHECK_S: Final = 1.0
 _REFUSES_US: Final = (401, 403)
 
 T = TypeVar("T")
+
+
+class _Versioned(Protocol):
+    """An answer that says which version of the state it is about."""
+
+    @property
+    def version(self) -> str: ...
+
+
+V = TypeVar("V", bound=_Versioned)
 
 
 class ExtenderClients:
@@ -103,14 +114,31 @@ class ExtenderClients:
 class ExtenderSource:
     """Asks the extender. Safe for several threads."""
 
-    def __init__(self, clients: ExtenderClients) -> None:
+    def __init__(self, clients: ExtenderClients, version: Callable[[], str] = lambda: "") -> None:
+        """Prepare the source, without a request.
+
+        Args:
+            clients: clients of the extender.
+            version: returns the version of the extender's state, or an empty text if it is not known. Answers about
+                this version are kept.
+        """
         self._clients = clients
+        self._version = version
+        self._cache = AnswerCache()
+
+    def version(self) -> StateVersion:
+        """Return the version of the extender's state."""
+        return self._ask(lambda client: client.version())
+
+    def namespaces(self) -> Iterable[str]:
+        """Return the namespaces that have workloads."""
+        return self.workloads(WorkloadQuery(limit=1)).facets.namespaces
 
     def fleet(self) -> FleetView:
-        return self._ask(lambda client: client.fleet())
+        return self._kept("fleet", lambda client: client.fleet())
 
     def workloads(self, query: WorkloadQuery) -> WorkloadPage:
-        return self._ask(lambda client: client.workloads(query))
+        return self._kept(("workloads", query), lambda client: client.workloads(query))
 
     def binding(self, name: str, namespace: str = "") -> BindingView:
         return self._ask(lambda client: client.binding(name, namespace))
@@ -125,7 +153,7 @@ class ExtenderSource:
         return self._ask(lambda client: client.recorded_decision(record, name, namespace))
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
-        return self._ask(lambda client: client.claims(name, namespace))
+        return self._kept(("claims", name, namespace), lambda client: client.claims(name, namespace))
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         return self._ask(lambda client: client.why_not(cluster, name, namespace, record=record))
@@ -136,7 +164,8 @@ class ExtenderSource:
         )
 
     def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
-        return self._ask(lambda client: client.moves(namespaces=namespaces, limit=limit))
+        chosen = None if namespaces is None else frozenset(namespaces)
+        return self._kept(("moves", chosen, limit), lambda client: client.moves(namespaces=chosen, limit=limit))
 
     def policies(
         self,
@@ -149,16 +178,17 @@ class ExtenderSource:
         offset: int = 0,
         limit: int = 200,
     ) -> PolicyList:
-        chosen = tuple(only)
-        return self._ask(
+        chosen, seen = tuple(only), None if namespaces is None else frozenset(namespaces)
+        return self._kept(
+            ("policies", q, kind, name, chosen, seen, offset, limit),
             lambda client: client.policies(
-                q=q, kind=kind, name=name, only=chosen, namespaces=namespaces, offset=offset, limit=limit
-            )
+                q=q, kind=kind, name=name, only=chosen, namespaces=seen, offset=offset, limit=limit
+            ),
         )
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
         domains = tuple(by)
-        return self._ask(lambda client: client.resilience(domains, limit=limit))
+        return self._kept(("resilience", domains, limit), lambda client: client.resilience(domains, limit=limit))
 
     def plan(
         self,
@@ -173,6 +203,10 @@ class ExtenderSource:
 
     def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
         return self._ask(lambda client: client.simulate(changes))
+
+    def _kept(self, question: Hashable, ask: Callable[[Client], V]) -> V:
+        """Return the answer to a question, asked only if no answer about the present state is kept."""
+        return self._cache.answer(question, self._version(), lambda: self._ask(ask), lambda answer: answer.version)
 
     def _ask(self, question: Callable[[Client], T]) -> T:
         try:

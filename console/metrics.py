@@ -36,3 +36,26 @@ CREDENTIAL_FAILURES: Final = Counter(
 SIGN_INS: Final = Counter(
     "berthmaster_console_sign_ins_total", "Attempts to sign in with a token, by result.", ["result"]
 )
+
+
+class PrometheusConsoleMetrics:
+    """The metrics of the application."""
+
+    def answered(self, page: str, status: int, seconds: float) -> None:
+        REQUESTS.labels(page, status).inc()
+        REQUEST_SECONDS.labels(page).observe(seconds)
+
+    def signed_in(self, result: str) -> None:
+        SIGN_INS.labels(result).inc()
+
+    def source_failed(self, status: int) -> None:
+        SOURCE_FAILURES.labels(status).inc()
+
+    def streams(self, count: int) -> None:
+        STREAMS.set(count)
+
+    def extender_answers(self) -> None:
+        SOURCE_LOST.set(0)
+
+    def extender_lost(self) -> None:
+        SOURCE_LOST.set(1)

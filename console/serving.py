@@ -2,20 +2,50 @@
 
 import logging
 import secrets
+import signal
+import threading
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.logs import log_exceptions
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
+from berthmaster.serving.reloaded_files import read_regular_file
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
+from berthmaster.serving.tokens import TokenFile
+from console.authentication import SignInOptions
 from console.context import PageOptions
+from console.extender_source import ExtenderClients, ExtenderSource
+
+if TYPE_CHECKING:
+    from console.live import StateWatcher
 
 _LOG: Final = logging.getLogger("berthmaster.console")
+_HOUSEKEEPING_S: Final = 1.0
 _SECRET_BYTES: Final = 32
+_REMEDY: Final = (
+    "set --cert-file and --key-file, and --token-file, --client-ca-file or --trusted-user-header; or listen on "
+    "127.0.0.1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """The API server that knows what visitors may see.
+
+    Attributes:
+        kubeconfig, context: as for the other commands.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +56,22 @@ class ConsoleOptions:
         server: the options of the server. Its worker class is ``gthread``, because streams of events do not end.
         extender: where the extender is, and how to authenticate.
         extender_timeout_s: the timeout for each part of an answer of the extender.
+        sign_in: how visitors sign in.
+        reviews: the API server that is asked what a visitor may see; None if each visitor may see everything.
+        session_secret_file: the secret that signs the cookies of sessions; None for a random one.
+        form_bytes: the largest form.
+        streams: the most open pages with live updates in each process.
         pages: the options that pages use.
     """
 
     server: ServerOptions
     extender: ExtenderAccess
     extender_timeout_s: float = 10.0
+    sign_in: SignInOptions = field(default_factory=SignInOptions)
+    reviews: ReviewOptions | None = None
+    session_secret_file: Path | None = None
+    form_bytes: int = 2**20
+    streams: int = 32
     pages: PageOptions = field(default_factory=PageOptions)
 
 
@@ -41,7 +81,13 @@ def serve(options: ConsoleOptions) -> None:
     Raises:
         InputError: the server would show pages to any client, a file cannot be used, or a port cannot be bound.
     """
-    require_protection(options.server, authenticates=False, remedy="listen on 127.0.0.1")
+    require_protection(options.server, authenticates=options.sign_in.required, remedy=_REMEDY)
+    if options.reviews is not None and not options.sign_in.required:
+        raise InputError("--authorize needs a sign-in: without one, the console does not know who a visitor is")
+    # Each worker reads the files; an error must show before there are workers.
+    for path in options.sign_in.files:
+        TokenFile(path)
+    ExtenderClients(options.extender, options.extender_timeout_s)
     run_server(options.server, _Console(options))
 
 
@@ -50,20 +96,57 @@ class _Console:
 
     def __init__(self, options: ConsoleOptions) -> None:
         self._options = options
-        self._secret = secrets.token_bytes(_SECRET_BYTES)  # made before the fork: all workers accept the same cookies
+        self._secret = _session_secret(options.session_secret_file)  # made before the fork: the same in all workers
+        self._watcher: StateWatcher | None = None
 
     def application(self) -> ServedApp:
-        from console.app import AppOptions, create_app  # noqa: PLC0415 - only workers need Flask
-        from console.extender_source import ExtenderClients, ExtenderSource  # noqa: PLC0415 - the same
+        from console.app import AppOptions, ConsoleParts, create_app  # noqa: PLC0415 - only workers need Flask
+        from console.authentication import Authentication  # noqa: PLC0415 - the same
+        from console.live import StateWatcher  # noqa: PLC0415 - the same
+        from console.metrics import PrometheusConsoleMetrics  # noqa: PLC0415 - see the class
 
-        options = self._options
+        options, clock, metrics = self._options, SystemClock(), PrometheusConsoleMetrics()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
-        app_options = AppOptions(self._secret, tls=options.server.tls is not None, pages=options.pages)
-        app = create_app(app_options, ExtenderSource(clients), SystemClock())
+        source = ExtenderSource(clients, lambda: watcher.version)
+        self._watcher = watcher = StateWatcher(source.version, clock, metrics)
+        authentication = Authentication(options.sign_in, self._secret, self._credentials_failed)
+        parts = ConsoleParts(source, watcher, authentication, clock, metrics)
+        if options.reviews is not None:
+            from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - most consoles ask no API server
+            from console.access import NamespaceAccess  # noqa: PLC0415 - the same
+
+            client = load_client(options.reviews.kubeconfig, options.reviews.context)
+            parts.namespaces_of = NamespaceAccess(client, clock, source.namespaces).namespaces_of
+        app = create_app(
+            AppOptions(
+                self._secret,
+                tls=options.server.tls is not None,
+                pages=options.pages,
+                sign_in=options.sign_in,
+                form_bytes=options.form_bytes,
+                streams=options.streams,
+            ),
+            parts,
+        )
         return ServedApp(app, {}, BodyCollection(0))
 
     def started(self, report: ReportReadiness) -> None:
-        report(Readiness())
+        """Start to watch the extender and to report readiness."""
+        watcher = self._watcher
+        if watcher is None:
+            return
+        watcher.start()
+        _stop_streams_on_signal(watcher)
+        report(_readiness(watcher))
+        threading.Thread(
+            target=self._housekeeping_loop, args=(report, watcher), name="housekeeping", daemon=True
+        ).start()
+
+    @staticmethod
+    def _housekeeping_loop(report: ReportReadiness, watcher: "StateWatcher") -> None:
+        pause = threading.Event()
+        while not pause.wait(_HOUSEKEEPING_S):
+            log_exceptions(partial(_report, report, watcher), _LOG, "the worker could not report its state")
 
     def certificate_loaded(self, expires_at: float) -> None:
         from console import metrics  # noqa: PLC0415 - see the class
@@ -77,3 +160,48 @@ class _Console:
         from console import metrics  # noqa: PLC0415 - see the class
 
         metrics.CREDENTIAL_FAILURES.labels("certificate").inc()
+
+    def _credentials_failed(self, error: Exception) -> None:
+        from console import metrics  # noqa: PLC0415 - see the class
+
+        metrics.CREDENTIAL_FAILURES.labels("tokens").inc()
+        _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
+
+
+def _report(report: ReportReadiness, watcher: "StateWatcher") -> None:
+    report(_readiness(watcher))
+
+
+def _readiness(watcher: "StateWatcher") -> Readiness:
+    """Return the readiness of a worker. It stays ready without the extender: its pages say what is wrong."""
+    return Readiness("", watcher.notice)
+
+
+def _stop_streams_on_signal(watcher: "StateWatcher") -> None:
+    """End the streams of events when the worker must stop. It would wait for them otherwise."""
+    handle: Any = signal.getsignal(signal.SIGTERM)  # gunicorn's
+
+    def stop(number: int, frame: Any) -> None:  # noqa: ANN401 - a frame of the interpreter
+        watcher.stopping = True
+        handle(number, frame)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _session_secret(path: Path | None) -> bytes:
+    """Return the secret of sessions.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    if path is None:
+        return secrets.token_bytes(_SECRET_BYTES)
+    try:
+        secret = read_regular_file(path).strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"the session secret cannot be read from {path}: {error}") from None
+    if len(secret) < _SECRET_BYTES:
+        raise InputError(
+            f"{path}: a session secret needs at least {_SECRET_BYTES} bytes; make one: openssl rand -hex 32"
+        )
+    return secret

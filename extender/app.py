@@ -5,8 +5,6 @@ request id, counts, logs, and gives every refusal the shape of its protocol.
 """
 
 import logging
-import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +19,7 @@ from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.request_id import request_id_of
 from berthmaster.serving.request_parser import BodyError, read_body, read_lines
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, field_problem, problem
@@ -30,7 +29,6 @@ from extender.protocols.services import Call, Services
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-_SANE_ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _MAX_PARAMETERS: Final = 20
 _REFUSALS_PER_S: Final = 50.0
 _REFUSAL_BURST: Final = 500
@@ -197,12 +195,6 @@ class Middleware:
             elapsed_ms = round(elapsed_s * 1e3, 3)
             log_fields = fields(path=path, status=status, request_id=request_id, elapsed_ms=elapsed_ms)
             self._services.log.log(level, message, extra={**log_fields, "suppressed": suppressed})
-
-
-def request_id_of(environ: "WSGIEnvironment") -> str:
-    """Return the client's ``X-Request-Id`` if it is safe to repeat, or a new id."""
-    given: str = environ.get("HTTP_X_REQUEST_ID", "")
-    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _query(environ: "WSGIEnvironment", known: frozenset[str] | None) -> Mapping[str, str]:

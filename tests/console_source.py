@@ -4,9 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from flask import Flask
 from flask.testing import FlaskClient
 
-from console.app import AppOptions, create_app
+from console.app import AppOptions, ConsoleParts, create_app
+from console.authentication import Authentication, SignInOptions
+from console.live import StateWatcher
 from console.source import SourceError
 
 
@@ -38,14 +42,33 @@ class GivenSource:
         return answer
 
 
-def console_client(source: GivenSource, **options: Any) -> FlaskClient:
-    """Return a client of a console without sign-in, with Flask's test client: ``client.get("/fleet")``.
+def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None, **options: Any) -> Flask:
+    """Create a console that asks a given source.
 
     Args:
         source: the answers.
+        namespaces: the namespaces that each visitor may see; None for all.
         options: attributes of ``AppOptions``.
     """
-    clock = FakeClock()
-    app = create_app(AppOptions(**{"secret": b"a secret for tests only", **options}), source, clock)
-    app.testing = False  # errors become pages, as in production
-    return app.test_client()
+    clock, metrics = FakeClock(), FakeMetrics()
+    secret = b"a secret for tests only"
+    sign_in = options.get("sign_in", SignInOptions())
+    parts = ConsoleParts(
+        source,
+        StateWatcher(source.version, clock, metrics),
+        Authentication(sign_in, secret),
+        clock,
+        metrics,
+        lambda _visitor: namespaces,
+    )
+    app = create_app(AppOptions(**{"secret": secret, **options}), parts)
+    app.extensions["console"] = parts
+    return app
+
+
+def console_client(source: GivenSource, **options: Any) -> FlaskClient:
+    """Return a client of a console, with Flask's test client: ``client.get("/fleet")``; arguments as ``console_app``.
+
+    Errors become pages, as in production.
+    """
+    return console_app(source, **options).test_client()

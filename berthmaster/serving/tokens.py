@@ -1,10 +1,11 @@
 """Bearer tokens from a file that is replaced while it is in use."""
 
+import csv
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
@@ -13,11 +14,25 @@ MIN_TOKEN_LENGTH: Final = 16
 _SCHEME: Final = "bearer "
 
 
+class TokenUser(NamedTuple):
+    """The user of a token.
+
+    Attributes:
+        name: the name; empty if the file has none.
+        groups: the groups of the user.
+        digest: the SHA-256 of the token.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    digest: bytes
+
+
 class TokenFile:
     """The valid bearer tokens. Safe for several threads.
 
-    The format is that of Kubernetes' static token file: one ``TOKEN[,NAME[,...]]`` per line. Fields after the name,
-    empty lines, and lines that begin with ``#`` are ignored. If the file becomes empty, no token is valid.
+    The format is that of Kubernetes' static token file: one ``TOKEN[,NAME[,UID[,"GROUP,GROUP"]]]`` per line. Empty
+    lines, and lines that begin with ``#`` are ignored. If the file becomes empty, no token is valid.
     """
 
     def __init__(self, path: Path, on_failure: Callable[[Exception], None] = lambda _error: None) -> None:
@@ -39,29 +54,45 @@ class TokenFile:
             raise InputError(f"{path} contains no token")
 
     def name_of(self, authorization: str) -> str | None:
-        """Return the name of the token in an ``Authorization`` header, or None if the token is not valid.
+        """Return the name of the token in an ``Authorization`` header, or None if the token is not valid."""
+        user = self.user_of(bearer_token(authorization))
+        return None if user is None else user.name
 
-        The comparison takes constant time.
-        """
-        if authorization[: len(_SCHEME)].lower() != _SCHEME:
-            return None
-        given = _digest(authorization[len(_SCHEME) :].strip())
-        found = None
-        for digest, name in self._reloaded.content().items():
-            if hmac.compare_digest(digest, given):
-                found = name
+    def user_of(self, token: str) -> TokenUser | None:
+        """Return the user of a token, or None if it is not valid. The comparison takes constant time."""
+        given, found = _digest(token), None
+        for user in self._reloaded.content().values():
+            if hmac.compare_digest(user.digest, given):
+                found = user
         return found
 
-    def _load(self) -> Mapping[bytes, str]:
-        names = {}
+    @property
+    def users(self) -> Mapping[bytes, TokenUser]:
+        """The users of all valid tokens, by the digest of the token."""
+        return self._reloaded.content()
+
+    def _load(self) -> Mapping[bytes, TokenUser]:
+        users = {}
         for number, line in enumerate(read_regular_file(self._path).decode().splitlines(), start=1):
             if not line.strip() or line.startswith("#"):
                 continue
             token, *rest = (part.strip() for part in line.split(","))
             if len(token) < MIN_TOKEN_LENGTH:
                 raise ValueError(f"line {number}: a token needs at least {MIN_TOKEN_LENGTH} characters")
-            names[_digest(token)] = rest[0] if rest else ""
-        return names
+            digest = _digest(token)
+            users[digest] = TokenUser(rest[0] if rest else "", _groups(line), digest)
+        return users
+
+
+def bearer_token(authorization: str) -> str:
+    """Return the token of an ``Authorization`` header; empty for another scheme."""
+    return authorization[len(_SCHEME) :].strip() if authorization[: len(_SCHEME)].lower() == _SCHEME else ""
+
+
+def _groups(line: str) -> tuple[str, ...]:
+    """Return the groups in the fourth field of a line: one, or several in double quotes with commas between them."""
+    fields = next(csv.reader([line]), [])
+    return tuple(filter(None, (each.strip() for each in fields[3].split(",")))) if len(fields) > 3 else ()
 
 
 def _digest(token: str) -> bytes:

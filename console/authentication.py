@@ -1,0 +1,181 @@
+"""Who a visitor is: by the header of a trusted proxy, a bearer token, a session, or a client certificate."""
+
+import hashlib
+import hmac
+import ssl
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from berthmaster.model.errors import InputError
+from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
+from console.visitor import Visitor
+
+SECRET_HEADER: Final = "X-Berthmaster-Proxy-Secret"  # noqa: S105 - the name of a header field
+SESSION_LIFETIME: Final = timedelta(hours=8)
+_SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - the same in a WSGI environment
+_TOKEN_KEY: Final = "token"  # noqa: S105 - a key of the session
+_UNTIL_KEY: Final = "until"
+_MAX_NAME: Final = 512
+_MAX_GROUPS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SignInOptions:
+    """How visitors sign in. With none of the ways, the console requires no sign-in.
+
+    Attributes:
+        token_file: bearer tokens: in the ``Authorization`` header, or in the form that begins a session.
+        client_certificates: whether TLS requires client certificates. Their subject names the user, unless there are
+            tokens or a trusted header: then a certificate may be that of a proxy, which stands for many users.
+        user_header: the header in which a proxy names the user; empty for none.
+        groups_header: the header in which it lists the groups, separated by commas.
+        proxy_names: the common names of the client certificates that prove a proxy.
+        proxy_secret_file: the secrets that prove a proxy, in the format of a token file.
+    """
+
+    token_file: Path | None = None
+    client_certificates: bool = False
+    user_header: str = ""
+    groups_header: str = ""
+    proxy_names: frozenset[str] = frozenset()
+    proxy_secret_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check that a trusted header comes with a proof.
+
+        Raises:
+            InputError: any client could send the header, or a proof is useless.
+        """
+        proves = bool(self.proxy_names) or self.proxy_secret_file is not None
+        if self.user_header and not proves:
+            raise InputError(
+                "--trusted-user-header needs --trusted-proxy-name or --trusted-proxy-secret-file: without a proof, "
+                "each client could send the header"
+            )
+        if proves and not self.user_header:
+            raise InputError("--trusted-proxy-name and --trusted-proxy-secret-file need --trusted-user-header")
+        if self.proxy_names and not self.client_certificates:
+            raise InputError("--trusted-proxy-name needs --client-ca-file: the name is that of a client certificate")
+
+    @property
+    def required(self) -> bool:
+        """Whether visitors must sign in."""
+        return self.token_file is not None or self.client_certificates or bool(self.user_header)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files with tokens and secrets."""
+        return [each for each in (self.token_file, self.proxy_secret_file) if each is not None]
+
+
+class Authentication:
+    """Finds out who visitors are. Safe for several threads."""
+
+    def __init__(
+        self, options: SignInOptions, secret: bytes, on_failure: Callable[[Exception], None] = lambda _error: None
+    ) -> None:
+        """Read the files for the first time.
+
+        Args:
+            options: how visitors sign in.
+            secret: the secret of sessions.
+            on_failure: called with the reason why a new file cannot be used.
+
+        Raises:
+            InputError: a file cannot be used.
+        """
+        self._options = options
+        self._secret = secret
+        self._tokens = None if options.token_file is None else TokenFile(options.token_file, on_failure)
+        proofs = options.proxy_secret_file
+        self._proofs = None if proofs is None else TokenFile(proofs, on_failure)
+
+    @property
+    def required(self) -> bool:
+        """Whether visitors must sign in."""
+        return self._options.required
+
+    @property
+    def by_form(self) -> bool:
+        """Whether visitors can sign in with a form."""
+        return self._tokens is not None
+
+    def visitor(self, environ: Mapping[str, Any], session: Mapping[str, Any], now: datetime) -> Visitor | None:
+        """Return who sent a request, or None if the visitor must sign in.
+
+        Args:
+            environ: the WSGI environment.
+            session: the content of the session.
+            now: the time.
+        """
+        if not self.required:
+            return Visitor()
+        subject = _subject(environ) if self._options.client_certificates else None
+        if self._options.user_header and self._from_proxy(environ, subject):
+            return self._named_by_proxy(environ)
+        if self._tokens is not None:
+            user = self._tokens.user_of(bearer_token(environ.get("HTTP_AUTHORIZATION", "")))
+            if user is not None:
+                return Visitor(user.name, "token", user.groups)
+            user = self._of_session(self._tokens, session, now)
+            return None if user is None else Visitor(user.name, "session", user.groups)
+        if self._options.user_header or subject is None:
+            return None
+        return Visitor(subject[0], "certificate", subject[1])
+
+    def begin_session(self, token: str, session: MutableMapping[str, Any], now: datetime) -> bool:
+        """Begin a session for the user of a token. Return False if the token is not valid.
+
+        The session ends with its time, or when the token leaves the file.
+        """
+        user = None if self._tokens is None else self._tokens.user_of(token.strip())
+        if user is None:
+            return False
+        session.clear()
+        session[_TOKEN_KEY] = self._key_of(user)
+        session[_UNTIL_KEY] = int((now + SESSION_LIFETIME).timestamp())
+        return True
+
+    def _of_session(self, tokens: TokenFile, session: Mapping[str, Any], now: datetime) -> TokenUser | None:
+        key, until = session.get(_TOKEN_KEY), session.get(_UNTIL_KEY)
+        if not isinstance(key, str) or not isinstance(until, int) or now.timestamp() >= until:
+            return None
+        matching = [user for user in tokens.users.values() if hmac.compare_digest(self._key_of(user), key)]
+        return matching[0] if matching else None
+
+    def _key_of(self, user: TokenUser) -> str:
+        """Return what stands for a token in a cookie. The cookie is signed, not encrypted."""
+        return hmac.new(self._secret, b"session:" + user.digest, hashlib.sha256).hexdigest()
+
+    def _from_proxy(self, environ: Mapping[str, Any], subject: tuple[str, tuple[str, ...]] | None) -> bool:
+        if subject is not None and subject[0] in self._options.proxy_names:
+            return True
+        return self._proofs is not None and self._proofs.user_of(environ.get(_SECRET_FIELD, "")) is not None
+
+    def _named_by_proxy(self, environ: Mapping[str, Any]) -> Visitor | None:
+        name = environ.get(_field(self._options.user_header), "").strip()
+        # Several header fields of one name arrive with a comma between their values: one of them may be the client's.
+        if not name or "," in name or len(name) > _MAX_NAME:
+            return None
+        listed = environ.get(_field(self._options.groups_header), "") if self._options.groups_header else ""
+        groups = tuple(filter(None, (each.strip() for each in listed.split(","))))
+        return Visitor(name, "proxy", groups[:_MAX_GROUPS])
+
+
+def _field(header: str) -> str:
+    """Return the name of a header field in a WSGI environment."""
+    return f"HTTP_{header.upper().replace('-', '_')}"
+
+
+def _subject(environ: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the common name and the organizations of the client's certificate: user and groups, as in Kubernetes."""
+    client = environ.get("gunicorn.socket")
+    if not isinstance(client, ssl.SSLSocket):
+        return None
+    certificate: Mapping[str, Any] = client.getpeercert() or {}
+    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    name = next((value for key, value in pairs if key == "commonName"), "")
+    return (name, tuple(value for key, value in pairs if key == "organizationName")) if name else None

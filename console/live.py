@@ -1,0 +1,221 @@
+"""Live updates: one thread watches the version of the extender's state, and open pages get an event when it changes."""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from berthmaster.native_api.fleet import StateVersion
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import log_exceptions
+from console.source import SourceError
+
+_LOG: Final = logging.getLogger("berthmaster.console")
+_POLL_S: Final = 1.0
+_MAX_BACKOFF_S: Final = 10.0
+_SETTLED_S: Final = 3.0
+"""How long after a change pages update once more: the processes of an extender see a change one after the other."""
+_HEARTBEAT_S: Final = 10.0
+_CHECK_S: Final = 1.0
+_LIFE_S: Final = 300.0
+"""How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
+
+
+class LiveMetrics(Protocol):
+    """The metrics of live updates."""
+
+    def streams(self, count: int) -> None:
+        """Set the number of open streams."""
+
+    def extender_answers(self) -> None:
+        """Record that the extender answers."""
+
+    def extender_lost(self) -> None:
+        """Record that the extender cannot be asked."""
+
+
+class _Seen(NamedTuple):
+    """What pages must know.
+
+    Attributes:
+        changes: the number of changes so far.
+        version: the version of the extender's state; empty if it is not known.
+        notice: what is wrong with the source of the pages; empty if nothing is.
+    """
+
+    changes: int = 0
+    version: str = ""
+    notice: str = ""
+
+
+class StateWatcher:
+    """Polls the version of the extender's state. Safe for several threads."""
+
+    def __init__(self, ask: Callable[[], StateVersion], clock: Clock, metrics: LiveMetrics) -> None:
+        """Prepare the watcher. ``start`` begins to poll.
+
+        Args:
+            ask: returns the version; raises SourceError.
+            clock: the clock.
+            metrics: the metrics.
+        """
+        self._ask, self._clock, self._metrics = ask, clock, metrics
+        self._seen = _Seen()
+        self._changed = threading.Condition()
+        self._failures = 0
+        self._lost_since: datetime | None = None
+        self._settles_at: float | None = None
+        self.stopping = False
+
+    @property
+    def version(self) -> str:
+        """The version of the extender's state; empty while the extender cannot be asked."""
+        return self._seen.version
+
+    @property
+    def notice(self) -> str:
+        """What is wrong with the source of the pages, for visitors; empty if nothing is."""
+        return self._seen.notice
+
+    def start(self) -> None:
+        """Poll in a thread until the process ends."""
+        threading.Thread(target=self._poll_loop, name="state-watcher", daemon=True).start()
+
+    def poll(self) -> float:
+        """Ask for the version once. Return the seconds until the next poll."""
+        try:
+            found = self._ask()
+        except SourceError as error:
+            return self._failed(error)
+        self._failures = 0
+        if self._lost_since is not None:
+            _LOG.info("the extender answers again")
+            self._lost_since = None
+        self._metrics.extender_answers()
+        seen, now_s = self._seen, self._clock.monotonic_s()
+        changes = seen.changes
+        if found.version != seen.version:
+            changes += 1
+            self._settles_at = now_s + _SETTLED_S
+        elif self._settles_at is not None and now_s >= self._settles_at:
+            changes += 1
+            self._settles_at = None
+        self._publish(_Seen(changes, found.version, _staleness(found)))
+        return _POLL_S
+
+    def await_change(self, changes: int, notice: str, timeout_s: float) -> _Seen:
+        """Return what pages must know, once it differs from what they know, or after a time."""
+        with self._changed:
+            self._changed.wait_for(lambda: (self._seen.changes, self._seen.notice) != (changes, notice), timeout_s)
+            return self._seen
+
+    def _poll_loop(self) -> None:
+        pause = threading.Event()
+        wait_s = 0.0
+        while not pause.wait(wait_s):
+            waits: list[float] = []
+            log_exceptions(partial(lambda found: found.append(self.poll()), waits), _LOG, "the version cannot be read")
+            wait_s = waits[0] if waits else _MAX_BACKOFF_S
+
+    def _failed(self, error: SourceError) -> float:
+        now = self._clock.now()
+        if self._lost_since is None:
+            self._lost_since = now
+            _LOG.warning("the extender cannot be asked: %s", error)
+        self._metrics.extender_lost()
+        notice = f"The extender cannot be asked since {_time(self._lost_since, now)}: {error}"
+        self._publish(_Seen(self._seen.changes, "", notice))
+        self._failures += 1
+        backoff_s = min(_MAX_BACKOFF_S, _POLL_S * float(2 ** min(self._failures - 1, 10)))
+        return backoff_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+
+    def _publish(self, seen: _Seen) -> None:
+        if seen == self._seen:
+            return
+        with self._changed:
+            self._seen = seen
+            self._changed.notify_all()
+
+
+class EventStreams:
+    """The open streams of events, at most a number of them. Safe for several threads."""
+
+    def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: LiveMetrics) -> None:
+        self._watcher, self._clock, self._limit, self._metrics = watcher, clock, limit, metrics
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> Iterator[bytes] | None:
+        """Return a new stream, or None if there are too many. Close the stream to make room for others."""
+        with self._lock:
+            if self._open >= self._limit or self._watcher.stopping:
+                return None
+            self._open += 1
+            self._metrics.streams(self._open)
+        return _Stream(self._events(), self._closed)
+
+    def _events(self) -> Iterator[bytes]:
+        """Yield events: ``changed`` when pages must update, ``notice`` with what is wrong with their source."""
+        watcher, begun_s = self._watcher, self._clock.monotonic_s()
+        life_s = _LIFE_S * random.uniform(0.8, 1.2)  # noqa: S311 - so that streams do not end together
+        seen = watcher.await_change(-1, "", 0.0)
+        yield f"retry: 2000\n\n{_event('notice', seen.notice)}".encode()
+        sent_s = begun_s
+        while not watcher.stopping and (now_s := self._clock.monotonic_s()) - begun_s < life_s:
+            before, seen = seen, watcher.await_change(seen.changes, seen.notice, _CHECK_S)
+            text = _event("notice", seen.notice) if seen.notice != before.notice else ""
+            if seen.changes != before.changes:
+                text += _event("changed", seen.version)
+            if text or now_s - sent_s >= _HEARTBEAT_S:
+                sent_s = now_s
+                yield (text or ": still here\n\n").encode()
+
+    def _closed(self) -> None:
+        with self._lock:
+            self._open -= 1
+            self._metrics.streams(self._open)
+
+
+class _Stream:
+    """An iterator that says when it is closed, also if it was never started."""
+
+    def __init__(self, events: Iterator[bytes], closed: Callable[[], None]) -> None:
+        self._events, self._when_closed = events, closed
+        self._is_closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Give the place of the stream back."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._when_closed()
+
+
+def _event(name: str, data: str) -> str:
+    """Return one event. Its data is a JSON string, which has no line ends."""
+    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"
+
+
+def _staleness(found: StateVersion) -> str:
+    staleness = found.staleness
+    if staleness.stale_since is None:
+        return ""
+    since = staleness.stale_since
+    shown = f"; the pages show the state of {_time(staleness.loaded_at, since)}" if staleness.loaded_at else ""
+    return f"The extender lost its source at {_time(since, since)}{shown}. {staleness.problem}".strip()
+
+
+def _time(moment: datetime, now: datetime) -> str:
+    """Return a time of day, with the date if it is another day."""
+    same = moment.date() == now.date()
+    return moment.strftime("%H:%M:%S UTC" if same else "%Y-%m-%d %H:%M:%S UTC")

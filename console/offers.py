@@ -1,0 +1,35 @@
+"""Parts of an installation that may be missing: a page leaves them out, with a hint."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Generic, NamedTuple, TypeVar
+
+from console.source import SourceError
+
+T = TypeVar("T")
+
+
+class Offered(NamedTuple, Generic[T]):
+    """An answer, or why this installation has none.
+
+    Attributes:
+        answer: the answer; None if the installation lacks what it needs.
+        hint: what the installation lacks, as the extender says it; empty with an answer.
+    """
+
+    answer: T | None
+    hint: str
+
+
+def optional(question: Callable[[], T]) -> Offered[T]:
+    """Ask a question about an optional part, such as the ledger.
+
+    Raises:
+        SourceError: the extender cannot be asked, or refuses for another reason.
+    """
+    try:
+        return Offered(question(), "")
+    except SourceError as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        return Offered(None, str(error))

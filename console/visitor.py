@@ -1,0 +1,33 @@
+"""The client of a request: who it is, and what it may see."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+SignedInBy = Literal["loopback", "token", "session", "certificate", "proxy"]
+CLUSTER_SCOPED: Final = "-"
+"""Stands for the namespace of cluster-scoped workloads, in addresses and in ``Visitor.namespaces``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """The client of a request.
+
+    Attributes:
+        name: the name of the user; empty if the console requires no sign-in.
+        signed_in_by: what proved the name. ``loopback``: nothing, because the console serves this machine only.
+        groups: the groups of the user, as a SubjectAccessReview gets them.
+        namespaces: the namespaces that the user may see, with ``-`` for cluster-scoped workloads; None for all.
+    """
+
+    name: str = ""
+    signed_in_by: SignedInBy = "loopback"
+    groups: tuple[str, ...] = ()
+    namespaces: frozenset[str] | None = None
+
+    def seeing(self, namespaces: frozenset[str] | None) -> "Visitor":
+        """Return the same visitor with these namespaces."""
+        return replace(self, namespaces=namespaces)
+
+    def may_see(self, namespace: str) -> bool:
+        """Return whether the visitor may see what is in a namespace; an empty one is cluster-scoped."""
+        return self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces
