@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from flask import Blueprint
 
-from console.pages import help_page
+from console.pages import fleet, help_page, workloads
 
 
 class PageEntry(NamedTuple):
@@ -25,6 +25,8 @@ class PageEntry(NamedTuple):
 
 
 PAGES: Final[Sequence[PageEntry]] = (
-    # Fleet, Workloads, What if, Resilience, Moves, Policies, then Help.
+    PageEntry("Fleet", "fleet.show", "f", fleet.BLUEPRINT),
+    PageEntry("Workloads", "workloads.show", "w", workloads.BLUEPRINT),
+    # What if, Resilience, Moves, Policies, then Help.
     PageEntry("Help", "help.show", "h", help_page.BLUEPRINT),
 )

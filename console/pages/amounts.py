@@ -1,0 +1,111 @@
+"""Amounts of resources as people read them: cores, binary units, and how full a cluster is."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from berthmaster.native_api.fleet import FleetAmount
+from berthmaster.views.texts import bytes_text, cores_text
+
+HIGH_PERCENT: Final = 90
+"""A resource is nearly full from here on."""
+BASIC: Final = ("cpu", "memory", "pods")
+_LABELS: Final = {"cpu": "CPU", "memory": "Memory", "pods": "Pods", "ephemeral-storage": "Ephemeral storage"}
+_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of a resource is in use.
+
+    Attributes:
+        resource: its name in Kubernetes.
+        amount: what there is, what is used, and what is assigned on top.
+        percent: the part that the cluster reports as used; None if that is not known.
+        assumed_percent: what is assigned on top; 0 if it is not known.
+    """
+
+    resource: str
+    amount: FleetAmount
+    percent: int | None
+    assumed_percent: int
+
+    @property
+    def label(self) -> str:
+        """The name of the resource for people."""
+        return label_of(self.resource)
+
+    @property
+    def total(self) -> int:
+        """What is used and assumed, in percent; 0 if it is not known."""
+        return (self.percent or 0) + self.assumed_percent
+
+    @property
+    def high(self) -> bool:
+        """Whether the resource is nearly full."""
+        return nearly_full(self.amount)
+
+    @property
+    def text(self) -> str:
+        """What is used and what is assumed, as short as a tile needs."""
+        if self.percent is None:
+            return "not reported" if self.amount.used is None else "none"
+        return f"{self.percent} % + {self.assumed_percent} %" if self.assumed_percent else f"{self.percent} %"
+
+    @property
+    def long_text(self) -> str:
+        """The amounts."""
+        assumed = self.amount.assumed
+        extra = f", {amount_text(self.resource, assumed)} assigned on top" if assumed else ""
+        there = amount_text(self.resource, self.amount.allocatable)
+        if self.amount.used is None:
+            return f"use not reported{extra}, of {there}"
+        return f"{amount_text(self.resource, self.amount.used)} used{extra}, of {there}"
+
+
+def label_of(resource: str) -> str:
+    """Return the name of a resource for people; extended resources keep theirs."""
+    return _LABELS.get(resource, resource)
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """Return an amount with its unit. CPU is given in thousandths of a core."""
+    if resource == "cpu":
+        return cores_text(amount)
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return bytes_text(amount)
+    return f"{amount:,}"
+
+
+def load_of(resource: str, amount: FleetAmount) -> Load:
+    """Return how much of a resource is in use."""
+    if amount.used is None or not amount.allocatable:
+        return Load(resource, amount, None, 0)
+    percent = _percent(amount.used, amount.allocatable)
+    if not amount.assumed:
+        return Load(resource, amount, percent, 0)
+    return Load(resource, amount, percent, _percent(amount.used + amount.assumed, amount.allocatable) - percent)
+
+
+def nearly_full(amount: FleetAmount) -> bool:
+    """Return whether a resource is nearly full, with what is assigned on top."""
+    if amount.used is None or not amount.allocatable:
+        return False
+    return 100 * (amount.used + (amount.assumed or 0)) >= HIGH_PERCENT * amount.allocatable
+
+
+def sum_of(amounts: "list[FleetAmount]") -> FleetAmount:
+    """Return the sum of amounts. What one cluster does not report, the sum does not count."""
+    known = [each for each in amounts if each.used is not None]
+    return FleetAmount(
+        sum(each.allocatable for each in known),
+        sum(each.used or 0 for each in known),
+        sum(each.assumed or 0 for each in known),
+    )
+
+
+def _percent(part: int, whole: int) -> int:
+    # A cluster with something in use is not empty, and one with something free is not full.
+    percent = round(100 * part / whole)
+    if part and not percent:
+        return 1
+    return 99 if percent == 100 and part < whole else percent

@@ -1,0 +1,218 @@
+"""The first lines of the page Workload: where it is, in which group, why not in its preferred group, what happens next.
+
+Pure functions. Each line is true for the stored binding; what would be decided now is said as such.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from berthmaster.ledger.records import PastExplanation
+from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.wire import BindingView
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.group_outlook import GroupOutlook
+from berthmaster.simulation.report import Explanation
+from console.pages.workload_words import (
+    assignment_words,
+    counted,
+    listed,
+    move_words,
+    ordinal,
+    outlook_words,
+    sentence,
+    trigger_words,
+)
+
+NOT_WRITTEN: Final = "NotWritten"
+SUCCESS: Final = "Success"
+_MAX_EARLIER: Final = 3
+_FAILBACK: Final = (
+    "Karmada does not move a workload back to an earlier group by itself. "
+    "A failback of Berthmaster or a rescheduling does."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """One line of the answer.
+
+    Attributes:
+        question: what it answers, in one or two words.
+        kind: the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``.
+        texts: the sentences.
+    """
+
+    question: str
+    kind: str
+    texts: tuple[str, ...]
+
+
+def answers(
+    binding: BindingView, explained: Explanation | None, outlook: BindingOutlook | None, now: datetime
+) -> tuple[AnswerLine, ...]:
+    """Return the first lines of the page.
+
+    Args:
+        binding: the stored binding.
+        explained: the decision that would be made now; None if it is not known.
+        outlook: what each group could hold; None if it is not known.
+        now: the time.
+    """
+    lines = [
+        _where(binding),
+        _group(binding),
+        _why_not_preferred(binding, outlook),
+        _next(binding, explained, outlook, now),
+    ]
+    return tuple(line for line in lines if line is not None)
+
+
+def _where(binding: BindingView) -> AnswerLine:
+    texts, kind = [], "good"
+    if not binding.present:
+        texts.append("The control plane has no binding for it yet. This is the binding that is due.")
+        kind = "warn"
+    clusters, replicas = binding.clusters, binding.replicas
+    assigned = sum(clusters.values())
+    if not clusters:
+        texts.append("It is assigned to no cluster.")
+        kind = "bad"
+    else:
+        texts.append(f"It is assigned to {counted(len(clusters), 'cluster')}: {assignment_words(clusters)}.")
+    if replicas and assigned < replicas and clusters:
+        texts.append(f"{assigned:,} of {counted(replicas, 'replica')} have a place; {replicas - assigned:,} do not.")
+        kind = "warn"
+    elif replicas and clusters:
+        each = len(clusters) > 1 and all(count == replicas for count in clusters.values())
+        texts.append(
+            f"Each cluster has all {counted(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
+        )
+    evicted = sorted({task.from_cluster for task in binding.eviction_tasks})
+    if evicted:
+        texts.append(
+            f"It is being evicted from {listed(evicted, 'cluster')}. Copies there stay until new ones are ready."
+        )
+        kind = "warn" if kind == "good" else kind
+    return AnswerLine("Where", kind, tuple(texts))
+
+
+def _all_placed(assigned: int, replicas: int) -> str:
+    if assigned == replicas:
+        return f"All {counted(replicas, 'replica')} have a place." if replicas > 1 else "Its replica has a place."
+    return f"{counted(assigned, 'replica')} are assigned, and {replicas:,} are desired."
+
+
+def _group(binding: BindingView) -> AnswerLine | None:
+    groups, observed = binding.groups, binding.observed_group
+    if groups is None:
+        return None
+    order = " → ".join(groups[:12]) + (" → …" if len(groups) > 12 else "")
+    if not groups:
+        return AnswerLine("Group", "warn", ("Its placement has an empty list of groups, which places nothing.",))
+    if not binding.clusters:
+        return AnswerLine("Group", "off", (f"It is in no group. Its placement tries {order}.",))
+    if observed is None:
+        return AnswerLine(
+            "Group", "off", (f"The group of this assignment is not recorded. Its placement tries {order}.",)
+        )
+    if observed not in groups:
+        return AnswerLine(
+            "Group",
+            "warn",
+            (f"It came from the group {observed}, which its placement no longer has. It tries {order}.",),
+        )
+    index = groups.index(observed)
+    if index == 0:
+        only = "the only group" if len(groups) == 1 else f"the first of {len(groups)}: {order}"
+        return AnswerLine("Group", "good", (f"It is in its preferred group {observed}, {only}.",))
+    return AnswerLine(
+        "Group", "warn", (f"It is in the group {observed}, the {ordinal(index)} of {len(groups)}: {order}.",)
+    )
+
+
+def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine | None:
+    groups = binding.groups
+    if not groups or not binding.clusters or binding.observed_group not in groups[1:]:
+        return None
+    question = f"Why not {groups[0]}"
+    if outlook is None:
+        return AnswerLine(question, "off", ("It is not known what the earlier groups could hold.",))
+    earlier = [each for each in outlook.groups if each.group in groups[: groups.index(binding.observed_group)]]
+    if not earlier:
+        return AnswerLine(question, "off", tuple(map(sentence, outlook.notes)) or ("It is not known.",))
+    alone = len(earlier) == 1
+    texts = [_of_earlier(each, binding.replicas, named=not alone) for each in earlier[:_MAX_EARLIER]]
+    if len(earlier) > _MAX_EARLIER:
+        texts.append(f"The table below has {counted(len(earlier) - _MAX_EARLIER, 'more earlier group')}.")
+    if any(each.error is None for each in earlier):
+        move = outlook.move
+        wants = move is not None and move.reason is MoveReason.FAILBACK and (move.phase in WAITING | UNDER_WAY)
+        return AnswerLine(question, "warn", (*texts, *(() if wants else (_FAILBACK,))))
+    return AnswerLine(question, "bad", tuple(texts))
+
+
+def _of_earlier(group: GroupOutlook, replicas: int, *, named: bool) -> str:
+    return f"{group.group}: {outlook_words(group, replicas)}" if named else outlook_words(group, replicas)
+
+
+def _next(
+    binding: BindingView, explained: Explanation | None, outlook: BindingOutlook | None, now: datetime
+) -> AnswerLine:
+    if binding.deleting:
+        return AnswerLine("Next", "off", ("Its binding is being deleted.",))
+    texts, kind = [], "off"
+    move = outlook.move if outlook is not None else None
+    if move is not None:
+        kind, text = move_words(move, now)
+        texts.append(text)
+    if binding.suspended:
+        return AnswerLine("Next", "off", (*texts, "Its scheduling is suspended: no decision is made until that ends."))
+    if explained is None:
+        return AnswerLine("Next", kind, (*texts, "It is not known what a decision would do now."))
+    if explained.not_scheduled is not None:
+        return AnswerLine("Next", "off", (*texts, sentence(explained.message or "no scheduler looks at it")))
+    if explained.trigger is Trigger.NONE and move is not None and move.phase in WAITING | UNDER_WAY:
+        return AnswerLine("Next", kind, tuple(texts))
+    decided_kind, decided = _decision(binding, explained)
+    return AnswerLine("Next", decided_kind if kind == "off" else kind, (*texts, decided))
+
+
+def _decision(binding: BindingView, explained: Explanation) -> tuple[str, str]:
+    if explained.trigger is Trigger.NONE:
+        stays = "It stays where it is." if binding.clusters else "It stays without a cluster."
+        return "off", f"Nothing asks for a new decision. {stays}"
+    why = f"The scheduler decides again, because {trigger_words(explained.trigger.value)}."
+    if explained.error is not None:
+        keeps = " It keeps its clusters." if explained.clusters else ""
+        return "bad", f"{why} A decision now finds no place: {sentence(explained.message or '')}{keeps}"
+    if not explained.clusters:
+        return "warn", f"{why} A decision now places nothing: {sentence(explained.message or 'no reason is given')}"
+    if explained.clusters == binding.clusters:
+        return "good", f"{why} A decision now changes nothing."
+    group = f" in the group {explained.group}" if explained.group and explained.group != binding.observed_group else ""
+    return "busy", f"{why} A decision now gives {assignment_words(explained.clusters)}{group}."
+
+
+def past_answers(past: PastExplanation) -> tuple[AnswerLine, ...]:
+    """Return the first lines of the page about a recorded decision. They are about that time."""
+    record, explained = past.record, past.explanation
+    lines = [AnswerLine("Why", "off", (f"The scheduler decided because {trigger_words(record.trigger)}.",))]
+    after = record.after or {}
+    if record.reason == NOT_WRITTEN:
+        lines.append(AnswerLine("Where", "bad", (f"The decision was not written: {sentence(record.message)}",)))
+    elif record.before == record.after:
+        stays = f"It stayed on {assignment_words(after)}." if after else "It stayed without a cluster."
+        lines.append(AnswerLine("Where", "good" if after else "bad", (stays,)))
+    else:
+        to = f"It went to {assignment_words(after)}." if after else "It lost all clusters."
+        was = f"Before, it was on {assignment_words(record.before)}." if record.before else "Before, it had no cluster."
+        lines.append(AnswerLine("Where", "good" if after else "bad", (to, was)))
+    if record.group:
+        lines.append(AnswerLine("Group", "off", (f"The assignment is in the group {record.group}.",)))
+    if explained.error is not None:
+        lines.append(AnswerLine("Problem", "bad", (sentence(explained.message or record.message),)))
+    elif record.message and record.reason not in {"", SUCCESS, NOT_WRITTEN}:
+        lines.append(AnswerLine("Problem", "bad", (sentence(record.message),)))
+    return tuple(lines)

@@ -1,0 +1,297 @@
+"""The groups and the clusters of a decision: what each group rejected or could hold, and clusters by stage."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
+from berthmaster.simulation.group_outlook import AFFINITY, GroupOutlook
+from console.pages.workload_words import counted, filter_words, outlook_words, rejected_words, sentence
+
+ROWS: Final = 50
+"""The most clusters of one stage, unless the visitor asks for all."""
+_NAMES: Final = 6
+_STAGES: Final[Mapping[Outcome, tuple[str, str]]] = {
+    Outcome.ASSIGNED: ("Selected", "These clusters get the workload."),
+    Outcome.NO_REPLICAS: ("Selected, without replicas", "The division of replicas gives them none."),
+    Outcome.NOT_SELECTED: ("Scored, not selected", "They pass all filters. Others were selected, or none was."),
+    Outcome.REJECTED: ("Filtered out", "At least one filter rejects them. Each cluster counts for the first one."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group of a placement.
+
+    Attributes:
+        position: its number in the order, from 1.
+        name: its name.
+        here: whether the present assignment came from it.
+        kind, verdict: the kind and the text of the badge: whether it can hold the workload.
+        text: why, in one sentence.
+        clusters: how many clusters of the fleet are in it; None if that is not known.
+        fitting: how many of them pass all filters; None if that is not known.
+        capacity: how many replicas they could hold, in words; empty if that is not known.
+        shown: whether the clusters of this group are listed below.
+    """
+
+    position: int
+    name: str
+    here: bool
+    kind: str
+    verdict: str
+    text: str
+    clusters: int | None
+    fitting: int | None
+    capacity: str
+    shown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """One cluster of a stage. Empty texts stand for what does not apply."""
+
+    name: str
+    replicas: str
+    current: str
+    capacity: str
+    score: str
+    scores: str
+    weight: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The clusters that a filter was the first to reject, for one reason.
+
+    Attributes:
+        plugin: the filter.
+        reason: why, in words.
+        count: how many clusters.
+        names: the first of them.
+        more: how many are not named.
+        also: what else rejects some of them: the names of filters.
+    """
+
+    plugin: str
+    reason: str
+    count: int
+    names: tuple[str, ...]
+    more: int
+    also: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageClusters:
+    """The clusters that ended at one stage.
+
+    Attributes:
+        key: the word of the stage in addresses and ids.
+        title: its name.
+        text: what it means.
+        total: how many clusters ended here.
+        rows: the clusters of all stages but the first, which is in ``rejected``.
+        hidden: how many clusters are not listed.
+        rejected: what filters rejected, the largest number first.
+        outside: how many clusters are not in the group at all.
+    """
+
+    key: str
+    title: str
+    text: str
+    total: int
+    rows: tuple[ClusterRow, ...]
+    hidden: int
+    rejected: tuple[Rejected, ...]
+    outside: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """The clusters of one group by stage.
+
+    Attributes:
+        group: the name of the group; empty without groups.
+        failure: why the group failed; empty if it did not.
+        stages: what was selected first, what was filtered out last; stages without clusters are left out.
+        weighted: whether clusters have weights.
+        names: the clusters that are not assigned, for suggestions; at most 500.
+    """
+
+    group: str
+    failure: str
+    stages: tuple[StageClusters, ...]
+    weighted: bool
+    names: tuple[str, ...]
+
+
+def group_rows(
+    outlook: BindingOutlook | None, diagnosis: Diagnosis | None, observed: str | None, replicas: int, shown: str | None
+) -> tuple[GroupRow, ...]:
+    """Return the groups of a placement in order; none for a placement without groups.
+
+    Args:
+        outlook: what each group could hold now; None for a decision of the past, or if it is not known.
+        diagnosis: the decision, which has only the groups that it tried.
+        observed: the group of the present assignment.
+        replicas: the desired replicas.
+        shown: the group whose clusters are listed.
+    """
+    if outlook is not None and outlook.groups:
+        found = [each for each in outlook.groups if each.group is not None]
+        return tuple(_of_outlook(number, each, observed, replicas, shown) for number, each in enumerate(found, 1))
+    if diagnosis is None:
+        return ()
+    return tuple(_of_diagnosis(diagnosis, observed, shown))
+
+
+def stage_view(group: GroupDiagnosis, *, everything: bool) -> StageView:
+    """Return the clusters of a group by stage.
+
+    Args:
+        group: the group, with all clusters of the fleet.
+        everything: whether all clusters are listed; False: at most ``ROWS`` for each stage.
+    """
+    of_stage: dict[Outcome, list[ClusterDiagnosis]] = {outcome: [] for outcome in _STAGES}
+    for each in group.clusters:
+        of_stage[each.outcome].append(each)
+    stages = tuple(
+        _stage(outcome, clusters, group, everything=everything) for outcome, clusters in of_stage.items() if clusters
+    )
+    candidates = [
+        each.cluster for outcome, some in of_stage.items() if outcome is not Outcome.ASSIGNED for each in some
+    ]
+    return StageView(
+        group=group.group or "",
+        failure="" if group.failure is None else sentence(group.failure.message),
+        stages=stages,
+        weighted=any(each.weight is not None for each in group.clusters),
+        names=tuple(candidates[:500]),
+    )
+
+
+def _of_outlook(number: int, group: GroupOutlook, observed: str | None, replicas: int, shown: str | None) -> GroupRow:
+    holds = group.error is None
+    capacity = "" if group.capacity is None else f"{group.capacity:,}"
+    return GroupRow(
+        position=number,
+        name=group.group or "",
+        here=group.group == observed,
+        kind="good" if holds else "bad",
+        verdict="can hold it" if holds else "cannot hold it",
+        text=_holds_words(group, replicas) if holds else outlook_words(group, replicas),
+        clusters=group.matched,
+        fitting=group.fitting,
+        capacity=capacity or ("not limited" if group.fitting else ""),
+        shown=group.group == shown,
+    )
+
+
+def _holds_words(group: GroupOutlook, replicas: int) -> str:
+    rejected = rejected_words(group.rejected)
+    what = counted(replicas, "replica") if replicas else "the workload"
+    return f"A decision from scratch places {what} here.{f' Rejected: {rejected}.' if rejected else ''}"
+
+
+def _of_diagnosis(diagnosis: Diagnosis, observed: str | None, shown: str | None) -> Sequence[GroupRow]:
+    rows: list[GroupRow] = []
+    for name in diagnosis.skipped:
+        text = "Not tried: the assignment before came from a later group."
+        rows.append(GroupRow(len(rows) + 1, name, name == observed, "off", "not tried", text, None, None, ""))
+    for group in diagnosis.groups:
+        if group.group is not None:
+            rows.append(_of_attempt(len(rows) + 1, group, observed, shown))
+    for name in diagnosis.untried:
+        text = "Not tried: a group before it could hold the workload."
+        rows.append(GroupRow(len(rows) + 1, name, name == observed, "off", "not tried", text, None, None, ""))
+    return rows
+
+
+def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown: str | None) -> GroupRow:
+    rejected = dict(group.rejected_by())
+    matched = len(group.clusters) - rejected.pop(AFFINITY, 0)
+    counts = f"Rejected: {rejected_words(rejected)}." if rejected else ""
+    failed = group.failure is not None
+    text = f"{sentence(group.failure.message)} {counts}" if group.failure is not None else f"It was selected. {counts}"
+    return GroupRow(
+        position=number,
+        name=group.group or "",
+        here=group.group == observed,
+        kind="bad" if failed else "good",
+        verdict="failed" if failed else "selected",
+        text=text.strip(),
+        clusters=matched,
+        fitting=sum(each.outcome is not Outcome.REJECTED for each in group.clusters),
+        capacity="",
+        shown=group.group == shown,
+    )
+
+
+def _stage(
+    outcome: Outcome, clusters: Sequence[ClusterDiagnosis], group: GroupDiagnosis, *, everything: bool
+) -> StageClusters:
+    title, text = _STAGES[outcome]
+    key = outcome.value.replace(" ", "-")
+    if outcome is Outcome.REJECTED:
+        rejected, outside = _rejected(clusters)
+        return StageClusters(key, title, text, len(clusters), (), 0, rejected, outside)
+    ordered = sorted(
+        clusters,
+        key=lambda each: (-(each.replicas or 0), -sum(each.scores.values()), -(each.capacity or 0), each.cluster),
+    )
+    shown = ordered if everything else ordered[:ROWS]
+    rows = tuple(_cluster_row(each, group) for each in shown)
+    return StageClusters(key, title, text, len(clusters), rows, len(ordered) - len(shown), (), 0)
+
+
+def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...], int]:
+    """Return the rejections by filter and reason, and how many clusters are not in the group."""
+    outside = 0
+    found: dict[tuple[str, str], list[ClusterDiagnosis]] = {}
+    for each in clusters:
+        if not each.rejections:
+            found.setdefault(("", each.reason), []).append(each)
+        elif each.rejections[0].plugin == AFFINITY:
+            outside += 1
+        else:
+            first = each.rejections[0]
+            found.setdefault((first.plugin, first.reason), []).append(each)
+    rows = [
+        Rejected(
+            plugin,
+            reason or filter_words(plugin),
+            len(some),
+            tuple(each.cluster for each in some[:_NAMES]),
+            max(0, len(some) - _NAMES),
+            tuple(dict.fromkeys(more.plugin for each in some for more in each.rejections[1:])),
+        )
+        for (plugin, reason), some in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin, row.reason))), outside
+
+
+def _cluster_row(each: ClusterDiagnosis, group: GroupDiagnosis) -> ClusterRow:
+    bound = f" ({each.bound_by})" if each.bound_by else ""
+    return ClusterRow(
+        name=each.cluster,
+        replicas=_number(each.replicas),
+        current=_number(each.current),
+        capacity="not limited" if each.capacity is None else f"{each.capacity:,}{bound}",
+        score=f"{sum(each.scores.values()):,}" if each.scores else "",
+        scores=", ".join(f"{name} {score}" for name, score in each.scores.items()),
+        weight=_number(each.weight),
+        reason=_reason(each, group),
+    )
+
+
+def _reason(each: ClusterDiagnosis, group: GroupDiagnosis) -> str:
+    if group.failure is not None and each.reason == group.failure.message:
+        return ""  # the page shows the failure of a whole group once
+    own = each.reason.removeprefix(f"{each.cluster} ")
+    return sentence(each.reason) if own == each.reason else f"It {sentence(own)}"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

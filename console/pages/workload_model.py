@@ -1,0 +1,241 @@
+"""What the page Workload shows: a pure function of the answers of the extender."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from berthmaster.ledger.records import HistoryRow, PastExplanation
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.native_api.wire import BindingView
+from berthmaster.scheduling.diagnosis import GroupDiagnosis
+from berthmaster.simulation.report import ClaimRow, Explanation
+from console.pages.workload_answers import AnswerLine, answers, past_answers
+from console.pages.workload_groups import GroupRow, StageView, group_rows, stage_view
+from console.pages.workload_timeline import DifferenceView, TimelineRow, difference_view, moment_of, timeline
+from console.pages.workload_words import assignment_words, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """The answers of the extender about one workload. None stands for what it does not know.
+
+    Attributes:
+        binding: the stored binding.
+        explained: the decision that would be made now.
+        outlook: what each group could hold now.
+        claims: the policies that match the workload.
+        history: what is on record about it, the latest first.
+        past: the recorded decision that the visitor opened.
+        why_not: the answer about the cluster that the visitor asked about.
+    """
+
+    binding: BindingView
+    explained: Explanation | None = None
+    outlook: BindingOutlook | None = None
+    claims: ClaimsView | None = None
+    history: Sequence[HistoryRow] = ()
+    past: PastExplanation | None = None
+    why_not: WhyNotView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadQuestion:
+    """What the visitor chose.
+
+    Attributes:
+        group: the group whose clusters are listed; None for the one of the decision.
+        everything: whether all clusters are listed.
+    """
+
+    group: str | None = None
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PastView:
+    """The recorded decision that the page shows.
+
+    Attributes:
+        id: the id of the record.
+        time: when it was made; None if the record has no valid time.
+        reproduced: whether this version decides the same.
+        notes: what to know about it.
+        difference: what changed since the decision before; None if that is not known.
+    """
+
+    id: str
+    time: datetime | None
+    reproduced: bool
+    notes: tuple[str, ...]
+    difference: DifferenceView | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNotPart:
+    """The answer about one cluster.
+
+    Attributes:
+        cluster: the cluster.
+        taken: whether a decision takes it without any change.
+        reasons: why not.
+        changes: the smallest set of changes that helps.
+        alternatives: other sets.
+        after: the assignment after the changes.
+        unknown: what was not tried.
+    """
+
+    cluster: str
+    taken: bool
+    reasons: tuple[str, ...]
+    changes: tuple[str, ...]
+    alternatives: tuple[tuple[str, ...], ...]
+    after: str
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPart:
+    """What the page shows.
+
+    Attributes:
+        answers: the first lines.
+        groups: the groups in order; empty without groups.
+        stages: clusters by stage; None if the decision is not explained.
+        from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
+        strategy: how replicas are divided; empty if that is not known.
+        policy: the policy that holds the workload; empty if none does or it is not known.
+        policy_why: why it holds the workload, or why none does.
+        claims: the policies that match, the holder first.
+        timeline: the records.
+        past: the recorded decision that the page shows; None for the present.
+        why_not: the answer about a cluster; None if none was asked about.
+        related: workloads that it follows or that follow it: a text and names.
+        notes: what else to know.
+        gaps: what the extender does not know.
+    """
+
+    answers: tuple[AnswerLine, ...]
+    groups: tuple[GroupRow, ...]
+    stages: StageView | None
+    from_scratch: bool
+    strategy: str
+    policy: str
+    policy_why: str
+    claims: tuple[ClaimRow, ...]
+    timeline: tuple[TimelineRow, ...]
+    past: PastView | None
+    why_not: WhyNotPart | None
+    related: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+    gaps: tuple[str, ...] = field(default=())
+
+
+def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetime) -> WorkloadPart:
+    """Return what the page shows.
+
+    Args:
+        facts: the answers of the extender.
+        question: what the visitor chose.
+        now: the time.
+    """
+    binding, past = facts.binding, facts.past
+    explained = past.explanation if past is not None else facts.explained
+    outlook = facts.outlook if past is None else None
+    shown, from_scratch = _shown_group(explained, outlook, question)
+    observed = binding.observed_group if past is None else past.record.group or None
+    return WorkloadPart(
+        answers=answers(binding, explained, outlook, now) if past is None else past_answers(past),
+        groups=group_rows(
+            outlook,
+            explained.diagnosis if explained is not None else None,
+            observed,
+            binding.replicas,
+            shown.group if shown is not None else None,
+        ),
+        stages=None if shown is None else stage_view(shown, everything=question.everything),
+        from_scratch=from_scratch,
+        strategy=explained.diagnosis.strategy.value if explained is not None and explained.diagnosis else "",
+        policy=_policy(facts, explained),
+        policy_why=sentence(facts.claims.why) if facts.claims is not None and past is None else "",
+        claims=_claims(facts, explained),
+        timeline=timeline(facts.history, past.record.id if past is not None else ""),
+        past=None if past is None else _past_view(past),
+        why_not=None if facts.why_not is None else _why_not_part(facts.why_not),
+        related=_related(facts, explained),
+        notes=_notes(facts, explained),
+        gaps=_gaps(facts) if past is None else (),
+    )
+
+
+def _shown_group(
+    explained: Explanation | None, outlook: BindingOutlook | None, question: WorkloadQuestion
+) -> tuple[GroupDiagnosis | None, bool]:
+    """Return the group whose clusters are listed, and whether it is about a decision from scratch."""
+    if question.group is not None and outlook is not None and outlook.diagnosis is not None:
+        return outlook.diagnosis, True
+    tried = explained.diagnosis.groups if explained is not None and explained.diagnosis is not None else []
+    if question.group is not None:
+        return next((each for each in tried if (each.group or "") == question.group), None), False
+    selected = next((each for each in tried if each.failure is None), None)
+    return selected or (tried[0] if tried else None), False
+
+
+def _policy(facts: WorkloadFacts, explained: Explanation | None) -> str:
+    if facts.past is not None:
+        return facts.past.record.policy
+    if facts.claims is not None and facts.claims.holder is not None:
+        return facts.claims.holder
+    return facts.binding.policy or (explained.policy if explained is not None else "") or ""
+
+
+def _claims(facts: WorkloadFacts, explained: Explanation | None) -> tuple[ClaimRow, ...]:
+    if facts.past is not None:
+        return ()
+    if facts.claims is not None:
+        return tuple(facts.claims.claims)
+    return tuple(explained.claims) if explained is not None else ()
+
+
+def _past_view(past: PastExplanation) -> PastView:
+    return PastView(
+        past.record.id,
+        moment_of(past.record.time),
+        past.reproduced,
+        tuple(map(sentence, past.notes)),
+        difference_view(past.difference),
+    )
+
+
+def _why_not_part(found: WhyNotView) -> WhyNotPart:
+    return WhyNotPart(
+        found.cluster,
+        found.taken,
+        tuple(map(sentence, found.reasons)),
+        tuple(found.changes),
+        tuple(map(tuple, found.alternatives)),
+        assignment_words(found.clusters),
+        tuple(map(sentence, (*found.unknown, *found.gaps))),
+    )
+
+
+def _related(facts: WorkloadFacts, explained: Explanation | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    required = tuple(f"{each.namespace}/{each.name}" for each in facts.binding.required_by)
+    parts = [("It follows the bindings", required)]
+    if explained is not None:
+        parts.append(("It is followed by", tuple(explained.followed_by)))
+        parts.append(("It needs, but no workload is known of", tuple(explained.missing)))
+    return tuple((text, names) for text, names in parts if names)
+
+
+def _notes(facts: WorkloadFacts, explained: Explanation | None) -> tuple[str, ...]:
+    notes = list(facts.binding.notes) if facts.past is None else []
+    notes += explained.notes if explained is not None else []
+    notes += facts.outlook.notes if facts.outlook is not None and facts.past is None else []
+    return tuple(dict.fromkeys(map(sentence, notes)))
+
+
+def _gaps(facts: WorkloadFacts) -> tuple[str, ...]:
+    gaps = list(facts.binding.gaps)
+    gaps += facts.claims.gaps if facts.claims is not None else []
+    return tuple(dict.fromkeys(gaps))

@@ -1,0 +1,152 @@
+"""The words of the page Workload: assignments, triggers, filters, groups and moves as people read them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.group_outlook import GroupOutlook
+
+_SHOWN: Final = 8
+_TRIGGERS: Final[Mapping[str, str]] = {
+    Trigger.FIRST.value: "it was never scheduled",
+    Trigger.RECONCILE.value: "its placement changed, or Karmada schedules such workloads at every event",
+    Trigger.SCALE.value: "its number of replicas changed",
+    Trigger.RESCHEDULED.value: "a rescheduling was requested",
+    Trigger.FAILOVER.value: "a cluster of its assignment is lost, or evicts it",
+    "Move": "a move took a step",
+}
+_FILTERS: Final[Mapping[str, str]] = {
+    "ClusterAffinity": "not in the group",
+    "TaintToleration": "a taint that it does not tolerate",
+    "APIEnablement": "the kind is not served",
+    "SpreadConstraint": "a field of the spread constraints is missing",
+    "ClusterEviction": "the workload is being evicted from there",
+    "WorkloadAffinity": "no workload of its affinity group there",
+    "WorkloadAntiAffinity": "a workload of its anti-affinity group there",
+    "other filters": "it is being evicted from there, or workload affinity forbids it",
+}
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_STARTS: Final = frozenset({
+    "a", "all", "an", "being", "dispatching", "each", "every", "failover", "group", "groups", "it", "its", "no",
+    "none", "not", "nothing", "one", "only", "other", "scheduler", "scheduling", "some", "that", "the", "there",
+    "this", "waits", "with", "without",
+})  # fmt: skip
+"""Words that a message may start with. Any other first word may be a name, which stays as it is."""
+_MOVE_REASONS: Final[Mapping[MoveReason, str]] = {
+    MoveReason.FAILBACK: "an earlier group can hold it again",
+    MoveReason.DRAIN: "a cluster of its assignment is being drained",
+    MoveReason.FAILOVER: "a cluster of its assignment is lost",
+    MoveReason.RESCHEDULED: "a rescheduling was requested",
+}
+
+
+def assignment_words(clusters: Mapping[str, int]) -> str:
+    """Return clusters and replicas, the most replicas first: ``member1 (5), member2 (3) and 4 more clusters``."""
+    ordered = sorted(clusters.items(), key=lambda pair: (-pair[1], pair[0]))
+    return listed([f"{name} ({count:,})" if count else name for name, count in ordered], "cluster")
+
+
+def listed(names: Sequence[str], noun: str) -> str:
+    """Return names as a list in a sentence; of many names the first ones, and how many more there are."""
+    shown, more = list(names[:_SHOWN]), len(names) - _SHOWN
+    if more > 0:
+        return f"{', '.join(shown)} and {counted(more, f'more {noun}')}"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def ordinal(index: int) -> str:
+    """Return the position of an index from 0: ``first``, ``second``, ... ``number 11``."""
+    return _ORDINALS[index] if index < len(_ORDINALS) else f"number {index + 1}"
+
+
+def trigger_words(trigger: str) -> str:
+    """Return why a workload is scheduled; the trigger itself if it has no words."""
+    return _TRIGGERS.get(trigger, trigger)
+
+
+def filter_words(plugin: str) -> str:
+    """Return why a filter rejects a cluster, in general; the name of an unknown plugin."""
+    return _FILTERS.get(plugin, plugin)
+
+
+def rejected_words(rejected: Mapping[str, int]) -> str:
+    """Return how many clusters are rejected for which reason; empty if none are."""
+    return "; ".join(f"{count:,} × {filter_words(plugin)}" for plugin, count in rejected.items())
+
+
+def outlook_words(group: GroupOutlook, replicas: int) -> str:
+    """Return in one sentence why a group cannot hold a workload, or that it can."""
+    if group.error is None:
+        return f"It could hold {counted(replicas, 'replica') if replicas else 'it'} now."
+    if not group.matched:
+        return "No cluster of the fleet is in this group."
+    rejected = rejected_words(group.rejected)
+    if not group.fitting:
+        why = f": {rejected}" if rejected else ""
+        return f"None of its {counted(group.matched, 'cluster')} fits{why}."
+    room = "" if group.capacity is None else f", with capacity for {counted(group.capacity, 'replica')}"
+    filtered = f" Rejected: {rejected}." if rejected else ""
+    fits = "fits" if group.fitting == 1 else "fit"
+    of = counted(group.matched, "cluster")
+    return f"{group.fitting:,} of its {of} {fits}{room}. {sentence(group.message)}{filtered}"
+
+
+def move_words(move: MoveState, now: datetime) -> tuple[str, str]:
+    """Return the kind of a badge and the next step of a move in words."""
+    to = f"group {move.target_group}" if move.target_group else assignment_words(move.target) or "other clusters"
+    why = f" It waits: {sentence(move.message)}" if move.message else ""
+    reason = _MOVE_REASONS[move.reason]
+    match move.phase:
+        case MovePhase.ELIGIBLE:
+            return "warn", f"It should move, because {reason}, and cannot yet.{why}"
+        case MovePhase.STABILISING if move.until is not None and move.until > now:
+            return "busy", f"It moves to {to} at {time_words(move.until)} if the place stays, because {reason}."
+        case MovePhase.STABILISING:
+            return "busy", f"It waits to move to {to}, because {reason}.{why}"
+        case MovePhase.ADMITTED:
+            return "busy", f"It moves to {to}. Its old copies are being removed first.{_until(move)}"
+        case MovePhase.SURGING:
+            return "busy", f"It moves to {to}. The new copies are not all healthy yet.{_until(move)}"
+        case MovePhase.SOAKING:
+            ends = "" if move.until is None else f" The old copies go at {time_words(move.until)}."
+            return "busy", f"It moves to {to}. All new copies are healthy.{ends}"
+        case MovePhase.RELEASED:
+            return "good", f"It moved to {to} at {time_words(move.since)}, because of this: {reason}."
+        case _:
+            return _held_words(move, now)
+
+
+def time_words(moment: datetime | None) -> str:
+    """Return a time in UTC."""
+    return "an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def sentence(text: str) -> str:
+    """Return a message as a sentence: a full stop at the end, and a capital letter unless it starts with a name."""
+    text = text.strip()
+    if not text:
+        return ""
+    if text.partition(" ")[0] in _STARTS:
+        text = f"{text[0].upper()}{text[1:]}"
+    return text if text[-1] in ".!?" else f"{text}."
+
+
+def _until(move: MoveState) -> str:
+    return "" if move.until is None else f" If this does not end before {time_words(move.until)}, it returns."
+
+
+def _held_words(move: MoveState, now: datetime) -> tuple[str, str]:
+    how = f" {sentence(move.message)}" if move.message else ""
+    if move.held_down(now):
+        return (
+            "warn",
+            f"It is held down: no move except a failover starts before {time_words(move.held_down_until)}.{how}",
+        )
+    return "off", f"Its last move ended, and it may move again.{how}"

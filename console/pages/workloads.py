@@ -1,0 +1,48 @@
+"""The page Workloads: search, filters, order and pages, all of them in the address."""
+
+from typing import Final
+
+from flask import Blueprint, render_template, request
+
+from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery
+from console.context import services
+from console.pages.workload import one
+from console.pages.workloads_model import RESTRICTIONS, SORTS, workloads_page
+from console.query import PageQuery
+
+BLUEPRINT: Final = Blueprint("workloads", __name__)
+BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
+_PARAMETERS: Final = ("q", "namespace", "policy", "cluster", "group", "only", "sort", "page")
+
+
+@BLUEPRINT.get("/workloads")
+def show() -> str:
+    """Show the page."""
+    question = _question(PageQuery(request.args, _PARAMETERS))
+    found = services().source.workloads(question)
+    return render_template(
+        "workloads.html", page=workloads_page(found, question), question=question, gaps=found.gaps,
+        sort=("-" if question.descending else "") + question.sort.value,
+    )  # fmt: skip
+
+
+def _question(query: PageQuery) -> WorkloadQuery:
+    """Return the question of an address.
+
+    Raises:
+        QueryError: a parameter is invalid.
+    """
+    limit = services().options.page_rows
+    sort = query.sort(SORTS, SortKey.NAMESPACE.value)
+    return WorkloadQuery(
+        q=query.text("q"),
+        namespace=query.text("namespace"),
+        policy=query.text("policy"),
+        cluster=query.text("cluster"),
+        group=query.text("group"),
+        only=frozenset(map(Restriction, query.choices("only", [each.value for each in RESTRICTIONS]))),
+        sort=SortKey(sort.removeprefix("-")),
+        descending=sort.startswith("-"),
+        offset=(query.page() - 1) * limit,
+        limit=limit,
+    )

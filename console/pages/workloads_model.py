@@ -1,0 +1,196 @@
+"""What the page Workloads shows: pure functions of a page of workloads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from berthmaster.native_api.fleet import (
+    CLUSTER_SCOPED,
+    Restriction,
+    SortKey,
+    WorkloadPage,
+    WorkloadQuery,
+    WorkloadRow,
+    WorkloadState,
+)
+
+SORTS: Final = tuple(each.value for each in SortKey)
+RESTRICTIONS: Final[Mapping[Restriction, str]] = {
+    Restriction.NOT_PREFERRED: "not in its preferred group",
+    Restriction.NOWHERE: "nowhere",
+    Restriction.SHORT: "too few replicas",
+    Restriction.MOVING: "moving",
+    Restriction.HELD_DOWN: "held down",
+    Restriction.SUSPENDED: "suspended",
+}
+_STATES: Final[Mapping[WorkloadState, tuple[str, str]]] = {
+    WorkloadState.PLACED: ("good", "placed"),
+    WorkloadState.NOWHERE: ("bad", "nowhere"),
+    WorkloadState.SHORT: ("warn", "too few replicas"),
+    WorkloadState.PENDING: ("busy", "waits for its scheduler"),
+    WorkloadState.SUSPENDED: ("off", "suspended"),
+    WorkloadState.DELETING: ("off", "deleting"),
+    WorkloadState.UNKNOWN: ("off", "not known"),
+}
+_SHOWN_CLUSTERS: Final = 4
+_MAX_OPTIONS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One row of the table.
+
+    Attributes:
+        name, kind, namespace: those of the workload.
+        place: the namespace in an address: ``-`` if it is cluster-scoped.
+        binding: the name of its binding.
+        badge: the kind and the text of its state.
+        marks: further badges: kind and text.
+        group: the group of its assignment and its position, in words.
+        clusters: its clusters and the replicas on each.
+        more: how many clusters are not listed.
+        replicas: assigned and desired replicas.
+        policy: the policy that holds it; empty if its binding names none.
+        scheduled: the time of the last successful scheduling.
+        message: what its move waits for, or why it is not placed.
+    """
+
+    name: str
+    kind: str
+    namespace: str
+    place: str
+    binding: str
+    badge: tuple[str, str]
+    marks: tuple[tuple[str, str], ...]
+    group: str
+    clusters: tuple[tuple[str, str], ...]
+    more: int
+    replicas: str
+    policy: str
+    scheduled: datetime | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value of a filter with the number of workloads that have it."""
+
+    value: str
+    text: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadsPage:
+    """What the page shows.
+
+    Attributes:
+        rows: the rows of this page.
+        matched, total: how many workloads match, and how many the visitor may see.
+        first, last: the positions of the first and the last row, from 1; 0 without rows.
+        page, pages: the number of this page, and of all.
+        only: the restrictions.
+        namespaces, policies, clusters, groups: values that the filters suggest.
+        filtered: whether the visitor chose a filter.
+    """
+
+    rows: tuple[RowView, ...]
+    matched: int
+    total: int
+    first: int
+    last: int
+    page: int
+    pages: int
+    only: tuple[Option, ...]
+    namespaces: tuple[Option, ...]
+    policies: tuple[Option, ...]
+    clusters: tuple[Option, ...]
+    groups: tuple[Option, ...]
+    filtered: bool
+
+
+def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
+    """Return what the page shows.
+
+    Args:
+        found: the answer of the extender.
+        query: the question.
+    """
+    facets = found.facets
+    filtered = bool(query.q or query.namespace or query.policy or query.cluster or query.group or query.only)
+    return WorkloadsPage(
+        rows=tuple(map(row_view, found.items)),
+        matched=found.matched,
+        total=found.total,
+        first=query.offset + 1 if found.items else 0,
+        last=query.offset + len(found.items),
+        page=query.offset // query.limit + 1,
+        pages=max(1, -(-found.matched // query.limit)),
+        only=tuple(
+            Option(each.value, f"{text} ({facets.only.get(each.value, 0):,})", each in query.only)
+            for each, text in RESTRICTIONS.items()
+        ),
+        namespaces=_options(facets.namespaces, query.namespace),
+        policies=_options(facets.policies, query.policy),
+        clusters=_options(facets.clusters, query.cluster),
+        groups=_options(facets.groups, query.group),
+        filtered=filtered,
+    )
+
+
+def row_view(row: WorkloadRow) -> RowView:
+    """Return one row of the table."""
+    shown = sorted(row.clusters.items(), key=lambda pair: (-pair[1], pair[0]))
+    marks = []
+    if row.moving:
+        marks.append(("busy", "moving"))
+    if row.held_down:
+        marks.append(("warn", "held down"))
+    if row.preferred is False:
+        marks.append(("warn", "not in its preferred group"))
+    return RowView(
+        name=row.name,
+        kind=row.kind,
+        namespace=row.namespace,
+        place=row.namespace or CLUSTER_SCOPED,
+        binding=row.binding,
+        badge=_STATES[row.state],
+        marks=tuple(marks),
+        group=group_text(row.group, row.group_index, row.groups),
+        clusters=tuple((name, str(count) if count else "") for name, count in shown[:_SHOWN_CLUSTERS]),
+        more=max(0, len(shown) - _SHOWN_CLUSTERS),
+        replicas=replicas_text(row.clusters, row.replicas),
+        policy=row.policy or "",
+        scheduled=row.last_scheduled_time,
+        message=row.message,
+    )
+
+
+def group_text(group: str | None, index: int | None, groups: int) -> str:
+    """Return the name of a group and its position among all groups of the placement."""
+    if group is None:
+        return "not known" if groups else ""
+    return f"{group} (not in its policy now)" if index is None else f"{group} ({index + 1} of {groups})"
+
+
+def replicas_text(clusters: Mapping[str, int], replicas: int) -> str:
+    """Return the assigned and the desired replicas; empty for a workload without replicas."""
+    if not replicas:
+        return ""
+    assigned = sum(clusters.values())
+    if assigned < replicas:
+        return f"{assigned:,} of {replicas:,}"
+    if assigned == replicas:
+        return f"{assigned:,}"
+    if all(count == replicas for count in clusters.values()):
+        return f"{replicas:,} on each cluster"
+    return f"{assigned:,}, {replicas:,} desired"
+
+
+def _options(counts: Mapping[str, int], chosen: str) -> tuple[Option, ...]:
+    """Return the values of a filter, the most frequent ones first; the chosen value is always one of them."""
+    listed = [Option(name, f"{name} ({count:,})", name == chosen) for name, count in counts.items()][:_MAX_OPTIONS]
+    if chosen and all(each.value != chosen for each in listed):
+        listed.insert(0, Option(chosen, chosen, chosen=True))
+    return tuple(listed)

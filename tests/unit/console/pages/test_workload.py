@@ -1,0 +1,397 @@
+"""The page Workload: the first lines, groups, clusters by stage, timeline, recorded decisions, why-not."""
+
+from datetime import timedelta
+
+import pytest
+from console_answers import (
+    FULL,
+    GROUPS,
+    NOW,
+    binding_explanation,
+    binding_outlook,
+    binding_view,
+    group_diagnosis,
+    group_outlook,
+    history_page,
+    history_row,
+    move_state,
+    why_not_view,
+    workload_answers,
+)
+
+from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
+from berthmaster.model.move import MovePhase
+from berthmaster.native_api.wire import EvictionTaskView, RequiringBinding
+from berthmaster.scheduling.compiled_placement import Strategy
+from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.workload import NotScheduled
+from console.pages.workload_answers import answers, past_answers
+from console.pages.workload_groups import ROWS, group_rows, stage_view
+from console.pages.workload_timeline import change_words, timeline
+from console.pages.workload_words import listed, sentence
+
+ADDRESS = "/workloads/shop/web-deployment"
+PAST = PastExplanation(
+    history_row(), binding_explanation(), reproduced=False, notes=["scheduler estimators limited 3 clusters"],
+    difference=InputDifference(
+        "1.0", 0, [ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True)], None, smallest=True,
+        summary="without the taint of p1 the decision would be another one",
+    ),
+)  # fmt: skip
+
+
+def lines(binding=None, explained=None, outlook=None):
+    found = answers(binding or binding_view(), explained or binding_explanation(), outlook or binding_outlook(), NOW)
+    return {line.question: (line.kind, " ".join(line.texts)) for line in found}
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "text"),
+    [
+        pytest.param(
+            {}, "good", "It is assigned to 2 clusters: b1 (5) and b2 (3). All 8 replicas have a place.", id="placed"
+        ),
+        pytest.param({"replicas": 10}, "warn", "8 of 10 replicas have a place; 2 do not.", id="too few"),
+        pytest.param({"clusters": {}}, "bad", "It is assigned to no cluster.", id="nowhere"),
+        pytest.param(
+            {"replicas": 0, "clusters": {"b1": 0}}, "good", "It is assigned to 1 cluster: b1.", id="no replicas"
+        ),
+        pytest.param(
+            {"replicas": 3, "clusters": {"b1": 3, "b2": 3}}, "good", "Each cluster has all 3 replicas.", id="duplicated"
+        ),
+        pytest.param({"replicas": 1, "clusters": {"b1": 1}}, "good", "Its replica has a place.", id="one replica"),
+        pytest.param({"replicas": 7}, "good", "8 replicas are assigned, and 7 are desired.", id="too many"),
+        pytest.param({"present": False}, "warn", "no binding for it yet", id="its binding is due"),
+        pytest.param(
+            {"eviction_tasks": [EvictionTaskView("b2", "x", "Drained", "", "", None, None, None)]},
+            "warn",
+            "It is being evicted from b2.",
+            id="evicted",
+        ),
+    ],
+)
+def test_where_it_is(fields, kind, text):
+    found_kind, found = lines(binding_view(**fields))["Where"]
+    assert found_kind == kind
+    assert text in found
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "text"),
+    [
+        pytest.param({}, "warn", "It is in the group backup, the second of 3: primary → backup → edge.", id="second"),
+        pytest.param(
+            {"observed_group": "primary"}, "good", "It is in its preferred group primary, the first of 3", id="first"
+        ),
+        pytest.param(
+            {"observed_group": None}, "off", "The group of this assignment is not recorded.", id="not recorded"
+        ),
+        pytest.param({"observed_group": "old"}, "warn", "the group old, which its placement no longer has", id="gone"),
+        pytest.param({"clusters": {}}, "off", "It is in no group. Its placement tries primary", id="nowhere"),
+        pytest.param({"groups": []}, "warn", "an empty list of groups", id="no group"),
+    ],
+)
+def test_the_group_it_is_in(fields, kind, text):
+    found_kind, found = lines(binding_view(**fields))["Group"]
+    assert found_kind == kind
+    assert text in found
+
+
+def test_a_placement_without_groups_has_no_line_about_groups():
+    assert lines(binding_view(groups=None, observed_group=None)).keys() == {"Where", "Next"}
+
+
+def test_why_not_its_preferred_group():
+    kind, text = lines()["Why not primary"]
+    assert kind == "bad"
+    assert text == (
+        "2 of its 4 clusters fit, with capacity for 3 replicas. Clusters available replicas 3 are not enough to "
+        "schedule. Rejected: 2 × a taint that it does not tolerate."
+    )
+
+
+def test_a_preferred_group_that_fits_again_is_said_with_what_moves_it_back():
+    again = binding_outlook(group_outlook("primary"), group_outlook("backup"))
+    kind, text = lines(outlook=again)["Why not primary"]
+    assert (kind, text.startswith("It could hold 8 replicas now.")) == ("warn", True)
+    assert "Karmada does not move a workload back" in text
+    waiting = binding_outlook(group_outlook("primary"), move=move_state())
+    assert "Karmada does not" not in lines(outlook=waiting)["Why not primary"][1]
+
+
+def test_every_earlier_group_is_named():
+    found = lines(binding_view(observed_group="edge"))["Why not primary"][1]
+    assert "primary: 2 of its 4 clusters fit" in found
+    assert "backup: It could hold 8 replicas now." in found
+
+
+def test_what_is_not_known_is_said():
+    found = answers(binding_view(), None, None, NOW)
+    texts = {line.question: line.texts[-1] for line in found}
+    assert texts["Why not primary"] == "It is not known what the earlier groups could hold."
+    assert texts["Next"] == "It is not known what a decision would do now."
+
+
+@pytest.mark.parametrize(
+    ("explained", "kind", "text"),
+    [
+        pytest.param({}, "off", "Nothing asks for a new decision. It stays where it is.", id="nothing"),
+        pytest.param(
+            {"trigger": Trigger.SCALE},
+            "good",
+            "its number of replicas changed. A decision now changes nothing.",
+            id="no change",
+        ),
+        pytest.param(
+            {"trigger": Trigger.FAILOVER, "clusters": {"e1": 8}, "group": "edge"},
+            "busy",
+            "A decision now gives e1 (8) in the group edge.",
+            id="a change",
+        ),
+        pytest.param(
+            {
+                "trigger": Trigger.FIRST,
+                "clusters": {},
+                "error": FailureKind.NO_FIT,
+                "message": "NoFit: none of 3 clusters fits",
+            },
+            "bad",
+            "A decision now finds no place: NoFit: none of 3 clusters fits.",
+            id="a failure",
+        ),
+        pytest.param(
+            {"not_scheduled": NotScheduled.OTHER_SCHEDULER, "message": "its scheduler is other"},
+            "off",
+            "Its scheduler is other.",
+            id="another scheduler",
+        ),
+    ],
+)
+def test_what_happens_next(explained, kind, text):
+    found_kind, found = lines(explained=binding_explanation(**explained))["Next"]
+    assert found_kind == kind
+    assert text in found
+
+
+@pytest.mark.parametrize("phase", MovePhase)
+def test_each_phase_of_a_move_is_said(phase):
+    move = move_state(
+        phase,
+        until=NOW + timedelta(minutes=5),
+        held_down_until=NOW + timedelta(minutes=9),
+        message="the budget is used up",
+    )
+    kind, text = lines(outlook=binding_outlook(move=move))["Next"]
+    assert kind in {"warn", "busy", "good"}
+    assert text.startswith("It ")
+    under_way = phase not in {MovePhase.RELEASED, MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN}
+    assert ("Nothing asks for a new decision" in text) != under_way
+
+
+def test_a_suspended_or_deleted_binding_says_so_first():
+    assert "no decision is made until that ends" in lines(binding_view(suspended=True))["Next"][1]
+    assert lines(binding_view(deleting=True))["Next"][1] == "Its binding is being deleted."
+
+
+def test_groups_of_the_present_have_what_each_could_hold():
+    rows = group_rows(binding_outlook(), None, "backup", 8, None)
+    assert [(row.position, row.name, row.here, row.verdict, row.capacity) for row in rows] == [
+        (1, "primary", False, "cannot hold it", "3"),
+        (2, "backup", True, "can hold it", "34"),
+        (3, "edge", False, "can hold it", "34"),
+    ]
+
+
+def test_groups_of_a_decision_have_what_it_tried():
+    failed = GroupDiagnosis(
+        "backup", Failure(FailureKind.NO_FIT, "none of 12 clusters fits"), group_diagnosis().clusters
+    )
+    diagnosis = Diagnosis(Strategy.AGGREGATED, ["primary"], [failed], ["edge"])
+    rows = group_rows(None, diagnosis, None, 8, None)
+    assert [(row.name, row.verdict) for row in rows] == [
+        ("primary", "not tried"),
+        ("backup", "failed"),
+        ("edge", "not tried"),
+    ]
+    assert rows[1].text == "None of 12 clusters fits. Rejected: 1 × a taint that it does not tolerate."
+    assert (rows[1].clusters, rows[1].fitting) == (4, 3)
+
+
+def test_clusters_by_stage():
+    view = stage_view(group_diagnosis(), everything=False)
+    assert [(stage.title, stage.total) for stage in view.stages] == [
+        ("Selected", 2),
+        ("Scored, not selected", 1),
+        ("Filtered out", 9),
+    ]
+    selected, scored, filtered = view.stages
+    assert [(row.name, row.replicas, row.capacity, row.score) for row in selected.rows] == [
+        ("b1", "5", "9 (cpu)", "100"),
+        ("b2", "3", "4 (memory)", "100"),
+    ]
+    assert [(row.name, row.reason) for row in scored.rows] == [("b3", "It has a lower score.")]
+    assert [(each.plugin, each.count, each.names) for each in filtered.rejected] == [("TaintToleration", 1, ("b4",))]
+    assert filtered.outside == 8
+    assert view.names[:2] == ("b3", "b4")
+
+
+def test_long_stages_are_cut_unless_all_clusters_are_asked_for():
+    clusters = [
+        ClusterDiagnosis(f"c{number:03}", Outcome.NOT_SELECTED, "other clusters are better")
+        for number in range(ROWS + 3)
+    ]
+    group = GroupDiagnosis(None, None, clusters)
+    (cut,), (whole,) = stage_view(group, everything=False).stages, stage_view(group, everything=True).stages
+    assert (len(cut.rows), cut.hidden, cut.total) == (ROWS, 3, ROWS + 3)
+    assert (len(whole.rows), whole.hidden) == (ROWS + 3, 0)
+
+
+def test_the_failure_of_a_whole_group_is_said_once():
+    failure = Failure(FailureKind.SELECT_FAILED, "the constraints cannot be met")
+    group = GroupDiagnosis(
+        "backup", failure, [ClusterDiagnosis("b1", Outcome.NOT_SELECTED, "the constraints cannot be met")]
+    )
+    view = stage_view(group, everything=False)
+    assert (view.failure, view.stages[0].rows[0].reason) == ("The constraints cannot be met.", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ({"a": 3}, {"a": 5, "b": 2}, "a 3 → 5, + b (2)"),
+        ({"a": 3, "b": 0}, {"a": 3}, "- b"),
+        ({"a": 3}, {"a": 3}, "no change"),
+        (None, None, ""),
+    ],
+)
+def test_a_change_in_words(before, after, text):
+    assert change_words(before, after) == text
+
+
+def test_the_timeline_has_decisions_to_open_and_other_records():
+    rows = timeline(
+        [
+            history_row(4, trigger="Move"),
+            history_row(3, reason="NoClusterFit", message="0/3 clusters are available"),
+            history_row(2, kind="placementHeld", before=None, after=None, message="held", details={"plan": "9f3a"}),
+            history_row(1, before={"a": 1}, after={"a": 1}),
+        ],
+        "1.3",
+    )
+    assert [(row.id, row.kind, row.title, row.chosen) for row in rows] == [
+        ("1.4", "busy", "move", False), ("1.3", "bad", "NoClusterFit", True), ("", "off", "placementHeld", False),
+        ("1.1", "off", "confirmed", False),
+    ]  # fmt: skip
+    assert rows[2].plan == "9f3a"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, ("good", "It went to b1 (5) and b2 (3). Before, it was on p1 (8)."), id="moved"),
+        pytest.param({"after": {"p1": 8}}, ("good", "It stayed on p1 (8)."), id="stayed"),
+        pytest.param({"after": {}}, ("bad", "It lost all clusters. Before, it was on p1 (8)."), id="lost"),
+        pytest.param({"before": {}, "after": {}}, ("bad", "It stayed without a cluster."), id="nowhere"),
+        pytest.param(
+            {"reason": "NotWritten", "message": "conflict"},
+            ("bad", "The decision was not written: conflict."),
+            id="not written",
+        ),
+    ],
+)
+def test_the_first_lines_about_a_recorded_decision(fields, expected):
+    found = past_answers(PastExplanation(history_row(**fields), binding_explanation(), reproduced=True))
+    assert [(line.kind, " ".join(line.texts)) for line in found if line.question == "Where"] == [expected]
+
+
+def test_names_stay_as_they_are_in_sentences():
+    assert sentence("the placement changed") == "The placement changed."
+    assert sentence("checkout is held") == "checkout is held."
+    assert listed([str(number) for number in range(10)], "cluster") == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more clusters"
+
+
+@pytest.fixture(name="workload")
+def workload_page(page):
+    """Return a function: the page with a query, and the source that it asked. Some answers can be replaced."""
+    return lambda query="", **given: page(f"{ADDRESS}{query}", **workload_answers(**given))
+
+
+def test_the_page_answers_in_its_first_lines(workload):
+    answer, source = workload()
+    text = answer.text
+    first = (
+        text.index("It is assigned to 2 clusters"),
+        text.index("the second of 3"),
+        text.index("2 of its 4 clusters fit"),
+    )
+    assert list(first) == sorted(first)
+    assert max(first) < text.index("Groups in order") < text.index("Clusters by stage") < text.index("Timeline")
+    assert ("history", ("shop", "Deployment", "web"), {"after": "", "limit": 20}) in source.asked
+    for part in ("PropagationPolicy shop/web", "a PropagationPolicy goes before it", f"{ADDRESS}?record=1.1"):
+        assert part in text
+
+
+def test_a_recorded_decision_is_shown_as_it_was(workload):
+    answer, source = workload("?record=1.1", recorded_decision=PAST)
+    text = answer.text
+    for part in (
+        "This is the decision 1.1",
+        "decides differently",
+        "limited 3 clusters",
+        "made the difference",
+        "Show the present",
+    ):
+        assert part in text
+    asked = {name for name, *_ in source.asked}
+    assert asked == {"binding", "recorded_decision", "history"}, "the present is not asked"
+
+
+def test_why_not_a_cluster(workload):
+    answer, source = workload("?why-not=b4")
+    assert "remove the taint maintenance:NoSchedule" in answer.text
+    assert ("why_not", ("b4", "web-deployment", "shop"), {"record": ""}) in source.asked
+    taken, _ = workload("?why-not=b1", why_not=why_not_view(cluster="b1", taken=True))
+    assert "gives the workload to b1 without any change" in taken.text
+
+
+def test_the_clusters_of_another_group_can_be_listed(workload):
+    answer, source = workload("?group=primary", outlook=binding_outlook(FULL, diagnosis=group_diagnosis()))
+    assert "a decision from scratch in this group alone" in answer.text
+    assert ("outlook", ("web-deployment", "shop", "primary"), {}) in source.asked
+
+
+def test_a_cluster_scoped_workload_is_asked_without_a_namespace(page):
+    answer, source = page("/workloads/-/web-clusterrole", **workload_answers())
+    assert answer.status_code == 200
+    assert source.asked[0] == ("binding", ("web-clusterrole", ""), {})
+
+
+def test_related_workloads_and_notes_are_named(workload):
+    binding = binding_view(
+        required_by=[RequiringBinding("shop", "app-deployment", {})], notes=["a claim has no effect"]
+    )
+    text = workload(binding=binding)[0].text
+    assert "It follows the bindings shop/app-deployment." in text
+    assert "A claim has no effect." in text
+
+
+def test_hostile_names_are_data(workload):
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    explained = binding_explanation(diagnosis=Diagnosis(Strategy.DUPLICATED, [], [
+        GroupDiagnosis(hostile, None, [ClusterDiagnosis(hostile, Outcome.ASSIGNED, replicas=1)])], []))  # fmt: skip
+    answer, _ = workload(
+        binding=binding_view(groups=[*GROUPS, hostile], clusters={hostile: 8}, policy=hostile), decision=explained,
+        history=history_page(history_row(message=hostile, after={hostile: 8})),
+    )  # fmt: skip
+    assert answer.status_code == 200
+    assert b"<img" not in answer.data
+    assert "\u202e".encode() not in answer.data
+
+
+@pytest.mark.parametrize("query", ["?stage=all", "?clusters=some", "?records=1"])
+def test_an_invalid_parameter_is_named(workload, query):
+    answer, _ = workload(query)
+    assert answer.status_code == 400
+    assert query[1:].partition("=")[0] in answer.text

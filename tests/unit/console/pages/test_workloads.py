@@ -1,0 +1,117 @@
+"""The page Workloads: rows, filters, order and pages."""
+
+import pytest
+from console_answers import NOW, listed_workloads, workload_row
+
+from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
+from console.pages.workloads_model import RESTRICTIONS, group_text, replicas_text, row_view, workloads_page
+
+
+@pytest.mark.parametrize("state", WorkloadState)
+def test_each_state_has_a_badge(state):
+    kind, text = row_view(workload_row(state=state)).badge
+    assert kind
+    assert text
+
+
+@pytest.mark.parametrize(
+    ("clusters", "replicas", "text"),
+    [
+        pytest.param({"a": 3, "b": 5}, 8, "8", id="all have a place"),
+        pytest.param({"a": 3}, 8, "3 of 8", id="some have none"),
+        pytest.param({}, 8, "0 of 8", id="none has a place"),
+        pytest.param({"a": 3, "b": 3}, 3, "3 on each cluster", id="duplicated"),
+        pytest.param({"a": 3, "b": 1}, 3, "4, 3 desired", id="too many, as during a move"),
+        pytest.param({"a": 0}, 0, "", id="no replicas"),
+    ],
+)
+def test_replicas_in_words(clusters, replicas, text):
+    assert replicas_text(clusters, replicas) == text
+
+
+@pytest.mark.parametrize(
+    ("group", "index", "groups", "text"),
+    [
+        ("backup", 1, 3, "backup (2 of 3)"),
+        ("gone", None, 3, "gone (not in its policy now)"),
+        (None, None, 3, "not known"),
+        (None, None, 0, ""),
+    ],
+)
+def test_the_group_in_words(group, index, groups, text):
+    assert group_text(group, index, groups) == text
+
+
+def test_many_clusters_are_cut():
+    row = row_view(workload_row(clusters={f"c{number}": number for number in range(1, 8)}))
+    assert row.clusters == (("c7", "7"), ("c6", "6"), ("c5", "5"), ("c4", "4"))
+    assert row.more == 3
+
+
+def test_a_cluster_scoped_workload_has_an_address(page):
+    text = page("/workloads", workloads=listed_workloads(workload_row(namespace="")))[0].text
+    assert 'href="/workloads/-/web-deployment"' in text
+    assert "cluster-scoped" in text
+
+
+def test_marks_name_what_is_not_as_wanted():
+    row = row_view(workload_row(moving=True, held_down=True, preferred=False))
+    assert [text for _, text in row.marks] == ["moving", "held down", "not in its preferred group"]
+    assert row_view(workload_row(preferred=None)).marks == ()
+
+
+def test_all_restrictions_can_be_chosen():
+    assert set(RESTRICTIONS) == set(Restriction)
+
+
+def test_the_address_is_the_question(page):
+    query = "q=web&namespace=shop&policy=p&cluster=b1&group=backup&only=moving&only=short,nowhere&sort=-replicas&page=3"
+    answer, source = page(f"/workloads?{query}", workloads=listed_workloads(workload_row()))
+    assert answer.status_code == 200
+    asked = source.asked[0][1][0]
+    assert asked == WorkloadQuery(
+        q="web", namespace="shop", policy="p", cluster="b1", group="backup",
+        only=frozenset({Restriction.MOVING, Restriction.SHORT, Restriction.NOWHERE}), sort=SortKey.REPLICAS,
+        descending=True, offset=2 * asked.limit, limit=asked.limit,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("query", ["only=broken", "sort=price", "page=x", "colour=red", f"q={'x' * 513}"])
+def test_an_invalid_parameter_is_named(page, query):
+    answer = page(f"/workloads?{query}", workloads=listed_workloads())[0]
+    assert answer.status_code == 400
+    assert query.partition("=")[0] in answer.text
+
+
+def test_pages_and_sort_links_keep_the_filters(page):
+    found = listed_workloads(workload_row(), matched=120, total=500)
+    text = page("/workloads?q=web&page=2", workloads=found)[0].text
+    assert "/workloads?q=web&amp;page=3" in text
+    assert "/workloads?q=web&amp;sort=replicas" in text
+    page = workloads_page(found, WorkloadQuery(q="web", offset=50, limit=50))
+    assert (page.first, page.last, page.page, page.pages) == (51, 51, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "text"),
+    [
+        ("", {}, "There are no workloads."),
+        ("?q=x", {"total": 12}, "Clear the filters to see all 12."),
+        ("?page=9", {"matched": 60}, "This page has no rows: the list has 2 pages."),
+    ],
+)
+def test_an_empty_list_says_why(page, query, found, text):
+    assert text in page(f"/workloads{query}", workloads=listed_workloads(**found))[0].text
+
+
+def test_a_chosen_value_stays_in_the_suggestions():
+    page = workloads_page(listed_workloads(workload_row()), WorkloadQuery(cluster="rare"))
+    assert [(each.value, each.chosen) for each in page.clusters] == [("rare", True), ("b1", False)]
+
+
+def test_the_time_of_scheduling_is_an_age(page):
+    found = listed_workloads(workload_row(), workload_row("new", last_scheduled_time=None))
+    text = page("/workloads", workloads=found)[0].text
+    assert "3 h ago" in text
+    assert "never" in text
+    assert NOW.tzinfo is not None
