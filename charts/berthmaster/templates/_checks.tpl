@@ -56,6 +56,9 @@
 {{- fail "controllers.enable enables no controller; name one (preemption needs the gate PolicyPreemption), or set controllers.enabled: false" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.controllers.enabled (eq (include "berthmaster.ledgerVolume" .) "true") .Values.ledger.secretName -}}
+{{- fail "ledger.secretName and controllers.ledger.enabled are two ledgers: set one of them" -}}
+{{- end -}}
 {{- if and .Values.controllers.enabled (eq (include "berthmaster.ledgerVolume" .) "true") (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.ledger.enabled uses a volume that one pod can mount: set controllers.replicas to 1" -}}
 {{- end -}}

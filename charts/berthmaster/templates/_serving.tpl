@@ -67,6 +67,34 @@ spec:
 {{- end }}
 {{- end -}}
 
+{{- /* The mount, the volume and the option of the ledger in a database, which components share. */ -}}
+{{- define "berthmaster.ledgerMount" -}}
+{{- if .Values.ledger.secretName }}
+- name: ledger-url
+  mountPath: /etc/berthmaster/ledger
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.ledgerSecretVolume" -}}
+{{- with .Values.ledger }}
+{{- if .secretName }}
+- name: ledger-url
+  secret:
+    secretName: {{ .secretName }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .secretKey | quote }}, path: url}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.ledgerArgument" -}}
+{{- if .Values.ledger.secretName }}
+- --ledger-file=/etc/berthmaster/ledger/url
+{{- end }}
+{{- end -}}
+
 {{- /* The option for the largest placements, the same for all components that read them. */ -}}
 {{- define "berthmaster.placementLimits" -}}
 {{- if .Values.placementLimits }}

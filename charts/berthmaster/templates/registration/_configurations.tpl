@@ -65,7 +65,7 @@ webhooks:
     {{- /* A second review of an impact would miss the annotation that the first one dropped. */}}
     reinvocationPolicy: {{ ternary "Never" $values.reinvocationPolicy (not (not .impact)) }}
     {{- end }}
-    sideEffects: {{ ternary "NoneOnDryRun" "None" (not (not (and .impact $values.impact.events))) }}
+    sideEffects: {{ ternary "NoneOnDryRun" "None" (not (not (or (and .impact $values.impact.events) $root.Values.ledger.secretName))) }}
     timeoutSeconds: {{ $values.timeoutSeconds }}
     {{- with $values.namespaceSelector }}
     namespaceSelector:
