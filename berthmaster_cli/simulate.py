@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.errors import InputError
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import Change
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary, cluster_totals, plan_of
@@ -23,6 +24,7 @@ from berthmaster_cli.inputs import (
     report_gaps,
     workload_affinity_on,
 )
+from berthmaster_cli.ledger_options import ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import print_data, stdout, workload_output_option
 from berthmaster_cli.plan.totals import print_clusters, print_summary
@@ -58,6 +60,7 @@ _CHECKS: Final = ("all", "new")
     help="JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input (docs/simulate.md).",
 )  # fmt: skip
 @duplicate_limits_option
+@ledger_options("Record the decisions in this database, as the binding scheduler takes them")
 @workload_output_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Show where workloads are placed, and what changes would move.
@@ -79,6 +82,8 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     else:
         manifests, replica_paths = read_manifests(given)
         if manifests.federation.clusters:
+            if given["ledger_url"] is not None:
+                raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
             view = view_from(given, manifests)
             all_placed = simulate_federation(
                 manifests, replica_paths, changes, given["output"], view, duplicate_limits=given["duplicate_limits"]
@@ -97,6 +102,8 @@ def _check_usage(given: Mapping[str, Any], changes: Sequence[Change]) -> None:
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
     if given["summary"] and given["output"] not in {"json", "yaml"}:
         raise click.UsageError("--summary goes with -o json or -o yaml; tables of changes always have it")
+    if given["ledger_url"] is not None and (given["jsonl"] or given["shared_capacity"] or given["server"]):
+        raise click.UsageError("--ledger cannot be combined with --jsonl, --shared-capacity or --server")
 
 
 def _simulate(
@@ -106,6 +113,10 @@ def _simulate(
     all_changes = [*rebalances(manifests, world), *changes]
     now = manifests.read_at or current_time()
     compared = compare(world, all_changes, profile, now, shared_capacity=given["shared_capacity"])
+    if given["ledger_url"] is not None:
+        from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
+
+        record_simulation(world, all_changes, compared, profile, now, given)
     view = view_from(given, manifests)
     require_known(view, [str(each.workload) for each in compared.after])
     if all_changes:

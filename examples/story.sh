@@ -27,5 +27,16 @@ run explain -f examples/clusters.yaml -f examples/nowhere Deployment/trainer
 title '(f) A plan: what a changed policy would move, before it is applied.'
 run plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml
 
-title '(g) Both services on loopback, with requests and responses.'
+title '(g) The ledger: every decision on record. What moved when and why, which change made the difference, and a replay.'
+ledger=$(mktemp -d)
+trap 'rm -rf "$ledger"' EXIT
+BERTHMASTER_LEDGER=sqlite:///$ledger/ledger.db
+export BERTHMASTER_LEDGER
+run simulate -f examples/clusters.yaml -f examples/groups --down member1 --ledger "$BERTHMASTER_LEDGER"
+run history deploy/nginx
+run explain deploy/nginx --diff
+run why-not deploy/nginx member3 --at 0s
+run replay --check
+
+title '(h) Both services on loopback, with requests and responses.'
 run demo

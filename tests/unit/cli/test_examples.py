@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from ledger_histories import sqlite_url
 
 from berthmaster_cli.main import main
 
@@ -104,3 +105,40 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
 def test_no_name_is_broken_in_a_narrow_terminal(monkeypatch, line, names, columns):
     monkeypatch.setenv("COLUMNS", columns)
     assert any(names in text for text in run(line).stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"{FLEET} -f examples/groups --down member1", id="a lost cluster"),
+        pytest.param(f"{FLEET} -f examples/groups -f examples/regions -f examples/nowhere", id="several examples"),
+    ],
+)
+def test_a_simulation_is_recorded_as_it_is_printed(line, tmp_path):
+    url = sqlite_url(tmp_path)
+    printed = json.loads(run(f"simulate {line} --ledger {url} -o json").stdout)
+    records = json.loads(run(f"history --ledger {url} -o json").stdout)
+    latest = {}
+    for record in records[::-1]:
+        if record["kind"] == "decision":
+            latest[record["namespace"], record["name"]] = record["trigger"], record["after"]
+    results = [row.get("after", row) for row in printed]
+    assert latest == {
+        tuple(row["resource"].split("/")[::2]): (result["trigger"], result["clusters"])
+        for row, result in zip(printed, results, strict=True)
+    }
+    assert run(f"replay --ledger {url} --check").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (f"{FLEET} -f examples/groups --shared-capacity", "cannot be combined with --jsonl, --shared-capacity"),
+        ("-f examples-kubeadmiral", "for Karmada only"),
+        (f"{FLEET} -f examples/groups --ledger-file README.md", "cannot be combined with --ledger-file"),
+    ],
+)
+def test_a_simulation_that_cannot_be_recorded_is_refused(line, problem, tmp_path):
+    result = run(f"simulate {line} --ledger {sqlite_url(tmp_path)}")
+    assert result.exit_code != 0
+    assert problem in f"{result.output} {result.exception}"

@@ -1,0 +1,90 @@
+"""``simulate --ledger``: record the decisions of a simulation, as the binding scheduler takes them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.decide import outcome_of
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.profile import Profile
+from berthmaster.simulation.changes import apply
+from berthmaster.simulation.run import Comparison, WorkloadResult
+from berthmaster.simulation.world import Change, World
+from berthmaster.version import __version__
+from berthmaster_cli.ledger_options import recorder_from
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.recorder import LedgerRecorder
+
+
+def record_simulation(
+    world: World, changes: Sequence[Change], compared: Comparison, profile: Profile, now: datetime,
+    given: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Write the decisions of a simulation to the ledger of ``--ledger``.
+
+    The function of the binding scheduler takes each of them again, with what it reads on record.
+
+    Args:
+        world: the world before the simulation.
+        changes: the changes.
+        compared: the results.
+        profile: the plugins that decided.
+        now: the time of the simulation. The changes happen one second later.
+        given: the values of the options.
+
+    Raises:
+        InputError: the URL is not accepted.
+        LedgerError: the database cannot be written.
+    """
+    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+    plugins = tuple(profile.plugins.names)
+    recorder = recorder_from(given, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))
+    if recorder is None:
+        return
+    _record(recorder, world, compared.settled, profile, now)
+    if changes:
+        later = now + timedelta(seconds=1)
+        settled = replace(world, workloads=[each.workload for each in compared.settled])
+        _record(recorder, apply(changes, settled, later), compared.after, profile, later)
+    recorder.flush(last=True)
+
+
+def _record(
+    recorder: "LedgerRecorder", world: World, results: Sequence[WorkloadResult], profile: Profile, at: datetime
+) -> None:
+    """Record what the binding scheduler decides in a world.
+
+    Args:
+        recorder: the ledger.
+        world: the world before the decisions.
+        results: what the simulation decided for its workloads, in their order.
+        profile: the plugins that decide.
+        at: the time of the decisions.
+    """
+    cache = ClusterCache(profile, SystemClock(), FailoverOptions(), keeps_inputs=True, overcommit_protection=False)
+    for cluster in world.clusters.values():
+        cache.update_cluster(cluster)
+    for workload in world.workloads:
+        if workload.binding is not None:
+            cache.update_peers(workload.binding)
+    for number, (workload, result) in enumerate(zip(world.workloads, results, strict=True)):
+        binding = workload.binding
+        if binding is None or result.trigger is Trigger.NONE:
+            continue
+        started_s = time.monotonic()
+        decided = cache.decide_and_assume((binding.metadata.namespace, binding.metadata.name), binding)
+        if decided.inputs is not None:
+            duration_s = time.monotonic() - started_s
+            recorder.decided(
+                DecisionRecord(at, f"simulate-{number}", binding, decided.inputs, outcome_of(decided), duration_s)
+            )
+        if result.workload.binding is not None:
+            cache.update_peers(result.workload.binding)
