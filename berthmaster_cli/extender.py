@@ -105,6 +105,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     workload_affinity = workload_affinity_on(given["feature_gates"])
     logs.configure(given["log_level"])
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
+    from berthmaster_cli.policy_findings import policy_findings  # noqa: PLC0415 - the same
     from extender.protocols.kube_scheduler import KubeSchedulerOptions  # noqa: PLC0415 - the same
     from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
@@ -125,6 +126,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             pass_in_doubt=given["pass_in_doubt"],
             ledger=checked_url(given["ledger_url"]),
             lease=(given["lease_namespace"], given["lease_name"]),
+            findings=policy_findings(given["placement_limits"]),
             watch=WatchOptions(watched, given["kubeconfig"], given["context"]) if watched else None,
             kube_scheduler=KubeSchedulerOptions(
                 parse_selector(given["kube_scheduler_members"]),

@@ -24,7 +24,7 @@ from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
-from extender.protocols.services import RequestLimits, Services
+from extender.protocols.services import FindPolicy, RequestLimits, Services
 from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
@@ -55,6 +55,7 @@ class ExtenderOptions:
         kube_scheduler: the options of kube-scheduler's protocol.
         ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.
         lease: the namespace and the name of the lease of the controllers, which records what moves wait for.
+        findings: see ``Services``.
     """
 
     server: ServerOptions
@@ -72,6 +73,7 @@ class ExtenderOptions:
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
     ledger: str | Path | None = None
     lease: Key = DEFAULT_LEASE
+    findings: FindPolicy | None = None
 
 
 def serve(options: ExtenderOptions) -> None:
@@ -153,7 +155,15 @@ class _Extender:
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
         middleware = Middleware(
-            Services(self._state, PrometheusServiceMetrics(), _LOG, self._clock, options.limits, self._ledger),
+            Services(
+                self._state,
+                PrometheusServiceMetrics(),
+                _LOG,
+                self._clock,
+                options.limits,
+                self._ledger,
+                options.findings,
+            ),
             request_timeout_s=options.server.request_timeout_s,
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,

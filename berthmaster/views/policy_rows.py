@@ -1,11 +1,23 @@
-"""Policies as rows: what each claims, what the rules find, which takeovers are possible, and priority drops."""
+"""Policies as rows: what each claims, what the rules find, which takeovers are possible, and priority drops. Pure."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from typing import Final
 
 import msgspec
 
+from berthmaster.model.claims import (
+    PRIORITY_DROP_ANNOTATION,
+    Resource,
+    may_preempt,
+    named_resources,
+    parse_priority_drop,
+)
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.simulation.workload import SimulatedWorkload
+
 MAX_CLAIMED: Final = 100
-"""The most claimed workloads that a row names."""
+"""The most workloads in each list of a row."""
 
 
 class PolicyFinding(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,8 +82,8 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
         claims: how many workloads it holds; null if the workloads are not known.
         claimed: the first of them, at most ``MAX_CLAIMED``, by name.
         findings: what the rules find; null if the service does not run them.
-        takes: what it may take from other policies.
-        loses: what other policies may take from it.
+        takes: what it may take from other policies, at most ``MAX_CLAIMED``.
+        loses: what other policies may take from it, at most ``MAX_CLAIMED``.
         drops: drops of its priority that are open, and recent ones in the ledger.
     """
 
@@ -90,3 +102,115 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
     takes: list[TakeoverRow]
     loses: list[TakeoverRow]
     drops: list[PriorityDropRow]
+
+
+class PolicyUse:
+    """What the workloads say about one policy.
+
+    Attributes:
+        names: the workloads that it holds, in any order.
+        takes, loses: as in ``PolicyRow``.
+    """
+
+    __slots__ = ("loses", "names", "takes")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.takes: list[TakeoverRow] = []
+        self.loses: list[TakeoverRow] = []
+
+
+def policy_uses(
+    workloads: Iterable[SimulatedWorkload], check: Callable[[], None] = lambda: None
+) -> dict[PolicyReference, PolicyUse]:
+    """Return which policy holds what, and which takeovers are possible. Policies without either are absent.
+
+    Args:
+        workloads: the workloads.
+        check: called for each workload; an exception that it raises ends the call.
+    """
+    uses: dict[PolicyReference, PolicyUse] = {}
+    named: dict[PolicyReference, frozenset[Resource]] = {}
+    for workload in workloads:
+        check()
+        if workload.held_by is not None:
+            uses.setdefault(workload.held_by, PolicyUse()).names.append(str(workload))
+        for takeover, taker, holder in _takeovers(workload, named):
+            for policy, rows in ((taker, "takes"), (holder, "loses")):
+                found: list[TakeoverRow] = getattr(uses.setdefault(policy, PolicyUse()), rows)
+                if len(found) < MAX_CLAIMED:
+                    found.append(takeover)
+    return uses
+
+
+def _takeovers(
+    workload: SimulatedWorkload, named: dict[PolicyReference, frozenset[Resource]]
+) -> Iterable[tuple[TakeoverRow, PolicyReference, PolicyReference]]:
+    """Yield the policies that may take a workload from the policy that holds it."""
+    claim = workload.claim
+    if claim is None or len(workload.claims) < 2:
+        return
+    resource = workload.resource
+    identity = Resource(resource.api_version, resource.kind, resource.namespace, resource.name)
+    for other, reason in zip(workload.claims[1:], workload.why_not[1:], strict=True):
+        if not may_preempt(other.policy, claim.policy):
+            continue
+        taker, holder = other.policy.reference, claim.policy.reference
+        if taker not in named:
+            named[taker] = frozenset(named_resources(other.policy))
+        if identity in named[taker]:
+            yield TakeoverRow(str(workload), str(holder), str(taker), reason), taker, holder
+
+
+def policy_row(
+    policy: Policy,
+    use: PolicyUse | None,
+    findings: Sequence[PolicyFinding] | None,
+    recorded: Iterable[PriorityDropRow] = (),
+) -> PolicyRow:
+    """Return the row of a policy.
+
+    Args:
+        policy: the policy, with its defaults.
+        use: what workloads say about it; None if the workloads are not known.
+        findings: what the rules find; None if they do not run.
+        recorded: the drops of its priority in the ledger.
+    """
+    spec, meta = policy.spec, policy.metadata
+    return PolicyRow(
+        kind=policy.kind,
+        namespace=meta.namespace if not policy.cluster_scoped else "",
+        name=meta.name,
+        priority=policy.explicit_priority,
+        preemption=spec.preemption or "Never",
+        scheduler=spec.scheduler_name,
+        groups=[each.affinity_name for each in spec.placement.cluster_affinities or ()],
+        selectors=[selector_text(each) for each in spec.resource_selectors],
+        deleting=meta.deletion_timestamp is not None,
+        claims=None if use is None else len(use.names),
+        claimed=[] if use is None else nsmallest(MAX_CLAIMED, use.names),
+        findings=None if findings is None else list(findings),
+        takes=[] if use is None else use.takes,
+        loses=[] if use is None else use.loses,
+        drops=[*_open_drop(meta.annotations), *recorded],
+    )
+
+
+def _open_drop(annotations: Mapping[str, str]) -> Iterable[PriorityDropRow]:
+    drop = parse_priority_drop(annotations.get(PRIORITY_DROP_ANNOTATION))
+    if drop is not None:
+        message = f"its priority fell from {drop.from_} to {drop.to}; its resources are not offered to others yet"
+        yield PriorityDropRow(message, open=True)
+
+
+def selector_text(selector: ResourceSelector) -> str:
+    """Return what a selector selects, such as ``apps/v1 Deployment shop/web`` or ``v1 ConfigMap, tier=web``."""
+    what = f"{selector.api_version} {selector.kind}"
+    if selector.name:
+        return f"{what} {'/'.join(filter(None, (selector.namespace, selector.name)))}"
+    parts = [f"namespace {selector.namespace}"] if selector.namespace else []
+    labels = selector.label_selector
+    if labels is not None:
+        requirements = labels.requirements()
+        parts += ["an invalid label selector"] if requirements is None else map(str, requirements)
+    return ", ".join([what, *parts])

@@ -7,14 +7,20 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from berthmaster.ledger.records import HistorySource
+from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import Refusal
 from extender.state.state import State
 
 _DECISIONS_PER_S: Final = 10.0
 _DECISION_BURST: Final = 100
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+FindPolicy = Callable[[Policy], Sequence[PolicyFinding]]
+"""Return what rules find in a stored policy. Pure."""
 
 
 class Call(NamedTuple):
@@ -108,13 +114,15 @@ class Services:
     Attributes:
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
         ledger: the recorded decisions; None without a ledger.
+        findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
     """
 
-    __slots__ = ("clock", "decisions", "ledger", "limits", "log", "metrics", "state")
+    __slots__ = ("clock", "decisions", "findings", "ledger", "limits", "log", "metrics", "state")
 
     def __init__(
         self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
         limits: RequestLimits = RequestLimits(), ledger: HistorySource | None = None,
+        findings: FindPolicy | None = None,
     ) -> None:  # fmt: skip
         self.state = state
         self.metrics = metrics
@@ -122,6 +130,7 @@ class Services:
         self.clock = clock
         self.limits = limits
         self.ledger = ledger
+        self.findings = findings
         self.decisions = DecisionLog(log, clock)
 
     def check_deadline(self, call: Call) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.native_api.why import ClaimsView, MovesView, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, WhyNotView
 from extender.protocols.native import examples
 from extender.protocols.native.openapi_parts import Schema, in_path, in_query, operation
 
-WHY_TYPES: Final = (MovesView, ClaimsView, WhyNotView, PastExplanation)
+WHY_TYPES: Final = (MovesView, PolicyList, ClaimsView, WhyNotView, PastExplanation)
 """The types of the answers."""
 _ABOUT_BINDING: Final = (400, 401, 404, 405, 409, 503)
 _OF_ALL: Final = (400, 401, 405, 409, 503)
@@ -35,6 +35,26 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                 parameters=[
                     _NAMESPACES,
                     in_query("limit", "The most moves.", {"type": "integer", "minimum": 1, "maximum": 10_000}),
+                ],
+            )
+        },
+        "/v1/policies": {
+            "get": operation(
+                "listPolicies", "List what policies claim, what rules find, takeovers and priority drops", schema,
+                _OF_ALL, PolicyList, None,
+                parameters=[
+                    in_query("q", "Only policies whose NAMESPACE/NAME contains this.", {"type": "string"}),
+                    in_query("kind", "Only this kind.", {
+                        "type": "string", "enum": ["PropagationPolicy", "ClusterPropagationPolicy"],
+                    }),
+                    in_query("name", "Only this name.", {"type": "string"}),
+                    in_query(
+                        "only", "Only policies that have all of: findings, takeovers, drops; separated by commas.",
+                        {"type": "string"},
+                    ),
+                    _NAMESPACES,
+                    in_query("offset", "How many policies to leave out first.", {"type": "integer", "minimum": 0}),
+                    in_query("limit", "The most policies.", {"type": "integer", "minimum": 1, "maximum": 1000}),
                 ],
             )
         },

@@ -7,6 +7,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
 from extender.protocols.native.moves import moves_view
 from extender.protocols.native.parameters import number
+from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
@@ -20,7 +21,11 @@ _BINDINGS: Final = ("/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{nam
 
 def why_routes() -> Sequence[Route]:
     """Return the routes, with a state of their own."""
-    investigator = Investigator()
+    investigator, known_policies = Investigator(), Policies()
+
+    def policies(services: Services, call: Call) -> Reply:
+        require_synced(services)
+        return Reply(encode_json(known_policies.page(services, call, policy_query(call.query))))
 
     def why_not(services: Services, call: Call) -> Reply:
         cluster, record = call.query.get("cluster", ""), call.query.get("record")
@@ -36,6 +41,7 @@ def why_routes() -> Sequence[Route]:
 
     return [
         Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"})),
+        Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS),
         *(
             route
             for binding in _BINDINGS

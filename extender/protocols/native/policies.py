@@ -1,0 +1,204 @@
+"""``/v1/policies``: what each policy claims, what the rules find, takeovers and priority drops."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from berthmaster.kube.kinds import BINDINGS, POLICIES
+from berthmaster.ledger.records import Query
+from berthmaster.model.errors import InputError, LedgerError
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.native_api.why import PolicyList
+from berthmaster.simulation.world import SimulatedWorkload
+from berthmaster.views.moves_report import CLUSTER_SCOPED
+from berthmaster.views.policy_rows import (
+    PolicyFinding,
+    PolicyRow,
+    PolicyUse,
+    PriorityDropRow,
+    policy_row,
+    policy_uses,
+)
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.parameters import number, refused
+from extender.protocols.native.schedule import require_watched
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, FindPolicy, Services
+
+PARAMETERS: Final = frozenset({"kind", "limit", "name", "namespaces", "offset", "only", "q"})
+_KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
+_ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
+    "findings": lambda row: bool(row.findings),
+    "takeovers": lambda row: bool(row.takes or row.loses),
+    "drops": lambda row: bool(row.drops),
+}
+_PAGE: Final = 200
+_MAX_PAGE: Final = 1000
+_MAX_OFFSET: Final = 999_999_999
+_MAX_DROPS: Final = 200
+_RETRY: Final = (("Retry-After", "1"),)
+_NO_WORKLOADS: Final = "bindings are not watched: it is not known what policies claim"
+_NO_LEDGER: Final = "the ledger cannot be read: recent priority drops are not shown"
+
+Drops = Mapping[PolicyReference, Sequence[PriorityDropRow]]
+
+
+class PolicyQuery(NamedTuple):
+    """Which policies to show.
+
+    Attributes:
+        q: a part of ``NAMESPACE/NAME``, in any case.
+        kind, name: exact; empty for all.
+        only: the names of ``_ASPECTS`` that must all hold.
+        namespaces: their namespaces, ``CLUSTER_SCOPED`` for ClusterPropagationPolicies; None for all.
+        offset, limit: the page.
+    """
+
+    q: str = ""
+    kind: str = ""
+    name: str = ""
+    only: Sequence[str] = ()
+    namespaces: frozenset[str] | None = None
+    offset: int = 0
+    limit: int = _PAGE
+
+    def matches(self, policy: Policy) -> bool:
+        """Whether a policy is selected, as far as the policy alone says."""
+        namespace = "" if policy.cluster_scoped else policy.metadata.namespace
+        return (
+            self.kind in {"", policy.kind}
+            and self.name in {"", policy.metadata.name}
+            and self.q.lower() in f"{namespace}/{policy.metadata.name}".lower()
+            and (self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces)
+        )
+
+
+def policy_query(query: Mapping[str, str]) -> PolicyQuery:
+    """Return the question of a request.
+
+    Raises:
+        Refusal: the value of a parameter is not accepted.
+    """
+    kind, only = query.get("kind", ""), tuple(filter(None, query.get("only", "").split(",")))
+    if kind not in {"", *_KINDS}:
+        raise refused("kind", kind, " or ".join(_KINDS))
+    unknown = next((each for each in only if each not in _ASPECTS), None)
+    if unknown is not None:
+        raise refused("only", unknown, ", ".join(_ASPECTS))
+    namespaces = query.get("namespaces")
+    return PolicyQuery(
+        query.get("q", ""),
+        kind,
+        query.get("name", ""),
+        only,
+        None if namespaces is None else frozenset(filter(None, namespaces.split(","))),
+        number(query, "offset", 0, _MAX_OFFSET, least=0),
+        number(query, "limit", _PAGE, _MAX_PAGE),
+    )
+
+
+class Policies:
+    """Shows policies. What rules find and what workloads say is computed again only after a change."""
+
+    def __init__(self) -> None:
+        self._computing = threading.Lock()
+        self._findings: dict[PolicyReference, tuple[Policy, Sequence[PolicyFinding]]] = {}
+        self._uses: tuple[Sequence[SimulatedWorkload], Mapping[PolicyReference, PolicyUse]] = ((), {})
+
+    def page(self, services: Services, call: Call, query: PolicyQuery) -> PolicyList:
+        """Return a page of the policies.
+
+        Raises:
+            Refusal: policies are not watched, or the answer would take too long.
+        """
+        require_watched(services, POLICIES, subject="the policies are")
+        state, version, check = services.state, services.state.version, partial(services.check_deadline, call)
+        with state.reading() as cache:
+            stored = cache.policies
+        drops, gaps = _recorded_drops(services)
+        if not self._computing.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
+            raise Refusal(503, "other requests for policies took all the time of the request", headers=_RETRY)
+        try:
+            uses = self._known_uses(services, check)
+            self._forget(stored)
+            matching = sorted(filter(query.matches, stored), key=lambda each: each.reference)
+
+            def rows(policies: Iterable[Policy]) -> list[PolicyRow]:
+                return [self._row(each, uses, drops, services.findings, check) for each in policies]
+
+            page = slice(query.offset, query.offset + query.limit)
+            if query.only:
+                selected = [row for row in rows(matching) if all(_ASPECTS[each](row) for each in query.only)]
+                matched, items = len(selected), selected[page]
+            else:
+                matched, items = len(matching), rows(matching[page])
+        finally:
+            self._computing.release()
+        return PolicyList(
+            items=items,
+            matched=matched,
+            total=sum(query._replace(q="", kind="", name="").matches(each) for each in stored),
+            gaps=[*state.gaps, *([_NO_WORKLOADS] if uses is None else []), *gaps],
+            version=version,
+            staleness=staleness_of(state.freshness),
+        )
+
+    def _known_uses(self, services: Services, check: Callable[[], None]) -> Mapping[PolicyReference, PolicyUse] | None:
+        """Return what the workloads say; None if they are not known."""
+        state = services.state
+        if state.watched is not None and BINDINGS not in state.watched:
+            return None
+        workloads = state.world(check).workloads
+        known, uses = self._uses
+        if known is not workloads:
+            uses = policy_uses(workloads, check)
+            self._uses = workloads, uses
+        return uses
+
+    def _row(
+        self,
+        policy: Policy,
+        uses: Mapping[PolicyReference, PolicyUse] | None,
+        drops: Drops,
+        find: FindPolicy | None,
+        check: Callable[[], None],
+    ) -> PolicyRow:
+        reference = policy.reference
+        use = None if uses is None else uses.get(reference) or PolicyUse()
+        return policy_row(policy, use, self._found(policy, find, check), drops.get(reference, ()))
+
+    def _found(
+        self, policy: Policy, find: FindPolicy | None, check: Callable[[], None]
+    ) -> Sequence[PolicyFinding] | None:
+        if find is None:
+            return None
+        known = self._findings.get(policy.reference)
+        if known is None or known[0] is not policy:
+            check()
+            known = self._findings[policy.reference] = policy, find(policy)
+        return known[1]
+
+    def _forget(self, stored: Iterable[Policy]) -> None:
+        """Forget what was found in policies that are gone."""
+        kept = {each.reference for each in stored}
+        for reference in self._findings.keys() - kept:
+            del self._findings[reference]
+
+
+def _recorded_drops(services: Services) -> tuple[Drops, list[str]]:
+    """Return the recent priority drops in the ledger, and what is not known."""
+    if services.ledger is None:
+        return {}, []
+    try:
+        records = services.ledger.page(Query(trigger="priority-drop"), _MAX_DROPS).rows
+    except (LedgerError, InputError) as error:
+        services.log.warning("the ledger cannot be read: %s", error)
+        return {}, [_NO_LEDGER]
+    found: dict[PolicyReference, list[PriorityDropRow]] = defaultdict(list)
+    for each in records:
+        if each.resource_kind in _KINDS:
+            reference = PolicyReference(each.resource_kind, each.namespace, each.name)  # type: ignore[arg-type]
+            found[reference].append(PriorityDropRow(each.message, time=each.time, record=each.id))
+    return found, []

@@ -1,0 +1,182 @@
+"""``GET /v1/policies``: claims, findings, takeovers and priority drops."""
+
+import logging
+
+import msgspec
+import pytest
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from karmada_plane import binding, cluster, deployment, policy, selector
+
+from berthmaster.ledger.records import HistoryRow, Page
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
+from berthmaster.model.errors import LedgerError
+from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.native_api.why import PolicyList
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.world import world_of
+from berthmaster_cli.policy_findings import policy_findings
+from extender.protocols import native
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+
+HELD = policy("web", selector(name="web"), priority=1, placement={"clusterAffinity": {"clusterNames": ["a"]}})
+TAKER = policy(
+    "strong", selector(name="web"), priority=5, preemption="Always",
+    placement={"clusterAffinities": [{"affinityName": "first"}, {"affinityName": "second"}]},
+)  # fmt: skip
+CLUSTER_WIDE = policy("all", selector("ConfigMap", "v1", labelSelector={"matchLabels": {"tier": "web"}}), namespace="")
+WRONG = policy("wrong", selector(name="x"), placement={"spreadConstraints": [{"spreadByField": "zone"}]})
+DROPPED = policy("dropped", selector(name="y"))
+DROPPED["metadata"]["annotations"] = {PRIORITY_DROP_ANNOTATION: '{"from": 9, "to": 1}'}
+ALL = (HELD, TAKER, CLUSTER_WIDE, WRONG, DROPPED)
+
+
+def world(*policies):
+    template = deployment("web", by=HELD)
+    objects = [cluster("a"), cluster("b"), template, binding(template, HELD, a=2), *policies]
+    return world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
+
+
+class Ledger:
+    def __init__(self, *rows, error=None):
+        self.rows, self.error = list(rows), error
+
+    def page(self, query, _limit, _after=None):
+        assert query.trigger == "priority-drop"
+        if self.error is not None:
+            raise self.error
+        return Page(self.rows, None)
+
+
+class Finder:
+    """Counts how often rules run."""
+
+    def __init__(self):
+        self.find, self.calls = policy_findings(DEFAULT_LIMITS), 0
+
+    def __call__(self, found):
+        self.calls += 1
+        return self.find(found)
+
+
+@pytest.fixture
+def ask():
+    clock, state, finder = FakeClock(), State(karmada_profile()), Finder()
+    route = next(each for each in native.routes() if each.path == "/v1/policies")
+
+    def send(*policies, ledger=None, watched=None, find=finder, within_s=60.0, **query):
+        if policies or not state.freshness.synced:
+            with state.updating(clock.now()) as cache:
+                cache.replace(world(*(policies or ALL)))
+        state.watched = watched
+        services = Services(state, FakeMetrics(), logging.getLogger("test"), clock, ledger=ledger, findings=find)
+        reply = route.handler(services, Call("1", clock.passed_s + within_s, query=query))
+        return msgspec.json.decode(reply.body, type=PolicyList)
+
+    send.finder, send.clock = finder, clock
+    return send
+
+
+def named(found):
+    return [each.name for each in found.items]
+
+
+def test_a_row_says_what_a_policy_is_and_holds(ask):
+    rows = {each.name: each for each in ask().items}
+    web, strong, everywhere = rows["web"], rows["strong"], rows["all"]
+    assert (web.kind, web.namespace, web.priority, web.preemption) == ("PropagationPolicy", "shop", 1, "Never")
+    assert (web.claims, web.claimed, web.groups) == (1, ["shop/Deployment/web"], [])
+    assert (strong.claims, strong.groups) == (0, ["first", "second"])
+    assert (everywhere.namespace, everywhere.selectors) == ("", ["v1 ConfigMap, tier=web"])
+    assert web.selectors == ["apps/v1 Deployment shop/web"]
+
+
+def test_a_possible_takeover_is_with_both_policies(ask):
+    rows = {each.name: each for each in ask().items}
+    (takeover,) = rows["strong"].takes
+    assert rows["web"].loses == [takeover]
+    assert (takeover.resource, takeover.holder) == ("shop/Deployment/web", "PropagationPolicy shop/web")
+    assert "preempt" in takeover.message
+    assert not rows["all"].takes
+
+
+def test_a_policy_of_lower_priority_takes_nothing(ask):
+    weak = {**TAKER, "spec": {**TAKER["spec"], "priority": 1}}
+    assert not any(each.takes or each.loses for each in ask(HELD, weak).items)
+
+
+def test_rules_run_once_for_each_version_of_a_policy(ask):
+    rows = {each.name: each for each in ask().items}
+    assert [(each.severity, each.path) for each in rows["wrong"].findings if each.severity == "error"]
+    assert all(each.message for each in rows["wrong"].findings)
+    ask()
+    assert ask.finder.calls == len(ALL)
+    assert all(each.findings is None for each in ask(find=None).items), "unknown is not the same as none"
+
+
+def test_priority_drops_are_open_or_recorded(ask):
+    past = HistoryRow(
+        "1.2", "2026-06-01T12:00:00Z", "priority-drop", "shop", "PropagationPolicy", "web", message="fell"
+    )
+    rows = {each.name: each.drops for each in ask(ledger=Ledger(past)).items}
+    assert [(each.open, each.message) for each in rows["dropped"]] == [
+        (True, "its priority fell from 9 to 1; its resources are not offered to others yet")
+    ]
+    assert [(each.open, each.record, each.message) for each in rows["web"]] == [(False, "1.2", "fell")]
+    broken = ask(ledger=Ledger(error=LedgerError("gone")))
+    assert [each for each in broken.gaps if "the ledger cannot be read" in each]
+
+
+@pytest.mark.parametrize(
+    ("query", "names", "total"),
+    [
+        pytest.param({}, ["all", "dropped", "strong", "web", "wrong"], 5, id="all, by kind, namespace and name"),
+        pytest.param({"q": "SHOP/w"}, ["web", "wrong"], 5, id="a part of the name"),
+        pytest.param({"kind": "ClusterPropagationPolicy"}, ["all"], 5, id="a kind"),
+        pytest.param({"name": "web"}, ["web"], 5, id="a name"),
+        pytest.param({"only": "takeovers"}, ["strong", "web"], 5, id="takeovers"),
+        pytest.param({"only": "drops"}, ["dropped"], 5, id="drops"),
+        pytest.param({"only": "findings,drops"}, ["dropped"], 5, id="all of several aspects"),
+        pytest.param({"namespaces": "-"}, ["all"], 1, id="cluster-scoped ones"),
+        pytest.param({"namespaces": "other,shop"}, ["dropped", "strong", "web", "wrong"], 4, id="namespaces"),
+        pytest.param({"namespaces": ""}, [], 0, id="no namespace"),
+        pytest.param({"offset": "1", "limit": "2"}, ["dropped", "strong"], 5, id="a page"),
+    ],
+)
+def test_a_question_selects_policies(ask, query, names, total):
+    found = ask(**query)
+    assert (named(found), found.total) == (names, total)
+    if "limit" not in query:
+        assert found.matched == len(names)
+
+
+@pytest.mark.parametrize(
+    ("query", "parameter"),
+    [
+        pytest.param({"kind": "Deployment"}, "kind", id="an unknown kind"),
+        pytest.param({"only": "all"}, "only", id="an unknown aspect"),
+        pytest.param({"limit": "0"}, "limit", id="an empty page"),
+    ],
+)
+def test_an_invalid_question_names_the_parameter(ask, query, parameter):
+    with pytest.raises(Refusal, match=f"query parameter {parameter}: .* accepted is"):
+        ask(**query)
+
+
+def test_unknown_workloads_are_a_gap_and_unknown_policies_a_refusal(ask):
+    found = ask(watched=["clusters", "policies"])
+    assert {each.claims for each in found.items} == {None}
+    assert [each for each in found.gaps if "bindings are not watched" in each]
+    with pytest.raises(Refusal, match="--watch clusters,policies"):
+        ask(watched=["clusters"])
+
+
+def test_a_late_answer_is_refused_and_the_next_one_continues(ask):
+    ask.clock.tick_s = 1.0
+    with pytest.raises(Refusal, match="not ready in time"):
+        ask(within_s=5.0)
+    ask.clock.tick_s = 0.0
+    assert len(ask().items) == len(ALL)
