@@ -1,0 +1,84 @@
+"""Which namespaces a visitor may see, by access reviews."""
+
+import json
+
+import pytest
+from fake_clock import FakeClock
+from kube_in_memory import ScriptedClient
+
+from berthmaster.model.errors import ApiError
+from console.access import NamespaceAccess
+from console.source import SourceError
+from console.visitor import Visitor
+
+REVIEW = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
+ADA = Visitor("ada", "token", ("team-shop",))
+
+
+def reviewed(allowed):
+    """An API server that allows pairs of resource and namespace."""
+
+    def answer(request):
+        attributes = json.loads(request.body)["spec"]["resourceAttributes"]
+        return {"status": {"allowed": (attributes["resource"], attributes["namespace"]) in allowed}}
+
+    return ScriptedClient({REVIEW: answer})
+
+
+def access(client, clock=None, namespaces=("shop", "pay", "ops")):
+    return NamespaceAccess(client, clock or FakeClock(), lambda: namespaces)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "namespaces"),
+    [
+        pytest.param(set(), frozenset(), id="nothing"),
+        pytest.param({("resourcebindings", "shop")}, frozenset({"shop"}), id="one namespace"),
+        pytest.param(
+            {("resourcebindings", "")}, frozenset({"shop", "pay", "ops"}), id="all namespaces, nothing cluster-scoped"
+        ),
+        pytest.param({("clusterresourcebindings", "")}, frozenset({"-"}), id="what is cluster-scoped"),
+        pytest.param({("resourcebindings", ""), ("clusterresourcebindings", "")}, None, id="everything"),
+    ],
+)
+def test_a_visitor_sees_where_listing_bindings_is_allowed(allowed, namespaces):
+    assert access(reviewed(allowed)).namespaces_of(ADA) == namespaces
+
+
+def test_the_review_carries_user_and_groups():
+    client = reviewed(set())
+    access(client).namespaces_of(ADA)
+    specs = [json.loads(each.body)["spec"] for each in client.asked]
+    assert {(spec["user"], *spec["groups"], spec["resourceAttributes"]["verb"]) for spec in specs} == {
+        ("ada", "team-shop", "list")
+    }
+
+
+def test_an_answer_is_kept_for_thirty_seconds_and_for_one_visitor():
+    client, clock = reviewed(set()), FakeClock()
+    asking = access(client, clock)
+    asking.namespaces_of(ADA)
+    before = len(client.asked)
+    asking.namespaces_of(ADA)
+    assert len(client.asked) == before
+    asking.namespaces_of(Visitor("ada", "token", ("another-team",)))
+    assert len(client.asked) == 2 * before
+    clock.pass_by(31)
+    asking.namespaces_of(ADA)
+    assert len(client.asked) == 3 * before
+
+
+@pytest.mark.parametrize("error", [ApiError(0, "", "connection refused"), ApiError(403, "Forbidden", "forbidden")])
+def test_if_the_api_server_cannot_be_asked_nothing_is_shown(error):
+    with pytest.raises(SourceError, match="cannot be asked what you may see, so nothing is shown") as raised:
+        access(ScriptedClient({REVIEW: error})).namespaces_of(ADA)
+    assert raised.value.status == 503
+
+
+def test_an_answer_that_is_no_review_allows_nothing():
+    assert access(ScriptedClient({REVIEW: {"status": {}}})).namespaces_of(ADA) == frozenset()
+
+
+def test_a_closed_connection_is_tried_once_more():
+    client = ScriptedClient({REVIEW: [ApiError(0, "", "closed"), {"status": {"allowed": True}}]})
+    assert access(client).namespaces_of(ADA) is None

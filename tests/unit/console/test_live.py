@@ -1,0 +1,129 @@
+"""Live updates: what open pages learn about changes and about the source, and when."""
+
+from datetime import timedelta
+
+import pytest
+from fake_clock import START, FakeClock
+from fake_metrics import FakeMetrics
+
+from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.wire import Staleness
+from console import live
+from console.live import EventStreams, StateWatcher
+from console.source import SourceError
+
+FRESH = Staleness(START, None, "")
+LOST = SourceError("http://extender cannot be reached: connection refused")
+
+
+class Watched:
+    """A watcher whose extender the test controls."""
+
+    def __init__(self):
+        self.clock, self.metrics, self.answer = FakeClock(), FakeMetrics(), StateVersion("1", FRESH)
+        self.watcher = StateWatcher(self._ask, self.clock, self.metrics)
+        self.watcher.poll()
+
+    def _ask(self):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def poll(self, answer=None, after_s=1.0):
+        self.clock.pass_by(after_s)
+        self.answer = answer or self.answer
+        return self.watcher.poll()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(live, "_CHECK_S", 0.0)
+
+
+def streams(watched, limit=2):
+    return EventStreams(watched.watcher, watched.clock, limit, watched.metrics)
+
+
+def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
+    watched = Watched()
+    stream = streams(watched).open()
+    assert next(stream) == b'retry: 2000\n\nevent: notice\ndata: ""\n\n'
+    watched.poll(StateVersion("2", FRESH))
+    assert next(stream) == b'event: changed\ndata: "2"\n\n'
+
+
+def test_pages_update_once_more_after_a_change_because_the_processes_of_an_extender_differ():
+    watched = Watched()
+    watched.poll(after_s=5)  # the first version counts as a change
+    stream = streams(watched).open()
+    next(stream)
+    watched.poll(StateVersion("2", FRESH))
+    next(stream)
+    watched.poll(after_s=4)
+    assert next(stream) == b'event: changed\ndata: "2"\n\n'
+    watched.poll(after_s=4)
+    watched.clock.pass_by(10)
+    assert next(stream) == b": still here\n\n"
+
+
+def test_a_lost_extender_and_its_return_are_reported():
+    watched = Watched()
+    watched.poll(after_s=5)
+    stream = streams(watched).open()
+    next(stream)
+    watched.poll(LOST)
+    notice = "The extender cannot be asked since 00:16:46 UTC: http://extender cannot be reached: connection refused"
+    assert next(stream) == f'event: notice\ndata: "{notice}"\n\n'.encode()
+    assert (watched.watcher.notice, watched.watcher.version) == (notice, "")
+    watched.poll(StateVersion("1", FRESH))
+    assert next(stream) == b'event: notice\ndata: ""\n\nevent: changed\ndata: "1"\n\n'
+
+
+def test_polls_become_rare_while_the_extender_is_lost():
+    watched = Watched()
+    waits = [watched.poll(LOST) for _ in range(8)]
+    assert waits[0] < 1.3
+    assert max(waits) <= 12
+    assert min(waits[4:]) >= 8
+    assert watched.poll(StateVersion("1", FRESH)) == 1.0
+
+
+def test_a_stale_extender_is_reported_with_the_age_of_its_state():
+    watched = Watched()
+    stale = Staleness(START, START + timedelta(minutes=5), "fleet.json: line 3 is invalid")
+    watched.poll(StateVersion("1", stale))
+    assert watched.watcher.notice == (
+        "The extender lost its source at 00:05:00 UTC; the pages show the state of 00:00:00 UTC. "
+        "fleet.json: line 3 is invalid"
+    )
+
+
+def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():
+    watched = Watched()
+    several = streams(watched, limit=2)
+    first, second = several.open(), several.open()
+    assert several.open() is None
+    first.close()
+    first.close()
+    assert several.open() is not None
+    assert several.open() is None
+    second.close()
+    assert watched.metrics.calls_of("streams")[-1] == (1,)
+
+
+def test_a_stream_ends_after_some_minutes_so_that_the_visitor_is_checked_again():
+    watched = Watched()
+    stream = streams(watched).open()
+    next(stream)
+    watched.clock.pass_by(400)
+    assert list(stream) == []
+
+
+def test_streams_end_and_none_begins_when_the_console_stops():
+    watched = Watched()
+    several = streams(watched)
+    stream = several.open()
+    next(stream)
+    watched.watcher.stopping = True
+    assert list(stream) == []
+    assert several.open() is None

@@ -1,0 +1,116 @@
+"""The pages that begin and end a session, and forms that other sites cannot send."""
+
+import re
+
+import pytest
+from console_source import GivenSource, console_app
+
+from console.authentication import SignInOptions
+from console.sign_in import local_address
+
+TOKEN = "token-of-ada-0123456789"  # noqa: S105 - for these tests only
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text(f"{TOKEN},ada\n")
+    return path
+
+
+@pytest.fixture
+def client(tokens):
+    return console_app(GivenSource(), sign_in=SignInOptions(tokens)).test_client()
+
+
+def form_token(page):
+    return re.search(r'name="form_token" value="([^"]+)"', page.text)[1]
+
+
+def sign_in(client, given=TOKEN, **fields):
+    form = {"form_token": form_token(client.get("/sign-in")), "token": given, **fields}
+    return client.post("/sign-in", data=form)
+
+
+def test_a_person_is_led_to_the_form_and_back_to_the_page(client):
+    led = client.get("/help?a=1", headers=HTML)
+    assert (led.status_code, led.headers["Location"]) == (302, "/sign-in?next=/help?a%3D1")
+    page = client.get(led.headers["Location"])
+    assert 'value="/help?a=1"' in page.text
+    answer = sign_in(client, next="/help")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/help")
+    assert "ada" in client.get("/help").text
+
+
+def test_the_cookie_is_for_this_site_and_not_for_scripts(client):
+    cookie = sign_in(client).headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie
+
+
+def test_with_tls_the_cookie_is_sent_with_tls_only(tokens):
+    client = console_app(GivenSource(), sign_in=SignInOptions(tokens), tls=True).test_client()
+    answer = client.get("/sign-in")
+    assert "; Secure;" in answer.headers["Set-Cookie"]
+    assert answer.headers["Strict-Transport-Security"]
+
+
+def test_a_program_gets_401_and_may_send_its_token(client):
+    refused = client.get("/help", headers={"Accept": "application/json"})
+    assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="berthmaster"')
+    assert client.get("/help", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_a_wrong_token_is_refused_with_a_reason(client):
+    answer = sign_in(client, "wrong")
+    assert answer.status_code == 403
+    assert "This token is not valid." in answer.text
+
+
+@pytest.mark.parametrize("given", [{}, {"form_token": ""}, {"form_token": "of another visitor"}])
+def test_a_form_without_the_token_of_the_session_is_refused(client, given):
+    client.get("/sign-in")
+    assert client.post("/sign-in", data={"token": TOKEN, **given}).status_code == 403
+    assert client.get("/help", headers=HTML).status_code == 302
+
+
+def test_signing_out_ends_the_session_and_needs_the_form(client):
+    sign_in(client)
+    assert client.post("/sign-out").status_code == 403
+    page = client.get("/help")
+    assert client.post("/sign-out", data={"form_token": form_token(page)}).status_code == 303
+    assert client.get("/help", headers=HTML).status_code == 302
+
+
+def test_attempts_are_limited(client):
+    token = form_token(client.get("/sign-in"))
+    answers = [client.post("/sign-in", data={"form_token": token, "token": "wrong"}) for _ in range(11)]
+    assert [each.status_code for each in answers] == [403] * 10 + [429]
+    assert answers[-1].headers["Retry-After"] == "60"
+
+
+def test_who_has_signed_in_is_led_on(client):
+    sign_in(client)
+    assert client.get("/sign-in?next=/help").headers["Location"] == "/help"
+
+
+def test_without_a_sign_in_the_navigation_shows_nothing(client):
+    assert '<nav aria-label="Pages">\n  </nav>' in client.get("/sign-in").text
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("/fleet?view=table", "/fleet?view=table"),
+        ("", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example/", "/"),
+        ("https://evil.example/", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/fleet\nSet-Cookie: a=b", "/"),
+    ],
+)
+def test_a_sign_in_leads_to_pages_of_the_console_only(text, address):
+    assert local_address(text) == address

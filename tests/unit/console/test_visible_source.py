@@ -1,0 +1,132 @@
+"""What a visitor with few namespaces gets: nothing of an answer names a workload or a policy of another one."""
+
+from datetime import UTC, datetime
+
+import pytest
+from console_source import GivenSource
+
+from berthmaster.ledger.records import HistoryRow
+from berthmaster.model.decode import encode_json
+from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.why import ImpactView, PolicyList, ResilienceView
+from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, SimulateAnswer, Staleness
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.failures import FailureDomain
+from berthmaster.simulation.plan import PlanSummary
+from berthmaster.simulation.plan_answer import (
+    ClaimChange,
+    Plan,
+    PlannedMove,
+    PolicyEffect,
+    StayingWorkload,
+    StayReason,
+    UnplacedWorkload,
+)  # fmt: skip
+from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
+from console.source import SourceError
+from console.visible_source import VisibleSource
+from console.visitor import Visitor
+
+FRESH = Staleness(None, None, "")
+MINE, THEIRS, WIDE = "shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"
+BOTH = [MINE, THEIRS, WIDE]
+SUMMARY = PlanSummary(3, 3, 3, BOTH, BOTH, BOTH)
+SHOP = Visitor("ada", "token", (), frozenset({"shop"}))
+
+
+def visible(visitor=SHOP, **answers):
+    return VisibleSource(GivenSource(**answers), visitor)
+
+
+def takeovers():
+    return [TakeoverRow(each, "a", "b", "") for each in BOTH]
+
+
+def policies():
+    row = PolicyRow(
+        "PropagationPolicy", "shop", "web", 0, "Never", "s", [], [], False, 3, BOTH, [], takeovers(), takeovers(), []  # noqa: FBT003
+    )  # fmt: skip
+    return PolicyList([row], 1, 1, [], "1", FRESH)
+
+
+def resilience():
+    impact = ImpactView(
+        FailureDomain.CLUSTER, "a", ("a",), BOTH, BOTH, BOTH, moved=3, replicas=3, arriving={}, overcommitted={}
+    )
+    return ResilienceView([FailureDomain.CLUSTER], [impact], 1, 0, 3, ["a"], datetime.now(UTC), [], "1", FRESH)
+
+
+def changes():
+    return [ClaimChange(each, None, None) for each in BOTH]
+
+
+def plan():
+    moves = [PlannedMove(each, None, None, None, None, {}, {}, {}, 1, [], [], [], Trigger.NONE, "why") for each in BOTH]
+    effects = [
+        PolicyEffect(f"PropagationPolicy {namespace}", "created", 0, changes(), changes(), changes(), changes())
+        for namespace in ("shop/web", "vault/secret")
+    ]
+    unplaced = [UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
+    staying = [StayingWorkload(each, None, StayReason.LAZY, "why") for each in BOTH]
+    made = Plan("id", SUMMARY, 3, 0, True, [], effects, unplaced, moves, [], [], staying)  # noqa: FBT003
+    return PlanAnswer(PlanCounts(3, 3, 3, 3, 0, 0, 0, 0, 0), made, False, FRESH)  # noqa: FBT003
+
+
+def history():
+    rows = [HistoryRow("1", "t", "decision", each, "Deployment", "web") for each in ("shop", "vault-secret")]
+    return HistoryPage(rows, None)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda: visible(policies=policies()).policies(), id="policies"),
+        pytest.param(lambda: visible(resilience=resilience()).resilience(), id="resilience"),
+        pytest.param(lambda: visible(plan=plan()).plan(), id="plan"),
+        pytest.param(lambda: visible(history=history()).history("shop", "Deployment", "web"), id="history"),
+        pytest.param(lambda: visible(simulate=SimulateAnswer(3, 3, 3, SUMMARY, [], [])).simulate(()), id="simulation"),
+    ],
+)
+def test_an_answer_names_nothing_of_other_namespaces(ask):
+    text = encode_json(ask()).decode()
+    assert "secret" not in text
+    assert "shop" in text
+
+
+def test_totals_count_all_namespaces():
+    answer = visible(plan=plan()).plan()
+    assert (answer.counts.moved, len(answer.plan.moves)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda source, namespace: source.binding("secret-deployment", namespace),
+        lambda source, namespace: source.decision("secret-deployment", namespace),
+        lambda source, namespace: source.outlook("secret-deployment", namespace),
+        lambda source, namespace: source.claims("secret-deployment", namespace),
+        lambda source, namespace: source.why_not("a", "secret-deployment", namespace),
+        lambda source, namespace: source.recorded_decision("1", "secret-deployment", namespace),
+        lambda source, namespace: source.history(namespace, "Deployment", "secret"),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["vault", ""])
+def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
+    source = GivenSource()
+    with pytest.raises(SourceError, match="You may not list bindings") as raised:
+        ask(VisibleSource(source, SHOP), namespace)
+    assert (raised.value.status, source.asked) == (403, [])
+
+
+def test_questions_about_lists_carry_the_namespaces():
+    source = GivenSource(workloads=None, moves=None, policies=policies())
+    of_shop = VisibleSource(source, SHOP)
+    of_shop.workloads(WorkloadQuery(q="web", namespaces=frozenset({"vault"})))
+    of_shop.policies()
+    assert source.asked[0][1][0].namespaces == {"shop"}
+    assert source.asked[1][2]["namespaces"] == {"shop"}
+
+
+def test_a_visitor_of_all_namespaces_gets_answers_as_they_are():
+    answer = plan()
+    assert visible(Visitor(), plan=answer).plan() is answer
