@@ -86,22 +86,13 @@ def heat_map(
     return "\n".join(parts) + "\n"
 
 
-def style_rules(prefix: str = "") -> tuple[list[str], list[str]]:
-    """Return the rules of the style sheet for a light and for a dark background.
-
-    Args:
-        prefix: the beginning of each selector.
-    """
+def _style() -> str:
+    """Return the style sheet of a picture in a file of its own."""
     light, dark = (
-        [f"{prefix}.{name} {{ fill: {colors[scheme]}; }}" for name, colors in _COLORS.items()]
-        + [f"{prefix}.over {{ stroke: {_OVER[scheme]}; }}"]
+        [f".{name} {{ fill: {colors[scheme]}; }}" for name, colors in _COLORS.items()]
+        + [f".over {{ stroke: {_OVER[scheme]}; }}"]
         for scheme in (0, 1)
     )
-    return light, dark
-
-
-def _style() -> str:
-    light, dark = style_rules()
     return "\n".join(["<style>", *light, "@media (prefers-color-scheme: dark) {", *dark, "}", "</style>"])
 
 

@@ -60,7 +60,7 @@ def flow_rows(moves: Iterable[PlannedMove]) -> list[tuple[str, str, int]]:
 def drawing(moves: Iterable[PlannedMove]) -> str:
     """Return the drawing of moves as an SVG element; empty if nothing moves.
 
-    It needs no style sheet. The classes ``flows``, ``bar``, ``move``, ``new`` and ``gone`` let a page choose other
+    It needs no style sheet. The classes ``flows``, ``node``, ``move``, ``new`` and ``gone`` let a page choose other
     colours. It has no style attribute, which a content security policy may refuse.
     """
     found = _limited(flows(moves))
@@ -181,7 +181,7 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
         shown = label if len(label) <= _NAME_LENGTH else f"{label[: _NAME_LENGTH - 1]}…"
         middle = bar.top + bar.height / 2 + 4
         place = f'x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"'
-        yield f'<rect class="bar" {place} fill="currentColor" fill-opacity=".6"/>'
+        yield f'<rect class="node" {place} fill="currentColor" fill-opacity=".6"/>'
         yield (
             f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]}'
             f"<title>{_text(label)}</title></text>"

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from flask import Blueprint
 
-from console.pages import fleet, help_page, workloads
+from console.pages import fleet, help_page, moves, policies, resilience, what_if, workloads
 
 
 class PageEntry(NamedTuple):
@@ -27,6 +27,9 @@ class PageEntry(NamedTuple):
 PAGES: Final[Sequence[PageEntry]] = (
     PageEntry("Fleet", "fleet.show", "f", fleet.BLUEPRINT),
     PageEntry("Workloads", "workloads.show", "w", workloads.BLUEPRINT),
-    # What if, Resilience, Moves, Policies, then Help.
+    PageEntry("What if", "what_if.show", "i", what_if.BLUEPRINT),
+    PageEntry("Resilience", "resilience.show", "r", resilience.BLUEPRINT),
+    PageEntry("Moves", "moves.show", "m", moves.BLUEPRINT),
+    PageEntry("Policies", "policies.show", "p", policies.BLUEPRINT),
     PageEntry("Help", "help.show", "h", help_page.BLUEPRINT),
 )

@@ -1,0 +1,299 @@
+"""What the page Moves shows: pure functions of the extender's answer."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.native_api.why import MovesView
+from berthmaster.views.move_rows import BudgetUse, MoveRow, RowState, WaitReason
+
+STATES: Final[Mapping[str, RowState]] = {
+    "moving": RowState.MOVING,
+    "waiting": RowState.WAITING,
+    "blocked": RowState.BLOCKED,
+    "held-down": RowState.HELD_DOWN,
+    "done": RowState.DONE,
+    "invalid": RowState.INVALID,
+}
+"""The states by the word that stands in an address."""
+BADGES: Final[Mapping[RowState, str]] = {
+    RowState.MOVING: "busy",
+    RowState.WAITING: "warn",
+    RowState.BLOCKED: "bad",
+    RowState.HELD_DOWN: "warn",
+    RowState.DONE: "good",
+    RowState.INVALID: "bad",
+}
+PHASES: Final[Mapping[str, str]] = {
+    "Eligible": "should move, and cannot yet",
+    "Stabilising": "a place exists and must last for some time",
+    "Admitted": "the old copies are being removed",
+    "Surging": "the new copies start beside the old ones",
+    "Soaking": "the new copies are healthy and must stay so",
+    "Released": "ended well",
+    "RolledBack": "failed; the old assignment is restored",
+    "HeldDown": "no move starts for some time",
+}
+_SHOWN_CLUSTERS: Final = 6
+_PAUSES: Final = {"All": "all moves", "Planned": "planned moves; failovers continue"}
+
+
+class MoveFilter(NamedTuple):
+    """Which moves the visitor wants to see. Empty: all.
+
+    Attributes:
+        state: a word of ``STATES``.
+        reason: the reason of the move, as in ``MoveReason``.
+        cluster: a cluster that a workload leaves or arrives at.
+        text: a part of the name of the workload.
+    """
+
+    state: str = ""
+    reason: str = ""
+    cluster: str = ""
+    text: str = ""
+
+    def accepts(self, row: MoveRow) -> bool:
+        """Return whether a move is one of these."""
+        return (
+            (not self.state or row.state is STATES[self.state])
+            and (not self.reason or row.reason == self.reason)
+            and (not self.cluster or self.cluster in row.source or self.cluster in row.target)
+            and self.text.lower() in row.workload.lower()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLine:
+    """One move.
+
+    Attributes:
+        workload: ``NAMESPACE/KIND/NAME``.
+        place: namespace and name of the binding as addresses have them.
+        state, badge: what it does, in words and as the kind of a badge.
+        reason: why it moves.
+        phase, meaning: its phase, and what that means.
+        leaves, arrives: the replicas by cluster before and after, the first ones.
+        more: how many clusters are not listed.
+        strategy: in which order copies change.
+        since, until: when the phase began, and when it ends by time.
+        held_down_until: no move except a failover starts before.
+        failures: how many moves failed.
+        waits: what it waits for.
+        message: what it waits for, or how it ended, as the leader wrote it.
+    """
+
+    workload: str
+    place: tuple[str, str]
+    state: str
+    badge: str
+    reason: str
+    phase: str
+    meaning: str
+    leaves: Sequence[tuple[str, int]]
+    arrives: Sequence[tuple[str, int]]
+    more: int
+    strategy: str
+    since: datetime | None
+    until: datetime | None
+    held_down_until: datetime | None
+    failures: int
+    waits: Sequence[WaitReason]
+    message: str
+
+
+class LimitLine(NamedTuple):
+    """A limit of a budget and its use.
+
+    Attributes:
+        label: what is limited.
+        used, limit: the numbers.
+        text: both in words.
+    """
+
+    label: str
+    used: int
+    limit: int
+    text: str
+
+    @property
+    def reached(self) -> bool:
+        return self.used >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """A budget.
+
+    Attributes:
+        use: what the extender says about it.
+        limits: its limits. Of limits for each policy or cluster, those that are used most.
+        open: whether moves may begin now, as far as windows say.
+    """
+
+    use: BudgetUse
+    limits: Sequence[LimitLine]
+    open: bool
+
+
+class Notice(NamedTuple):
+    """What stops moves, at the top of the page.
+
+    Attributes:
+        kind: ``bad`` or ``warn``.
+        title: what stops them.
+        text: since when and why.
+        remedy: what ends it; may be empty.
+        since: since when; None if it is not known.
+    """
+
+    kind: str
+    title: str
+    text: str
+    remedy: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MovesPage:
+    """The page.
+
+    Attributes:
+        notices: what stops moves.
+        brake: whether the storm brake is engaged; None if it is not known.
+        modes: what the configuration turns on; empty if it is not known.
+        counts: how many moves there are in each state: the word for the address, the state, the number.
+        budgets: the budgets; None if they are not known.
+        lines: the moves of this part of the table.
+        matched: how many moves the filter accepts.
+        first: the number of the first one, from 1.
+        reasons: the reasons to choose from.
+        left_out: how many moves the extender did not send.
+        gaps: what is not known.
+    """
+
+    notices: Sequence[Notice]
+    brake: bool | None
+    modes: Sequence[tuple[str, str]]
+    counts: Sequence[tuple[str, str, int]]
+    budgets: Sequence[BudgetLine] | None
+    lines: Sequence[MoveLine]
+    matched: int
+    first: int
+    reasons: Sequence[str]
+    left_out: int
+    gaps: Sequence[str]
+
+
+def moves_page(view: MovesView, wanted: MoveFilter, page: int, page_rows: int) -> MovesPage:
+    """Return what the page shows.
+
+    Args:
+        view: the extender's answer.
+        wanted: which moves the visitor wants to see.
+        page: the number of the part of the table, from 1.
+        page_rows: the rows of one part.
+    """
+    matched = [each for each in view.moves if wanted.accepts(each)]
+    first = (page - 1) * page_rows
+    counts = {state: view.counts.get(state.value, 0) for state in RowState}
+    sources = view.sources
+    return MovesPage(
+        notices=list(_notices(view)),
+        brake=view.brake.engaged,
+        modes=[] if sources is None else [("Failback", sources.failback), ("Drain", sources.drain)],
+        counts=[(word, state.value, counts[state]) for word, state in STATES.items()],
+        budgets=None if view.budgets is None else [_budget(each) for each in view.budgets],
+        lines=[_line(each) for each in matched[first : first + page_rows]],
+        matched=len(matched),
+        first=first + 1,
+        reasons=sorted({each.reason for each in view.moves if each.reason} | {wanted.reason} - {""}),
+        left_out=max(0, sum(counts.values()) - len(view.moves)),
+        gaps=view.gaps,
+    )
+
+
+def _notices(view: MovesView) -> Iterator[Notice]:
+    if view.brake.engaged:
+        yield Notice(
+            "bad",
+            "The storm brake is engaged: nothing is evicted or moved.",
+            view.brake.reason,
+            "It ends when the clusters are back. If they are lost for good: berthmaster moves resume",
+            view.brake.since,
+        )
+    sources = view.sources
+    if sources is None:
+        return
+    if sources.problem:
+        yield Notice("warn", "The configuration of moves is invalid. An earlier one is in use.", sources.problem)
+    if sources.pause in _PAUSES:
+        yield Notice("warn", f"The configuration pauses {_PAUSES[sources.pause]}.", "")
+
+
+def _line(row: MoveRow) -> MoveLine:
+    leaves, arrives = _changed(row.source, row.target), _changed(row.target, row.source)
+    return MoveLine(
+        workload=row.workload,
+        place=(row.namespace or CLUSTER_SCOPED, row.binding),
+        state=row.state.value,
+        badge=BADGES[row.state],
+        reason=row.reason,
+        phase=row.phase,
+        meaning=PHASES.get(row.phase, ""),
+        leaves=leaves[:_SHOWN_CLUSTERS],
+        arrives=arrives[:_SHOWN_CLUSTERS],
+        more=max(0, len(leaves) - _SHOWN_CLUSTERS) + max(0, len(arrives) - _SHOWN_CLUSTERS),
+        strategy=row.strategy,
+        since=row.since,
+        until=row.until,
+        held_down_until=row.held_down_until if row.state is RowState.HELD_DOWN or row.failures else None,
+        failures=row.failures,
+        waits=row.waits_for,
+        message=row.message,
+    )
+
+
+def _changed(these: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the clusters of one side, those first whose replicas differ on the other side."""
+    return sorted(these.items(), key=lambda pair: (others.get(pair[0]) == pair[1], pair[0]))
+
+
+def _budget(use: BudgetUse) -> BudgetLine:
+    limits = [
+        *_limit("moves", use.moves, use.max_moves),
+        *_largest("moves of", use.by_policy, use.max_moves_per_policy, "moves of one policy"),
+        *_largest("leaving", use.from_clusters, use.max_moves_from_cluster, "moves leaving one cluster"),
+        *_largest("arriving at", use.to_clusters, use.max_moves_to_cluster, "moves arriving at one cluster"),
+        *_percent(use),
+    ]
+    return BudgetLine(use, limits, use.opens_at is None)
+
+
+def _limit(label: str, used: int, limit: int | None) -> Iterator[LimitLine]:
+    if limit is not None:
+        yield LimitLine(label, used, limit, f"{used} of {limit} {label}")
+
+
+def _largest(label: str, used: Mapping[str, int], limit: int | None, unused: str) -> Iterator[LimitLine]:
+    if limit is None:
+        return
+    if not used:
+        yield LimitLine(unused, 0, limit, f"0 of {limit} {unused}")
+        return
+    name = min(used, key=lambda each: (-used[each], each))
+    yield LimitLine(f"{label} {name}", used[name], limit, f"{used[name]} of {limit} {label} {name}")
+
+
+def _percent(use: BudgetUse) -> Iterator[LimitLine]:
+    if use.replicas_percent is None:
+        return
+    if use.replicas is None:
+        text = f"{use.replicas_moving} replicas move; at most {use.replicas_percent} % of all may"
+        yield LimitLine("replicas", 0, 1, text)
+        return
+    limit = use.replicas * use.replicas_percent // 100
+    text = f"{use.replicas_moving} of {limit} replicas ({use.replicas_percent} % of {use.replicas:,})"
+    yield LimitLine("replicas", use.replicas_moving, limit, text)

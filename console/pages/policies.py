@@ -1,0 +1,51 @@
+"""The pages of policies: what each claims, what the rules find, takeovers and priority drops."""
+
+from typing import Final
+
+from flask import Blueprint, abort, render_template, request
+
+from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from console.context import services, visitor
+from console.pages.policies_model import KINDS, RESTRICTIONS, policies_page, policy_address, policy_page
+from console.query import PageQuery
+from console.question import WhatIfQuestion, encoded
+
+BLUEPRINT: Final = Blueprint("policies", __name__)
+_MOST: Final = 1000
+
+
+@BLUEPRINT.get("/policies")
+def show() -> str:
+    """Show the list."""
+    query = PageQuery(request.args, ("q", "kind", "only", "page"))
+    text, kind = query.text("q"), query.choice("kind", KINDS, "")
+    only = query.choices("only", tuple(RESTRICTIONS))
+    page, rows = query.page(), services().options.page_rows
+    offset = (page - 1) * rows
+    view = services().source.policies(q=text, kind=kind, only=only, offset=offset, limit=rows)
+    return render_template(
+        "policies.html",
+        model=policies_page(view, offset),
+        text=text,
+        kind=kind,
+        kinds=KINDS,
+        only=only,
+        restrictions=RESTRICTIONS,
+        page=page,
+        page_rows=rows,
+    )
+
+
+@BLUEPRINT.get("/policies/<namespace>/<name>")
+def one(namespace: str, name: str) -> str:
+    """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
+    PageQuery(request.args, ())
+    cluster_scoped = namespace == CLUSTER_SCOPED
+    kind = KINDS[cluster_scoped]
+    view = services().source.policies(kind=kind, name=name, limit=_MOST)
+    model = policy_page(view, "" if cluster_scoped else namespace, name, visitor().may_see)
+    if model is None:
+        where = "" if cluster_scoped else f" in the namespace {namespace}"
+        abort(404, f"There is no {kind} {name}{where}, or you may not see it.")
+    question = encoded(WhatIfQuestion(deleted=(model.delete_word,)))
+    return render_template("policy.html", model=model, question=question, address_of=policy_address)

@@ -1,0 +1,168 @@
+"""What the pages of policies show: pure functions of the extender's answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.native_api.why import PolicyList
+from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
+from console.pages.plan_model import MaySee, binding_place, namespace_of
+
+KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
+RESTRICTIONS: Final = {
+    "findings": "with findings",
+    "takeovers": "with takeovers",
+    "drops": "with priority drops",
+}
+"""What a list can be restricted to, by the word in the address."""
+_SHOWN_SELECTORS: Final = 3
+
+
+class PolicyLine(NamedTuple):
+    """One row of the list.
+
+    Attributes:
+        row: what the extender says.
+        place: the namespace in an address: ``-`` for a ClusterPropagationPolicy.
+        errors, warnings: the number of findings; None if the rules did not run.
+        takeovers: how many takeovers the policy has a part in.
+        selectors: the first things that it selects.
+        more: how many more there are.
+    """
+
+    row: PolicyRow
+    place: str
+    errors: int | None
+    warnings: int | None
+    takeovers: int
+    selectors: Sequence[str]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesPage:
+    """The list.
+
+    Attributes:
+        lines: the policies of this part of the list.
+        matched: how many policies the filter selects.
+        total: how many there are.
+        first: the number of the first one, from 1.
+        unchecked: whether the rules did not run.
+        gaps: what is not known.
+    """
+
+    lines: Sequence[PolicyLine]
+    matched: int
+    total: int
+    first: int
+    unchecked: bool
+    gaps: Sequence[str]
+
+
+class ClaimLink(NamedTuple):
+    """A workload that a policy holds.
+
+    Attributes:
+        name: ``NAMESPACE/KIND/NAME``.
+        place: namespace and name of its binding as addresses have them; None if the name has another form.
+    """
+
+    name: str
+    place: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPage:
+    """One policy.
+
+    Attributes:
+        line: the policy.
+        claimed: the first workloads that it holds.
+        more: how many more it holds.
+        hidden: how many of the names are left out because the visitor may not see their namespaces.
+        takes, loses: takeovers, each with the place of the workload.
+        text: kind, namespace and name, as the list of workloads names it.
+        delete_word: the policy as the page What if deletes it.
+        gaps: what is not known.
+    """
+
+    line: PolicyLine
+    claimed: Sequence[ClaimLink]
+    more: int
+    hidden: int
+    takes: Sequence[tuple[TakeoverRow, tuple[str, str] | None]]
+    loses: Sequence[tuple[TakeoverRow, tuple[str, str] | None]]
+    text: str
+    delete_word: str
+    gaps: Sequence[str]
+
+
+def policies_page(view: PolicyList, offset: int) -> PoliciesPage:
+    """Return the list.
+
+    Args:
+        view: the extender's answer.
+        offset: how many policies come before.
+    """
+    lines = [_line(each) for each in view.items]
+    return PoliciesPage(
+        lines=lines,
+        matched=view.matched,
+        total=view.total,
+        first=offset + 1,
+        unchecked=bool(lines) and all(each.errors is None for each in lines),
+        gaps=view.gaps,
+    )
+
+
+def policy_page(view: PolicyList, namespace: str, name: str, may_see: MaySee) -> PolicyPage | None:
+    """Return one policy; None if the answer does not have it.
+
+    Args:
+        view: the extender's answer to a question with this name.
+        namespace: the namespace; empty for a ClusterPropagationPolicy.
+        name: the name.
+        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+    """
+    row = next((each for each in view.items if (each.namespace, each.name) == (namespace, name)), None)
+    if row is None:
+        return None
+    visible = [each for each in row.claimed if may_see(namespace_of(each))]
+    return PolicyPage(
+        line=_line(row),
+        claimed=[ClaimLink(each, binding_place(each)) for each in visible],
+        more=max(0, (row.claims or 0) - len(row.claimed)),
+        hidden=len(row.claimed) - len(visible),
+        takes=_takeovers(row.takes, may_see),
+        loses=_takeovers(row.loses, may_see),
+        text=f"{row.kind} {'/'.join(filter(None, (row.namespace, row.name)))}",
+        delete_word="/".join(filter(None, (row.namespace, row.kind, row.name))),
+        gaps=view.gaps,
+    )
+
+
+def policy_address(text: str) -> tuple[str, str]:
+    """Return namespace and name of ``KIND NAMESPACE/NAME`` or ``KIND NAME`` as addresses have them."""
+    _, _, name = text.partition(" ")
+    namespace, slash, rest = name.partition("/")
+    return (namespace, rest) if slash else (CLUSTER_SCOPED, name or text)
+
+
+def _takeovers(rows: Sequence[TakeoverRow], may_see: MaySee) -> list[tuple[TakeoverRow, tuple[str, str] | None]]:
+    return [(each, binding_place(each.resource)) for each in rows if may_see(namespace_of(each.resource))]
+
+
+def _line(row: PolicyRow) -> PolicyLine:
+    findings = row.findings
+    errors = None if findings is None else sum(each.severity == "error" for each in findings)
+    return PolicyLine(
+        row=row,
+        place=row.namespace or CLUSTER_SCOPED,
+        errors=errors,
+        warnings=None if findings is None or errors is None else len(findings) - errors,
+        takeovers=len(row.takes) + len(row.loses),
+        selectors=row.selectors[:_SHOWN_SELECTORS],
+        more=max(0, len(row.selectors) - _SHOWN_SELECTORS),
+    )

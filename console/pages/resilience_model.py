@@ -1,0 +1,184 @@
+"""What the page Resilience shows: pure functions of the extender's answer."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from berthmaster.native_api.why import ImpactView, ResilienceView
+from berthmaster.views.heat_map import TITLE, heat_map
+from console.markup import drawn
+from console.pages.plan_model import binding_place, namespace_of
+from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
+
+DOMAINS: Final = ("region", "provider", "zone", "cluster")
+PLURALS: Final = {"region": "regions", "provider": "providers", "zone": "zones", "cluster": "clusters"}
+PICTURE: Final = (60, 150)
+"""The most rows and columns of the picture. The table has the other failures."""
+_NAMED: Final = 5
+
+
+class NamedWorkload(NamedTuple):
+    """A workload that a failure leaves without a place, or with too few replicas.
+
+    Attributes:
+        name: ``NAMESPACE/KIND/NAME``.
+        place: namespace and name of its binding as addresses have them; None if the name has another form.
+        effect: what happens to it.
+    """
+
+    name: str
+    place: tuple[str, str] | None
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """One failure.
+
+    Attributes:
+        name: what fails.
+        clusters: the clusters that are lost.
+        nowhere, short, staying: the number of workloads.
+        moved, replicas: the number of workloads that move, and of replicas that move or are lost.
+        overcommitted: the clusters that get more than is free, each with the resources.
+        workloads: the first workloads that do not keep running.
+        more: how many more there are.
+        receivers: the clusters that get most replicas, and how many.
+        question: the question of the page What if about this failure; empty if it is too large.
+        harmless: whether every workload keeps running, and no cluster gets more than is free.
+    """
+
+    name: str
+    clusters: Sequence[str]
+    nowhere: int
+    short: int
+    staying: int
+    moved: int
+    replicas: int
+    overcommitted: Sequence[str]
+    workloads: Sequence[NamedWorkload]
+    more: int
+    receivers: Sequence[tuple[str, int]]
+    question: str
+    harmless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResiliencePage:
+    """The page.
+
+    Attributes:
+        by: what fails as a whole: a word of ``DOMAINS``.
+        plural: the same in the plural.
+        failures: the number of all failures.
+        harmless: how many of them leave every workload running and no cluster overcommitted.
+        workloads, clusters: the size of the fleet.
+        picture_title: the title of the picture.
+        picture: the picture; empty without failures.
+        rows: the failures of this part of the table, the worst first.
+        listed: how many failures the extender sent.
+        first: the number of the first row, from 1.
+        computed_at: when the failures were simulated.
+        gaps: what is not known.
+    """
+
+    by: str
+    plural: str
+    failures: int
+    harmless: int
+    workloads: int
+    clusters: int
+    picture_title: str
+    picture: Markup
+    rows: Sequence[FailureRow]
+    listed: int
+    first: int
+    computed_at: datetime
+    gaps: Sequence[str]
+
+
+def resilience_page(
+    view: ResilienceView, by: str, may_see: Callable[[str], bool], page: int, page_rows: int
+) -> ResiliencePage:
+    """Return what the page shows.
+
+    Counts are about everything. Names of workloads that the visitor may not see are left out.
+
+    Args:
+        view: the extender's answer.
+        by: what fails as a whole.
+        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+        page: the number of the part of the table, from 1.
+        page_rows: the rows of one part.
+    """
+    first = (page - 1) * page_rows
+    picture = ""
+    if view.impacts:
+        columns = _columns(view.impacts[: PICTURE[0]], view.clusters)
+        # The picture counts the columns that it leaves out, so the others follow.
+        rest = [name for name in view.clusters if name not in set(columns)]
+        picture = heat_map(
+            view.impacts, [*columns, *rest], limits=(PICTURE[0], len(columns)), failures=view.failures, embedded=True
+        )
+    return ResiliencePage(
+        by=by,
+        plural=PLURALS[by],
+        failures=view.failures,
+        harmless=view.harmless,
+        workloads=view.workloads,
+        clusters=len(view.clusters),
+        picture_title=TITLE,
+        picture=drawn(picture),
+        rows=[_row(each, may_see) for each in view.impacts[first : first + page_rows]],
+        listed=len(view.impacts),
+        first=first + 1,
+        computed_at=view.computed_at,
+        gaps=view.gaps,
+    )
+
+
+def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str]:
+    """Return the clusters that the picture shows, by name: all, or those that these failures concern most."""
+    if len(clusters) <= PICTURE[1]:
+        return sorted(clusters)
+    weight: Counter[str] = Counter()
+    for impact in impacts:
+        weight.update(impact.arriving)
+        # A cluster that gets too much, or is lost, matters more than one that gets many replicas.
+        weight.update(dict.fromkeys(impact.overcommitted, 10**9))
+        weight.update(dict.fromkeys(impact.clusters, 10**6))
+    return sorted(name for name, _ in weight.most_common(PICTURE[1]))
+
+
+def _row(impact: ImpactView, may_see: Callable[[str], bool]) -> FailureRow:
+    nowhere, short, staying = impact.counts
+    named = [
+        *_named(impact.nowhere, "runs nowhere", may_see),
+        *_named(impact.short, "has too few replicas", may_see),
+        *_named(impact.staying, "stays on a lost cluster", may_see),
+    ][:_NAMED]
+    receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
+    few = len(impact.clusters) <= MAX_ENTRIES
+    return FailureRow(
+        name=impact.name,
+        clusters=impact.clusters,
+        nowhere=nowhere,
+        short=short,
+        staying=staying,
+        moved=impact.moved,
+        replicas=impact.replicas,
+        overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
+        workloads=named,
+        more=nowhere + short + staying - len(named),
+        receivers=receivers[:_NAMED],
+        question=encoded(WhatIfQuestion(lose=tuple(impact.clusters))) if few else "",
+        harmless=not (nowhere or short or staying or impact.overcommitted),
+    )
+
+
+def _named(names: Sequence[str], effect: str, may_see: Callable[[str], bool]) -> list[NamedWorkload]:
+    return [NamedWorkload(each, binding_place(each), effect) for each in names if may_see(namespace_of(each))]

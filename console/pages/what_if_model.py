@@ -1,0 +1,109 @@
+"""What the form of the page What if shows: pure functions of the fleet and of a question."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from berthmaster.native_api.fleet import FleetCluster
+from console.question import WhatIfQuestion
+from console.question_reading import FormProblem
+
+MAX_BOXES: Final = 400
+"""The most clusters that the form lists. For a larger fleet the visitor writes names."""
+
+
+class ClusterBox(NamedTuple):
+    """A cluster that the visitor can choose.
+
+    Attributes:
+        name: the name.
+        note: its state in words; empty for a ready cluster.
+        checked: whether the question loses it.
+    """
+
+    name: str
+    note: str
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegionBox:
+    """The clusters of a region.
+
+    Attributes:
+        name: the region; empty for clusters without one.
+        clusters: its clusters.
+    """
+
+    name: str
+    clusters: Sequence[ClusterBox]
+
+    @property
+    def checked(self) -> int:
+        """The number of clusters that the question loses."""
+        return sum(each.checked for each in self.clusters)
+
+
+@dataclass(frozen=True, slots=True)
+class FormView:
+    """The form.
+
+    Attributes:
+        regions: the clusters to choose from; empty for a large fleet.
+        clusters: the number of clusters of the fleet.
+        more: the names of clusters to lose that are not among the boxes.
+        texts: the text of each other field.
+        problems: what is wrong with the question.
+        extended: whether the question uses fields that are closed at first.
+    """
+
+    regions: Sequence[RegionBox]
+    clusters: int
+    more: str
+    texts: Mapping[str, str]
+    problems: Sequence[FormProblem]
+    extended: bool
+
+    def problems_of(self, name: str) -> Sequence[FormProblem]:
+        """Return what is wrong with a field."""
+        return [each for each in self.problems if each.field == name]
+
+
+def form_view(
+    question: WhatIfQuestion, clusters: Sequence[FleetCluster], problems: Sequence[FormProblem] = ()
+) -> FormView:
+    """Return the form with the texts of a question. Nothing of a wrong question is lost."""
+    lost = set(question.lose)
+    boxes = _regions(clusters, lost) if len(clusters) <= MAX_BOXES else []
+    listed = {each.name for region in boxes for each in region.clusters}
+    lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
+    return FormView(
+        regions=boxes,
+        clusters=len(clusters),
+        more=" ".join(name for name in question.lose if name not in listed),
+        texts={**lines, "policies": question.policies},
+        problems=problems,
+        extended=any(lines[name] for name in _EXTENDED),
+    )
+
+
+_EXTENDED: Final = ("recover", "leave", "labels", "deleted")
+_LINES: Final = ("taints", "scales", *_EXTENDED)
+
+
+def _regions(clusters: Sequence[FleetCluster], lost: set[str]) -> list[RegionBox]:
+    regions: dict[str, list[ClusterBox]] = defaultdict(list)
+    for each in clusters:
+        regions[each.region].append(ClusterBox(each.name, _note(each), each.name in lost))
+    # Clusters without a region come last.
+    ordered = sorted(regions, key=lambda name: (not name, name))
+    return [RegionBox(name, regions[name]) for name in ordered]
+
+
+def _note(cluster: FleetCluster) -> str:
+    if cluster.deleting:
+        return "leaving"
+    if not cluster.ready:
+        return "not ready"
+    return "draining" if cluster.draining else ""

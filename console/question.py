@@ -1,0 +1,98 @@
+"""The question of the page What if: what a visitor asks, as the form has it and as the address carries it.
+
+A question keeps the texts that the visitor wrote. So the form shows them again, and an address can be sent to others.
+"""
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from berthmaster.model.errors import shown
+from console.query import QueryError
+
+MAX_ADDRESS: Final = 3800
+"""The most characters of a question in an address. The server reads request lines of up to 4,094 bytes."""
+MAX_JSON_BYTES: Final = 256 * 2**10
+MAX_ENTRIES: Final = 100
+"""The most changes of one kind, as in a request to the extender."""
+_SEPARATORS: Final = re.compile(r"[\s,]+")
+_WORDS: Final = ("lose", "recover", "leave", "taints", "labels", "scales", "deleted")
+_HELP: Final = "open /what-if and ask again with the form"
+
+
+class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a visitor asks. The texts are as in the options of ``berthmaster simulate`` and ``plan``.
+
+    Attributes:
+        lose: the clusters that fail.
+        recover: the clusters that are ready again.
+        leave: the clusters that are removed from the fleet.
+        taints: ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-``.
+        labels: ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-``.
+        scales: ``[NAMESPACE/]KIND/NAME=N``.
+        policies: manifests of policies, in YAML.
+        deleted: the policies that are deleted, as ``[NAMESPACE/]KIND/NAME``.
+    """
+
+    lose: tuple[str, ...] = ()
+    recover: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+    taints: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    policies: str = ""
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked."""
+        return self == WhatIfQuestion()
+
+
+class FormValues(Protocol):
+    """The values of a form, as ``flask.request.form`` has them."""
+
+    def getlist(self, key: str) -> list[str]:
+        """Return the values of a field."""
+
+
+def question_of(form: FormValues) -> WhatIfQuestion:
+    """Return the question that a form asks. Words are separated by spaces, commas or lines."""
+    words = {name: _words(form.getlist(name)) for name in _WORDS}
+    policies = "\n".join(form.getlist("policies")).replace("\r\n", "\n").strip()
+    return WhatIfQuestion(**words, policies=policies)
+
+
+def encoded(question: WhatIfQuestion) -> str:
+    """Return a question for an address: JSON, compressed, in the URL-safe alphabet of base64 without padding."""
+    data = zlib.compress(msgspec.json.encode(question), 9)
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decoded(text: str) -> WhatIfQuestion:
+    """Read a question from an address.
+
+    Raises:
+        QueryError: the text is not a question, or too large.
+    """
+    if len(text) > MAX_ADDRESS:
+        raise QueryError(f"question: longer than {MAX_ADDRESS} characters; {_HELP}")
+    try:
+        data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True)
+        reader = zlib.decompressobj()
+        content = reader.decompress(data, MAX_JSON_BYTES)
+        if not reader.eof or reader.unused_data:
+            raise QueryError(f"question: {shown(text)} is incomplete or too large; {_HELP}")
+        return msgspec.json.decode(content, type=WhatIfQuestion)
+    except (UnicodeEncodeError, binascii.Error, zlib.error, msgspec.DecodeError):
+        raise QueryError(f"question: {shown(text)} is not a question of this page; {_HELP}") from None
+
+
+def _words(values: Iterable[str]) -> tuple[str, ...]:
+    found = (word for value in values for word in _SEPARATORS.split(value) if word)
+    return tuple(dict.fromkeys(found))

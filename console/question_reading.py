@@ -1,0 +1,240 @@
+"""From the texts of a question to the changes that the extender plans. Everything wrong is reported at once."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, NamedTuple, cast
+
+from berthmaster.manifests import ManifestLimits, objects_in
+from berthmaster.manifests.files import parse_file
+from berthmaster.manifests.loader import objects_of
+from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.change_forms import wire_change
+from berthmaster.native_api.wire import PlannableChange, PolicyName
+from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Scale
+from berthmaster.simulation.cluster_changes import RemoveCluster, RemoveLabel, RemoveTaint, Up
+from console.question import MAX_ADDRESS, MAX_ENTRIES, WhatIfQuestion, encoded
+
+LABELS: Final = {
+    "lose": "Clusters to lose",
+    "recover": "Clusters that recover",
+    "leave": "Clusters that leave the fleet",
+    "taints": "Taints",
+    "labels": "Labels of clusters",
+    "scales": "Replicas of workloads",
+    "policies": "Policies",
+    "deleted": "Policies to delete",
+}
+"""The fields of the form by name."""
+_Change = Up | AddLabel | RemoveLabel | AddTaint | RemoveTaint | RemoveCluster | Down | Scale
+_READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
+    ("recover", Up),
+    ("labels", label_change),
+    ("taints", taint_change),
+    ("leave", RemoveCluster),
+    ("lose", Down),
+    ("scales", scale_change),
+)
+"""How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
+_LIMITS: Final = ManifestLimits(file_bytes=256 * 2**10, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
+_PLACE: Final = re.compile(r"\b(changes|create|delete)\[(\d+)\][^:]*: ")
+_REFUSED: Final = "the service refused the request: "
+_KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpolicy": "ClusterPropagationPolicy"}
+
+
+class FormProblem(NamedTuple):
+    """What is wrong with a field of the form.
+
+    Attributes:
+        field: the name of the field; empty for the whole question.
+        message: the value, what is wrong, and what is accepted.
+    """
+
+    field: str
+    message: str
+
+    @property
+    def label(self) -> str:
+        return LABELS.get(self.field, "The question")
+
+
+@dataclass(slots=True)
+class ReadQuestion:
+    """A question as the extender gets it.
+
+    Attributes:
+        changes: the changes of clusters and replicas.
+        origins: the field and the text of each change.
+        create: the policies that are created or replaced.
+        delete: the policies that are deleted.
+        notes: what is suspicious about the policies but no error.
+        problems: what is wrong. Nothing may be asked if there is a problem.
+    """
+
+    changes: list[PlannableChange] = field(default_factory=list)
+    origins: list[tuple[str, str]] = field(default_factory=list)
+    create: list[Policy] = field(default_factory=list)
+    delete: list[PolicyName] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[FormProblem] = field(default_factory=list)
+
+
+def read(question: WhatIfQuestion, clusters: Collection[str], may_see: Callable[[str], bool]) -> ReadQuestion:
+    """Read a question.
+
+    Args:
+        question: the question.
+        clusters: the names of the clusters of the fleet.
+        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+    """
+    found = ReadQuestion()
+    for name, reader in _READERS:
+        for text in getattr(question, name):
+            _add_change(found, name, text, reader, clusters, may_see)
+    _read_policies(found, question.policies, may_see)
+    for text in question.deleted:
+        _add_deletion(found, text, may_see)
+    found.problems += _too_large(question, len(found.changes))
+    return found
+
+
+def refusal(message: str, question: ReadQuestion) -> FormProblem:
+    """Return what the extender refuses, at the field that the visitor sees.
+
+    Args:
+        message: the message of the extender.
+        question: the question that it refused.
+    """
+    text = message.removeprefix(_REFUSED)
+    place = _PLACE.search(text)
+    if place is None:
+        return FormProblem("", text)
+    kind, number = place[1], int(place[2])
+    reason = text[: place.start()] + text[place.end() :]
+    if kind == "changes" and number < len(question.origins):
+        name, written = question.origins[number]
+        return FormProblem(name, f"{shown(written)}: {reason}")
+    if kind == "create" and number < len(question.create):
+        return FormProblem("policies", f"{question.create[number].reference}: {text[place.start() :]}")
+    return FormProblem("deleted" if kind == "delete" else "", reason)
+
+
+def question_words(question: WhatIfQuestion) -> list[str]:
+    """Return what a question asks, one phrase for each field, for the top of the answer."""
+    words = [
+        _phrase(question.lose, "cluster fails", "clusters fail"),
+        _phrase(question.recover, "cluster recovers", "clusters recover"),
+        _phrase(question.leave, "cluster leaves", "clusters leave"),
+        _phrase(question.taints, "taint changes", "taints change"),
+        _phrase(question.labels, "label changes", "labels change"),
+        _phrase(question.scales, "workload is scaled", "workloads are scaled"),
+        "the pasted policies are applied" if question.policies else "",
+        _phrase(question.deleted, "policy is deleted", "policies are deleted"),
+    ]
+    return [each for each in words if each]
+
+
+def _phrase(texts: Sequence[str], one: str, many: str) -> str:
+    return f"{len(texts)} {one if len(texts) == 1 else many}: {name_list(texts, 5)}" if texts else ""
+
+
+def _add_change(
+    found: ReadQuestion,
+    name: str,
+    text: str,
+    reader: Callable[[str], _Change],
+    clusters: Collection[str],
+    may_see: Callable[[str], bool],
+) -> None:
+    try:
+        change = reader(text)
+    except InputError as error:
+        found.problems.append(FormProblem(name, str(error)))
+        return
+    if isinstance(change, Scale):
+        problem = "" if may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
+    else:
+        problem = _unknown_cluster(text, change.cluster, clusters)
+    if problem:
+        found.problems.append(FormProblem(name, problem))
+        return
+    found.changes.append(cast("PlannableChange", wire_change(change)))
+    found.origins.append((name, text))
+
+
+def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
+    if cluster in clusters:
+        return ""
+    close = get_close_matches(cluster, clusters, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the fleet has {name_list(sorted(clusters), 5)}"
+    return f"{shown(text)}: there is no cluster {shown(cluster)}; {hint}"
+
+
+def _hidden(text: str, namespace: str) -> str:
+    place = f"the namespace {shown(namespace)}" if namespace else "objects without a namespace"
+    return f"{shown(text)}: you may not see {place}; name an object of a namespace that you may see"
+
+
+def _read_policies(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+    if not text:
+        return
+    try:
+        numbered = parse_file(text.encode(errors="replace"), "the pasted text", _LIMITS)
+        documents = [
+            document
+            for number, raw in numbered
+            if raw is not None
+            for document in objects_in("the pasted text", number, raw, _LIMITS.depth)
+        ]
+        manifests = objects_of(documents)
+    except InputError as error:
+        found.problems.append(FormProblem("policies", str(error)))
+        return
+    others = sorted({each.kind for each in documents if each.kind not in _KINDS.values()})
+    if others:
+        accepted = "accepted are PropagationPolicy and ClusterPropagationPolicy"
+        found.problems.append(FormProblem("policies", f"the kind {name_list(others, 5)} is not accepted; {accepted}"))
+    if not manifests.policies and not others and not manifests.gaps:
+        found.problems.append(FormProblem("policies", "the pasted text has no policy"))
+    found.problems += [FormProblem("policies", each) for each in manifests.gaps]
+    found.problems += [
+        FormProblem("policies", _hidden(str(each.reference), each.metadata.namespace))
+        for each in manifests.policies
+        if not may_see(each.metadata.namespace)
+    ]
+    found.notes += manifests.warnings
+    found.create += manifests.policies
+
+
+def _add_deletion(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+    try:
+        name = parsed_name(text)
+    except InputError as error:
+        found.problems.append(FormProblem("deleted", str(error)))
+        return
+    kind = _KINDS.get(name.kind.lower())
+    accepted = "accepted is NAMESPACE/PropagationPolicy/NAME or ClusterPropagationPolicy/NAME"
+    if kind is None or (kind == "ClusterPropagationPolicy") == bool(name.namespace):
+        found.problems.append(FormProblem("deleted", f"{shown(text)}: {accepted}"))
+    elif not may_see(name.namespace):
+        found.problems.append(FormProblem("deleted", _hidden(text, name.namespace)))
+    else:
+        found.delete.append(PolicyName(kind=kind, name=name.name, namespace=name.namespace))  # type: ignore[arg-type]
+
+
+def _too_large(question: WhatIfQuestion, changes: int) -> Iterator[FormProblem]:
+    if changes > MAX_ENTRIES:
+        yield FormProblem(
+            "", f"{changes} changes of clusters and replicas; at most {MAX_ENTRIES} are accepted. "
+            "The page Resilience shows the loss of a whole region or provider"
+        )  # fmt: skip
+    size = len(encoded(question))
+    if size > MAX_ADDRESS:
+        yield FormProblem(
+            "policies" if question.policies else "",
+            f"the question has {size} characters in an address; at most {MAX_ADDRESS} are accepted. Ask about fewer "
+            "changes at a time, or use berthmaster plan",
+        )

@@ -1,0 +1,101 @@
+"""Answers of an extender for tests of the console's pages, with names that are hostile to HTML."""
+
+from datetime import UTC, datetime, timedelta
+
+from berthmaster.native_api.fleet import FleetCluster, FleetView
+from berthmaster.native_api.why import ImpactView, MovesView, PolicyList, ResilienceView
+from berthmaster.native_api.wire import PlanAnswer, PlanCounts, Staleness
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.failures import FailureDomain
+from berthmaster.simulation.plan import PlanSummary
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.views.move_rows import BrakeReport, MoveRow, RowState
+from berthmaster.views.policy_rows import PolicyRow
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+FRESH = Staleness(NOW, None, "")
+HOSTILE = '<script>alert("x")</script>\x1b[31m&\u202e'
+
+
+def fleet_cluster(name, region="north", **fields):
+    values = {
+        "provider": "", "zones": (), "kubernetes_version": "", "ready": True, "ready_message": "", "deleting": False,
+        "draining": False, "taints": (), "resources": {}, "workloads": 0, "replicas": 0, "by_group": [],
+        "without_groups": 0, "arriving": 0, "leaving": 0, **fields,
+    }  # fmt: skip
+    return FleetCluster(name=name, region=region, **values)
+
+
+def fleet_view(*names):
+    return FleetView([fleet_cluster(each) for each in names], "1", [], FRESH)
+
+
+def planned_move(resource="shop/Deployment/web", before=None, after=None, **fields):
+    then, now = before or {"a": 2}, after or {"b": 2}
+    moves = {name: (then.get(name), now.get(name)) for name in {**then, **now}}
+    values = {
+        "policy_before": None, "policy": None, "group_before": None, "group": None, "replicas": 2, "deleted": [],
+        "preserved": [], "evicting": [], "trigger": Trigger.RECONCILE, "reason": "the cluster a is lost", **fields,
+    }  # fmt: skip
+    return PlannedMove(resource=resource, before=then, after=now, moves=moves, **values)
+
+
+def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, **fields):
+    lost = [each.resource for each in unplaced if each.nowhere]
+    summary = PlanSummary(40, len(moves), 2 * len(moves), lost, [], lost)
+    values = {"policies": [], "overcommitted": [], "clusters": [], "staying": [], **fields}
+    plan = Plan(
+        id="0123456789abcdef", summary=summary, concerned=len(moves), deleted_copies=0, complete=not gaps,
+        gaps=list(gaps), unplaced=list(unplaced), moves=list(moves), **values,
+    )  # fmt: skip
+    return PlanAnswer(PlanCounts(40, len(moves), len(moves), 0, 0, 0, 0, 0, 0), plan, truncated, FRESH)
+
+
+def lost_workload(resource="shop/Deployment/cart"):
+    return UnplacedWorkload(resource, "PropagationPolicy shop/all", nowhere=True, by_change=True, message="no room")
+
+
+def impact(name, clusters=(), *, domain=FailureDomain.REGION, **fields):
+    values = {
+        "nowhere": [], "short": [], "staying": [], "moved": 0, "replicas": 0, "arriving": {}, "overcommitted": {},
+        **fields,
+    }  # fmt: skip
+    values.setdefault("totals", tuple(len(values[each]) for each in ("nowhere", "short", "staying")))
+    return ImpactView(domain=domain, name=name, clusters=tuple(clusters), **values)
+
+
+def resilience_view(*impacts, clusters=("a", "b"), failures=0, gaps=()):
+    return ResilienceView(
+        by=[FailureDomain.REGION], impacts=list(impacts), failures=failures or len(impacts),
+        harmless=sum(each.harmless for each in impacts), workloads=40, clusters=list(clusters),
+        computed_at=NOW - timedelta(minutes=2), gaps=list(gaps), version="1", staleness=FRESH,
+    )  # fmt: skip
+
+
+def move_row(workload="shop/Deployment/web", state=RowState.MOVING, **fields):
+    values = {
+        "binding": "web-deployment", "reason": "Failback", "phase": "Surging", "strategy": "MakeBeforeBreak",
+        "source": {"a": 2}, "target": {"b": 2}, "since": NOW - timedelta(minutes=5), "namespace": "shop", **fields,
+    }  # fmt: skip
+    return MoveRow(workload=workload, state=state, **values)
+
+
+def moves_view(*rows, **fields):
+    counts = {state.value: sum(each.state is state for each in rows) for state in RowState}
+    values = {"brake": BrakeReport(engaged=False), "sources": None, "budgets": [], "counts": counts, **fields}
+    return MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
+
+
+def policy_row(name="all", namespace="shop", **fields):
+    values = {
+        "priority": 0, "preemption": "Never", "scheduler": "default-scheduler", "groups": [], "selectors": ["all"],
+        "deleting": False, "claims": 1, "claimed": ["shop/Deployment/web"], "findings": [], "takes": [], "loses": [],
+        "drops": [], **fields,
+    }  # fmt: skip
+    kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
+    return PolicyRow(kind=kind, namespace=namespace, name=name, **values)
+
+
+def policy_list(*rows, matched=None, total=None, gaps=()):
+    count = len(rows)
+    return PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)

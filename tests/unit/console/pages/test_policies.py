@@ -1,0 +1,96 @@
+"""The pages of policies: the list, its filters, and one policy."""
+
+import pytest
+from console_replies import HOSTILE, policy_list, policy_row
+from console_source import GivenSource, console_client
+
+from berthmaster.views.policy_rows import PolicyFinding, PriorityDropRow, TakeoverRow
+from console.pages.policies_model import policies_page, policy_address, policy_page
+from console.question import WhatIfQuestion, decoded
+
+
+def everything(_namespace):
+    return True
+
+
+def test_a_line_counts_findings_by_severity_and_takeovers():
+    findings = [PolicyFinding("a", "error", "spec", "x"), PolicyFinding("b", "warning", "", "y")]
+    takeover = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
+    line = policies_page(policy_list(policy_row(findings=findings, takes=[takeover])), 0).lines[0]
+    assert (line.errors, line.warnings, line.takeovers, line.place) == (1, 1, 1, "shop")
+
+
+def test_rules_that_did_not_run_find_nothing_and_say_so():
+    page = policies_page(policy_list(policy_row(findings=None)), 0)
+    assert page.unchecked
+    assert page.lines[0].errors is None
+    assert not policies_page(policy_list(), 0).unchecked
+    text = console_client(GivenSource(policies=policy_list(policy_row(findings=None)))).get("/policies").text
+    assert "findings are not known" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("PropagationPolicy shop/web", ("shop", "web"), id="namespaced"),
+        pytest.param("ClusterPropagationPolicy web", ("-", "web"), id="cluster-scoped"),
+    ],
+)
+def test_the_address_of_a_policy(text, expected):
+    assert policy_address(text) == expected
+
+
+def test_one_policy_names_only_workloads_that_the_visitor_may_see():
+    row = policy_row("all", "", claims=250, claimed=["bank/Deployment/x", "shop/Deployment/web"])
+    page = policy_page(policy_list(row), "", "all", lambda namespace: namespace == "shop")
+    assert [each.name for each in page.claimed] == ["shop/Deployment/web"]
+    assert (page.hidden, page.more) == (1, 248)
+    assert page.text == "ClusterPropagationPolicy all"
+
+
+def test_one_policy_is_found_among_those_with_the_same_name():
+    view = policy_list(policy_row("all", "bank"), policy_row("all", "shop", priority=7))
+    assert policy_page(view, "shop", "all", everything).line.row.priority == 7
+    assert policy_page(view, "pay", "all", everything) is None
+
+
+def test_the_list_asks_the_extender_for_what_the_address_says():
+    source = GivenSource(policies=policy_list(policy_row(), matched=120, total=400))
+    client = console_client(source)
+    page = client.get("/policies?q=web&kind=PropagationPolicy&only=findings&only=drops&page=2").text
+    (_, _, asked) = source.asked[-1]
+    assert (asked["q"], asked["kind"], asked["only"]) == ("web", "PropagationPolicy", ("findings", "drops"))
+    assert asked["offset"] == asked["limit"]
+    assert 'href="/policies/shop/all"' in page
+    assert "page=1" in page
+    assert "page=3" in page
+
+
+def test_a_policy_has_a_page():
+    row = policy_row(
+        groups=["home", HOSTILE],
+        findings=[PolicyFinding("unreachable-group", "warning", "spec.placement", f"correct {HOSTILE}")],
+        loses=[TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/all", "ClusterPropagationPolicy x", "off")],
+        drops=[PriorityDropRow("fell from 9 to 1", open=True)],
+        claims=300,
+    )
+    page = console_client(GivenSource(policies=policy_list(row))).get("/policies/shop/all").text
+    assert 'href="/policies/-/x"' in page
+    assert "unreachable-group" in page
+    assert "fell from 9 to 1" in page
+    assert 'href="/workloads?policy=PropagationPolicy%20shop/all"' in page
+    assert "<script>alert" not in page
+    question = page.partition("/what-if?question=")[2].partition('"')[0]
+    assert decoded(question) == WhatIfQuestion(deleted=("shop/PropagationPolicy/all",))
+
+
+@pytest.mark.parametrize("path", ["/policies/shop/other", "/policies/-/all"])
+def test_a_policy_that_is_not_there_says_so(path):
+    answer = console_client(GivenSource(policies=policy_list(policy_row()))).get(path)
+    assert answer.status_code == 404
+    assert "There is no" in answer.text
+
+
+@pytest.mark.parametrize("query", ["kind=Pod", "only=all", "page=0", "sort=x"])
+def test_a_wrong_address_says_what_is_accepted(query):
+    assert console_client(GivenSource(policies=policy_list())).get(f"/policies?{query}").status_code == 400

@@ -1,0 +1,85 @@
+"""The page Resilience: failures, the worst first, as a picture and as a table."""
+
+import re
+
+import pytest
+from console_replies import HOSTILE, impact, resilience_view
+from console_source import GivenSource, console_client
+
+from console.pages.resilience_model import PICTURE, resilience_page
+from console.question import WhatIfQuestion, decoded
+
+
+def page_of(view, may_see=lambda _namespace: True, page=1, rows=50):
+    return resilience_page(view, "region", may_see, page, rows)
+
+
+def test_a_failure_says_what_happens_and_leads_to_what_if():
+    harm = impact(
+        "north", ["a"], nowhere=["shop/Deployment/web"], staying=["bank/DaemonSet/log"], moved=2, replicas=9,
+        arriving={"b": 3, "c": 6}, overcommitted={"b": ["cpu", "memory"]},
+    )  # fmt: skip
+    row = page_of(resilience_view(harm)).rows[0]
+    assert (row.nowhere, row.short, row.staying, row.moved, row.replicas) == (1, 0, 1, 2, 9)
+    assert row.overcommitted == ["b (cpu, memory)"]
+    assert row.receivers == [("c", 6), ("b", 3)]
+    assert [(each.name, each.place) for each in row.workloads] == [
+        ("shop/Deployment/web", ("shop", "web-deployment")),
+        ("bank/DaemonSet/log", ("bank", "log-daemonset")),
+    ]
+    assert decoded(row.question) == WhatIfQuestion(lose=("a",))
+    assert not row.harmless
+
+
+def test_counts_are_about_everything_and_names_about_the_own_namespaces():
+    harm = impact("north", ["a"], nowhere=["bank/Deployment/x", "shop/Deployment/y"], totals=(700, 0, 0))
+    row = page_of(resilience_view(harm), lambda namespace: namespace == "shop").rows[0]
+    assert (row.nowhere, row.more) == (700, 699)
+    assert [each.name for each in row.workloads] == ["shop/Deployment/y"]
+
+
+def test_a_large_failure_has_no_question():
+    assert page_of(resilience_view(impact("north", [f"c{n}" for n in range(101)]))).rows[0].question == ""
+
+
+def test_the_picture_is_bounded_and_shows_the_clusters_that_matter():
+    clusters = [f"c{number:04}" for number in range(900)]
+    impacts = [impact(f"r{n}", ["c0899"], arriving=dict.fromkeys(clusters[:800], 1)) for n in range(PICTURE[0] + 9)]
+    page = page_of(resilience_view(*impacts, clusters=clusters, failures=400))
+    assert page.picture.count("rotate(") == PICTURE[1]
+    assert ">c0899<" in page.picture
+    assert f"{400 - PICTURE[0]} less severe failures are not shown; 750 clusters are not shown" in page.picture
+    assert "style" not in page.picture
+
+
+def test_a_long_table_has_parts():
+    view = resilience_view(*(impact(f"r{number}", ["a"]) for number in range(7)))
+    page = page_of(view, page=2, rows=5)
+    assert (page.first, [each.name for each in page.rows], page.listed) == (6, ["r5", "r6"], 7)
+
+
+def test_the_page_shows_figures_picture_and_table():
+    source = GivenSource(
+        resilience=resilience_view(impact(HOSTILE, ["a"], nowhere=["shop/Deployment/web"]), impact("south", ["b"]))
+    )
+    page = console_client(source).get("/resilience?by=provider").get_data(as_text=True)
+    assert source.asked == [("resilience", (["provider"],), {"limit": 1000})]
+    assert 'aria-current="page">Providers' in page
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="heat"' in page
+    assert "outage" in page
+    assert "no harm" in page
+    assert 'href="/workloads/shop/web-deployment"' in page
+    assert "<script>alert" not in page
+    assert re.search(r"Computed .*\d", page)
+
+
+def test_a_fleet_without_regions_says_so():
+    page = console_client(GivenSource(resilience=resilience_view())).get("/resilience").get_data(as_text=True)
+    assert "No cluster reports a region" in page
+    assert "svg" not in page.partition("<main")[2].partition("</main>")[0]
+
+
+@pytest.mark.parametrize("query", ["by=planet", "page=0", "page=x", "limit=3"])
+def test_a_wrong_address_says_what_is_accepted(query):
+    answer = console_client(GivenSource()).get(f"/resilience?{query}")
+    assert answer.status_code == 400

@@ -1,0 +1,170 @@
+"""The page What if: the form, the answer, and what is wrong with a question."""
+
+import re
+
+import pytest
+from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
+from console_source import GivenSource, console_client
+
+from berthmaster.native_api.wire import DownChange
+from berthmaster.simulation.plan_answer import ClaimChange, PolicyEffect
+from console.pages.plan_model import plan_view
+from console.pages.what_if_model import MAX_BOXES, form_view
+from console.question import WhatIfQuestion, decoded, encoded
+from console.source import SourceError
+
+
+def everything(_namespace):
+    return True
+
+
+def shop_only(namespace):
+    return namespace == "shop"
+
+
+def test_a_plan_has_a_headline_a_drawing_and_tables():
+    view = plan_view(plan_answer(planned_move(), unplaced=[lost_workload()]), everything)
+    assert view.headline == "1 of 40 workloads moves, 2 replicas; 1 left without a place."
+    assert view.bad
+    assert 'role="img"' in view.drawing
+    assert "style" not in view.drawing
+    assert view.flows == [("a", "b", 2)]
+    assert [each.title for each in view.tables] == ["Left without a place", "Moves"]
+    assert view.tables[1].rows[0][0].place == ("shop", "web-deployment")
+    assert view.tables[1].rows[0][1].words == ("a=2",)
+
+
+def test_rows_of_other_namespaces_are_left_out_and_counted_and_totals_stay():
+    effect = PolicyEffect("ClusterPropagationPolicy all", "updated", takes=[ClaimChange("bank/Deployment/x", "a", "b")])
+    answer = plan_answer(
+        planned_move(),
+        planned_move("bank/Deployment/vault"),
+        planned_move("ClusterRole/admin"),
+        unplaced=[lost_workload("bank/Deployment/till")],
+        policies=[effect, PolicyEffect("PropagationPolicy shop/web", "updated")],
+    )
+    view = plan_view(answer, shop_only)
+    assert view.hidden == 5
+    assert view.headline.startswith("3 of 40 workloads move")
+    text = str(view)
+    assert "vault" not in text
+    assert "till" not in text
+    assert "admin" not in text
+    assert "bank" not in text
+    assert "shop/web" in text
+
+
+def test_nothing_is_quiet_only_if_everything_is_known():
+    assert plan_view(plan_answer(), everything).quiet
+    view = plan_view(plan_answer(gaps=["Rollouts are not watched"]), everything)
+    assert not view.quiet
+    assert view.headline == "Nothing is known to move."
+    assert view.incomplete
+
+
+def test_a_long_table_says_how_much_is_missing():
+    moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(12)]
+    view = plan_view(plan_answer(*moves), everything, 10)
+    assert (len(view.tables[0].rows), view.tables[0].more, view.long) == (10, 2, True)
+
+
+def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
+    clusters = [
+        fleet_cluster("a", "north"),
+        fleet_cluster("b", "south", ready=False),
+        fleet_cluster("c", ""),
+        fleet_cluster("d", "north", draining=True),
+    ]
+    form = form_view(WhatIfQuestion(lose=("a", "gone"), taints=("x", "y"), labels=("z",)), clusters)
+    assert [(each.name, each.checked) for each in form.regions] == [("north", 1), ("south", 0), ("", 0)]
+    assert [each.note for each in form.regions[0].clusters] == ["", "draining"]
+    assert form.more == "gone"
+    assert form.texts["taints"] == "x\ny"
+    assert form.extended
+
+
+def test_a_large_fleet_is_named_and_not_listed():
+    clusters = [fleet_cluster(f"c{number}") for number in range(MAX_BOXES + 1)]
+    form = form_view(WhatIfQuestion(lose=("c1",)), clusters)
+    assert form.regions == []
+    assert form.more == "c1"
+
+
+def client_of(**answers):
+    source = GivenSource(**{"fleet": fleet_view("a", "b"), "plan": plan_answer(planned_move()), **answers})
+    return console_client(source), source
+
+
+def posted(client, **values):
+    page = client.get("/what-if").get_data(as_text=True)
+    token = re.search(r'name="form_token" value="([^"]+)"', page)
+    return client.post("/what-if", data={"form_token": token[1], **values})
+
+
+def test_a_form_becomes_an_address_that_has_the_answer():
+    client, source = client_of()
+    answer = posted(client, lose=["a"], taints="b=k:NoSchedule", policies="")
+    assert answer.status_code == 303
+    address = answer.headers["Location"]
+    assert decoded(address.partition("question=")[2]) == WhatIfQuestion(lose=("a",), taints=("b=k:NoSchedule",))
+    page = client.get(address).get_data(as_text=True)
+    assert "1 of 40 workloads moves" in page
+    assert "1 cluster fails: a; 1 taint changes: b=k:NoSchedule:" in page
+    assert '<svg class="flows"' in page
+    assert re.search(r'value="a" checked', page)
+    assert source.asked[-1][2]["changes"][-1] == DownChange("a")
+
+
+def test_a_wrong_form_comes_back_with_everything_that_was_written():
+    client, source = client_of()
+    answer = posted(client, lose=["a", "zz"], scales="web=3", policies="kind: [\n<b>")
+    page = answer.get_data(as_text=True)
+    assert answer.status_code == 400
+    assert "there is no cluster &#39;zz&#39;" in page
+    assert 'aria-invalid="true"' in page
+    assert "kind: [\n&lt;b&gt;</textarea>" in page
+    assert re.search(r'value="a" checked', page)
+    assert 'name="lose" value="zz"' in page
+    assert not any(name == "plan" for name, *_ in source.asked)
+
+
+def test_what_the_extender_refuses_keeps_the_form():
+    refused = SourceError("the service refused the request: changes[0]: the cluster a is not known", 400)
+    client, _ = client_of(plan=refused)
+    answer = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")
+    page = answer.get_data(as_text=True)
+    assert answer.status_code == 400
+    assert "&#39;a&#39;: the cluster a is not known" in page
+    assert re.search(r'value="a" checked', page)
+
+
+@pytest.mark.parametrize("status", [0, 429, 503], ids=["no answer", "busy", "stale"])
+def test_an_extender_that_cannot_answer_now_is_an_error_page(status):
+    client, _ = client_of(plan=SourceError("try later", status))
+    answer = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")
+    assert answer.status_code >= 500
+    assert "try later" in answer.get_data(as_text=True)
+
+
+def test_a_link_can_name_clusters():
+    client, _ = client_of()
+    answer = client.get("/what-if?lose=a,b")
+    assert decoded(answer.headers["Location"].partition("question=")[2]) == WhatIfQuestion(lose=("a", "b"))
+
+
+@pytest.mark.parametrize("query", ["question=x", "rows=all", "other=1"])
+def test_a_wrong_address_says_what_is_wrong(query):
+    client, _ = client_of()
+    answer = client.get(f"/what-if?{query}")
+    assert answer.status_code == 400
+    assert query.partition("=")[0] in answer.get_data(as_text=True)
+
+
+def test_a_hostile_name_is_text():
+    move = planned_move(f"shop/Deployment/{HOSTILE}", {HOSTILE: 1}, {"b": 1}, reason=HOSTILE)
+    client, _ = client_of(plan=plan_answer(move, gaps=[HOSTILE]), fleet=fleet_view(HOSTILE, "b"))
+    page = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('b',)))}").get_data(as_text=True)
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert "&lt;script&gt;alert" in page

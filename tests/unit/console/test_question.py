@@ -1,0 +1,189 @@
+"""The question of the page What if: in an address, and as the extender gets it."""
+
+import base64
+import random
+import re
+import zlib
+
+import pytest
+from werkzeug.datastructures import MultiDict
+
+from berthmaster.native_api.wire import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
+from console.query import QueryError
+from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
+from console.question_reading import FormProblem, question_words, read, refusal
+
+POLICY = """\
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: {clusterAffinity: {clusterNames: [a]}}
+"""
+SECOND = POLICY.replace("name: web", "name: api")
+
+
+def everything(_namespace):
+    return True
+
+
+def asked(question, clusters=("a", "b"), may_see=everything):
+    return read(question, clusters, may_see)
+
+
+def test_a_question_is_the_same_after_the_address():
+    question = WhatIfQuestion(
+        lose=("a", "\u202e<b>"), taints=("a=k:NoExecute",), policies=POLICY * 3, deleted=("ns/pp/x",)
+    )
+    text = encoded(question)
+    assert decoded(text) == question
+    assert text.isascii()
+    assert not set(text) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+def packed(content):
+    return base64.urlsafe_b64encode(zlib.compress(content)).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x", id="one character"),
+        pytest.param("ä" * 8, id="other letters"),
+        pytest.param("AAAA", id="not compressed"),
+        pytest.param(encoded(WhatIfQuestion(lose=("a",)))[:-6], id="cut off"),
+        pytest.param(packed(b"{}") + "AAAA", id="more behind it"),
+        pytest.param(packed(b"[1"), id="not JSON"),
+        pytest.param(packed(b'{"lose": 3}'), id="another type"),
+        pytest.param(packed(b'{"loose": []}'), id="an unknown field"),
+        pytest.param(packed(b" " * 10_000_000), id="a small text that becomes large"),
+        pytest.param("A" * (MAX_ADDRESS + 1), id="too long"),
+    ],
+)
+def test_another_text_is_an_error_that_says_what_to_do(text):
+    with pytest.raises(QueryError, match=r"^question: .*ask again with the form$"):
+        decoded(text)
+
+
+def test_words_of_a_form_are_separated_by_spaces_commas_and_lines():
+    form = MultiDict([("lose", "a"), ("lose", "b, c\r\na"), ("policies", "x: 1\r\ny: 2\r\n"), ("form_token", "t")])
+    assert question_of(form) == WhatIfQuestion(lose=("a", "b", "c"), policies="x: 1\ny: 2")
+    assert question_of(MultiDict()).empty
+
+
+def test_a_question_becomes_changes():
+    question = WhatIfQuestion(
+        lose=("a",),
+        taints=("b=k=v:NoSchedule", "b=k-"),
+        scales=("shop/deploy/web=3",),
+        policies=f"{POLICY}---\n{SECOND}",
+        deleted=("shop/PropagationPolicy/old", "clusterpropagationpolicy/all"),
+    )
+    found = asked(question)
+    assert found.problems == []
+    assert [type(each) for each in found.changes] == [TaintChange, UntaintChange, DownChange, ScaleChange]
+    assert found.origins[2] == ("lose", "a")
+    assert found.changes[3] == ScaleChange("shop/Deployment/web", 3)
+    assert [each.metadata.name for each in found.create] == ["web", "api"]
+    assert found.delete == [
+        PolicyName("PropagationPolicy", "old", "shop"),
+        PolicyName("ClusterPropagationPolicy", "all"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "field", "message"),
+    [
+        pytest.param(
+            WhatIfQuestion(lose=("aa",)), "lose", "'aa': there is no cluster 'aa'; did you mean a", id="cluster"
+        ),
+        pytest.param(WhatIfQuestion(taints=("a=k:Now",)), "taints", "CLUSTER=KEY", id="taint"),
+        pytest.param(WhatIfQuestion(scales=("web=3",)), "scales", "KIND/NAME", id="scale"),
+        pytest.param(WhatIfQuestion(labels=("a",)), "labels", "CLUSTER=KEY=VALUE", id="label"),
+        pytest.param(WhatIfQuestion(recover=("zz",)), "recover", "the fleet has a, b", id="recovering cluster"),
+        pytest.param(WhatIfQuestion(policies="a: [1,\nb: }"), "policies", "line 2", id="malformed YAML"),
+        pytest.param(WhatIfQuestion(policies="kind: X"), "policies", "apiVersion", id="an object without a type"),
+        pytest.param(
+            WhatIfQuestion(policies=POLICY.replace("clusterNames", "clusterName")),
+            "policies",
+            "document 1.*clusterName",
+            id="an unknown field",
+        ),
+        pytest.param(
+            WhatIfQuestion(policies=f"{POLICY}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\n"),
+            "policies",
+            "ConfigMap is not accepted; accepted are PropagationPolicy",
+            id="another kind",
+        ),
+        pytest.param(WhatIfQuestion(policies="# nothing"), "policies", "no policy", id="only a comment"),
+        pytest.param(
+            WhatIfQuestion(deleted=("PropagationPolicy/x",)),
+            "deleted",
+            "NAMESPACE/PropagationPolicy",
+            id="no namespace",
+        ),
+        pytest.param(WhatIfQuestion(deleted=("ns/Deployment/x",)), "deleted", "accepted is", id="not a policy"),
+        pytest.param(WhatIfQuestion(lose=("a",) * 101), "", "at most 100", id="too many changes"),
+        pytest.param(
+            WhatIfQuestion(policies=f"# {random.Random(1).randbytes(4000).hex()}\n{POLICY}"),
+            "policies",
+            "fewer changes at a time",
+            id="too long for an address",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(question, field, message):
+    found = asked(question)
+    assert [each.field for each in found.problems] == [field]
+    assert re.search(message, found.problems[0].message, re.DOTALL)
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    found = asked(WhatIfQuestion(lose=("x",), taints=("y",), policies="z: [", deleted=("q",)))
+    assert [each.field for each in found.problems] == ["taints", "lose", "policies", "deleted"]
+
+
+def test_a_visitor_asks_about_the_own_namespaces_only():
+    question = WhatIfQuestion(
+        scales=("shop/Deployment/web=1", "bank/Deployment/web=1", "Deployment/web=1"),
+        policies=POLICY.replace("shop", "bank"),
+        deleted=("ClusterPropagationPolicy/x", "shop/PropagationPolicy/x"),
+    )
+    found = asked(question, may_see=lambda namespace: namespace == "shop")
+    assert [each.field for each in found.problems] == ["scales", "scales", "policies", "deleted"]
+    assert all("you may not see" in each.message for each in found.problems)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param(
+            "the service refused the request: changes[1]: there is no such workload",
+            FormProblem("scales", "'shop/Deployment/web=3': there is no such workload"),
+            id="a change",
+        ),
+        pytest.param(
+            "create[0].spec.placement: too large",
+            FormProblem("policies", "PropagationPolicy shop/web: create[0].spec.placement: too large"),
+            id="a policy",
+        ),
+        pytest.param("delete[0]: is not known", FormProblem("deleted", "is not known"), id="a deletion"),
+        pytest.param("no bindings are watched", FormProblem("", "no bindings are watched"), id="everything"),
+        pytest.param("changes[9]: x", FormProblem("", "x"), id="a change that was not sent"),
+    ],
+)
+def test_what_the_extender_refuses_is_said_at_its_field(message, expected):
+    question = WhatIfQuestion(
+        lose=("a",), scales=("shop/Deployment/web=3",), policies=POLICY, deleted=("shop/PropagationPolicy/x",)
+    )
+    assert refusal(message, asked(question)) == expected
+
+
+def test_a_question_in_words():
+    question = WhatIfQuestion(lose=("a", "b"), taints=("a=k-",), policies=POLICY)
+    assert question_words(question) == [
+        "2 clusters fail: a, b",
+        "1 taint changes: a=k-",
+        "the pasted policies are applied",
+    ]
