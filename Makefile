@@ -119,6 +119,10 @@ bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory
 bench-extender-memory: $(VENV)/.e2e ## Measure an extender that watches 10,000 bindings with their templates, and 1,000 clusters
 	@PYTHONPATH=tests $(BIN)/python bench/extender_memory.py $(ARGS)
 
+.PHONY: bench-console-api
+bench-console-api: $(VENV)/.dev ## Time what the console asks most, with 10,000 and with 100,000 workloads
+	@PYTHONPATH=tests $(BIN)/python bench/console_api.py $(ARGS)
+
 .PHONY: bench-impact
 bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bindings, as the webhook asks for them
 	@PYTHONPATH=tests $(BIN)/python bench/impact.py $(ARGS)

@@ -29,6 +29,7 @@ class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         binding: the binding as stored.
+        text: ``NAMESPACE/KIND/NAME`` of the workload in lower case.
         state: what is known about its place.
         policy: the policy that holds the workload; empty if none is known.
         group: the group of the assignment; empty for none.
@@ -40,6 +41,7 @@ class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
     """
 
     binding: Binding
+    text: str
     state: WorkloadState
     policy: str
     group: str
@@ -75,8 +77,10 @@ def placed_workload(
     terms = placement.cluster_affinities if placement is not None else None
     names = [each.affinity_name for each in terms or ()]
     move = move_of(binding)
+    resource = binding.spec.resource
     return PlacedWorkload(
         binding=binding,
+        text=f"{resource.namespace}/{resource.kind}/{resource.name}".lower(),
         state=_state(binding) if present else WorkloadState.PENDING,
         policy="" if policy is None else sys.intern(str(policy)),
         group=sys.intern(group),

@@ -22,7 +22,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
 from extender.state.fingerprint import Fingerprint, text_of
-from extender.state.placed_index import PlacedIndex, index_of
+from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
 from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
 
@@ -262,7 +262,7 @@ def _peers(world: World) -> Peers:
 
 
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:
-    return index_of(
+    return PlacedIndex(
         (
             (each.binding.metadata.namespace, each.binding.metadata.name),
             placed_workload(each.binding, each.held_by, present=each.present),

@@ -34,7 +34,7 @@ from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
 from extender.protocols.native.why import claims_view, why_not_view
 from extender.protocols.native.workload_page import listed as listed_workloads
-from extender.state.placed_index import PlacedIndex, index_of
+from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
 from extender.state.state import FleetCache, Freshness
 
@@ -188,7 +188,7 @@ def _placed_index() -> PlacedIndex:
     spec = {**BINDING["spec"], "clusters": [{"name": "private-1", "replicas": 6}]}
     status = {"schedulerObservingAffinityName": "private"}
     binding = convert(Binding, {**BINDING, "spec": spec, "status": status})
-    return index_of([(("shop", "web-deployment"), placed_workload(binding))])
+    return PlacedIndex([(("shop", "web-deployment"), placed_workload(binding))])
 
 
 def _scheduler() -> Scheduler:

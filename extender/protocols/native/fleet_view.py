@@ -9,7 +9,8 @@ from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, S
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.services import Services
-from extender.state.placed_index import ClusterUse, PlacedIndex
+from extender.state.placed_index import PlacedIndex
+from extender.state.placed_totals import ClusterUse
 from extender.state.state import State
 
 _UNWATCHED = (

@@ -1,6 +1,5 @@
 """``/v1/workloads``: the workloads of the service, filtered, sorted and in pages."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -10,6 +9,7 @@ import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.native_api.fleet import (
+    CLUSTER_SCOPED,
     MAX_FACETS,
     MAX_ROWS,
     Restriction,
@@ -24,7 +24,8 @@ from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, number
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
-from extender.state.placed_index import PlacedIndex, VisibleWorkloads, namespace_of
+from extender.state.placed_index import PlacedIndex, in_order
+from extender.state.placed_totals import WorkloadTotals
 from extender.state.placed_workload import PlacedWorkload, is_on, row_of
 
 PARAMETERS: Final = frozenset({
@@ -53,13 +54,13 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
 
 def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadPage:
     """Return the page that a query asks for, without version, gaps and staleness."""
-    visible, found = index.visible(query.namespaces), matching(index, query, now)
+    totals, found = index.totals(query.namespaces), matching(index, query, now)
     page = found[query.offset : query.offset + query.limit]
     return WorkloadPage(
         items=[row_of(each, now) for each in page],
         matched=len(found),
-        total=len(visible.rows),
-        facets=facets_of(visible, now),
+        total=totals.workloads,
+        facets=facets_of(totals, index.sizes(query.namespaces), now),
         version="",
         gaps=[],
         staleness=Staleness(None, None, ""),
@@ -68,28 +69,38 @@ def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadP
 
 def matching(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> list[PlacedWorkload]:
     """Return all workloads that a query matches, in its order."""
-    rows = index.ordered(query.sort, descending=query.descending)
-    for matches in _filters(query, now):
+    filters = list(_filters(query, now))
+    if not filters:
+        return index.ordered(query.sort, descending=query.descending)
+    rows = index.by_name()
+    for matches in filters:
         rows = [each for each in rows if matches(each)]
-    return rows
+    return in_order(rows, query.sort, descending=query.descending)
 
 
-def facets_of(visible: VisibleWorkloads, now: datetime) -> WorkloadFacets:
-    """Return how many of the workloads that a reader may see have each value."""
+def facets_of(totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime) -> WorkloadFacets:
+    """Return how many of the workloads that a reader may see have each value.
+
+    Args:
+        totals: the totals of these workloads.
+        namespaces: the number of workloads of each namespace.
+        now: the time; a hold-down may be over.
+    """
+    states = totals.states
     counted: Mapping[Restriction, int] = {
-        Restriction.NOT_PREFERRED: sum(each.preferred is False for each in visible.rows),
-        Restriction.NOWHERE: visible.states[WorkloadState.NOWHERE.value],
-        Restriction.SHORT: visible.states[WorkloadState.SHORT.value],
-        Restriction.MOVING: sum(each.moving for each in visible.rows),
-        Restriction.HELD_DOWN: sum(each.held_down(now) for each in visible.held),
-        Restriction.SUSPENDED: visible.states[WorkloadState.SUSPENDED.value],
+        Restriction.NOT_PREFERRED: totals.not_preferred,
+        Restriction.NOWHERE: states[WorkloadState.NOWHERE.value],
+        Restriction.SHORT: states[WorkloadState.SHORT.value],
+        Restriction.MOVING: totals.moving,
+        Restriction.HELD_DOWN: totals.held_down(now),
+        Restriction.SUSPENDED: states[WorkloadState.SUSPENDED.value],
     }
     return WorkloadFacets(
-        namespaces=_most_frequent(visible.namespaces),
-        policies=_most_frequent(visible.policies),
-        clusters=_most_frequent(visible.clusters),
-        groups=_most_frequent(visible.groups),
-        states={each.value: visible.states[each.value] for each in WorkloadState},
+        namespaces=_most_frequent(namespaces),
+        policies=_most_frequent(totals.policies),
+        clusters=_most_frequent(totals.clusters),
+        groups=_most_frequent(totals.groups),
+        states={each.value: states[each.value] for each in WorkloadState},
         only={each.value: counted[each] for each in Restriction},
     )
 
@@ -122,37 +133,45 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
 def _filters(query: WorkloadQuery, now: datetime) -> Iterable[Filter]:
     """Yield a filter for each condition of a query, the cheapest ones first."""
     if query.namespaces is not None:
-        namespaces = query.namespaces
-        yield lambda each: namespace_of(each) in namespaces
+        visible = frozenset("" if each == CLUSTER_SCOPED else each for each in query.namespaces if each)
+        yield lambda each: each.binding.spec.resource.namespace in visible
     if query.namespace:
-        yield lambda each: namespace_of(each) == query.namespace
+        namespace = "" if query.namespace == CLUSTER_SCOPED else query.namespace
+        yield lambda each: each.binding.spec.resource.namespace == namespace
     if query.policy:
         yield lambda each: each.policy == query.policy
     if query.group:
         yield lambda each: each.group == query.group
     if query.only:
-        wanted = [_RESTRICTIONS[each] for each in query.only]
-        yield lambda each: any(matches(each, now) for matches in wanted)
+        yield partial(_meets, query.only, frozenset(_STATES[each] for each in query.only if each in _STATES), now)
     for word in query.q.lower().split():
         yield partial(_contains, word)
     if query.cluster:
         yield lambda each: is_on(each.binding, query.cluster)
 
 
-_RESTRICTIONS: Final[Mapping[Restriction, Callable[[PlacedWorkload, datetime], bool]]] = {
-    Restriction.NOT_PREFERRED: lambda each, _: each.preferred is False,
-    Restriction.NOWHERE: lambda each, _: each.state is WorkloadState.NOWHERE,
-    Restriction.SHORT: lambda each, _: each.state is WorkloadState.SHORT,
-    Restriction.MOVING: lambda each, _: each.moving,
-    Restriction.HELD_DOWN: lambda each, now: each.held_down(now),
-    Restriction.SUSPENDED: lambda each, _: each.state is WorkloadState.SUSPENDED,
+_STATES: Final = {
+    Restriction.NOWHERE: WorkloadState.NOWHERE,
+    Restriction.SHORT: WorkloadState.SHORT,
+    Restriction.SUSPENDED: WorkloadState.SUSPENDED,
 }
 
 
+def _meets(
+    restrictions: frozenset[Restriction], states: frozenset[WorkloadState], now: datetime, placed: PlacedWorkload
+) -> bool:
+    """Return whether a workload meets one of the restrictions. ``states`` are those that restrictions name."""
+    return (
+        placed.state in states
+        or bool(placed.group_index and Restriction.NOT_PREFERRED in restrictions)
+        or (placed.moving and Restriction.MOVING in restrictions)
+        or (placed.held_down_until is not None and Restriction.HELD_DOWN in restrictions and placed.held_down(now))
+    )
+
+
 def _contains(word: str, placed: PlacedWorkload) -> bool:
-    resource = placed.binding.spec.resource
-    return word in f"{resource.namespace}/{resource.kind}/{resource.name}".lower()
+    return word in placed.text
 
 
-def _most_frequent(counts: Counter[str]) -> dict[str, int]:
+def _most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_FACETS])

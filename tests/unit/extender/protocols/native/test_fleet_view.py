@@ -124,6 +124,7 @@ def test_rows_say_where_workloads_are(watched):
         pytest.param({"namespace": "-"}, [], id="cluster-scoped workloads"),
         pytest.param({"namespaces": frozenset({"bank", "-"})}, ["ledger"], id="visible namespaces"),
         pytest.param({"namespaces": frozenset()}, [], id="no visible namespace"),
+        pytest.param({"namespaces": frozenset({""})}, [], id="an empty name is no namespace"),
         pytest.param({"namespaces": frozenset({"bank"}), "namespace": "shop"}, [], id="a hidden namespace"),
         pytest.param({"policy": "PropagationPolicy bank/other"}, ["ledger"], id="a policy"),
         pytest.param({"cluster": "own"}, ["ledger", "first"], id="a cluster"),
