@@ -11,15 +11,15 @@ import msgspec.structs
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.simulation.changes import AddTaint
-from berthmaster.simulation.cluster_changes import RemoveCluster
+from berthmaster.simulation.changes import AddTaint, Change, Scale, apply
+from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """Changed objects. They take effect in this order: workloads, policies, deletions of policies, clusters.
+    """Changed objects. They take effect in this order: workloads, scales, policies, deletions of policies, clusters.
 
     Each policy takes effect on its own, in order, as if the detector finished with one before the next is applied.
 
@@ -30,6 +30,9 @@ class ChangeSet:
         deleted_clusters: the names of the clusters that leave.
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
         deleted_workloads: the workloads whose template is deleted.
+        scales: workloads that get another number of replicas.
+        cluster_edits: further changes of clusters, in order, such as ``changes.Down``. They change no workload, except
+            by evictions.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
     """
 
@@ -40,10 +43,12 @@ class ChangeSet:
     workloads: tuple[SimulatedWorkload, ...] = ()
     deleted_workloads: tuple[ResourceName, ...] = ()
     overrides: tuple[str, ...] = ()
+    scales: tuple[Scale, ...] = ()
+    cluster_edits: tuple[Change, ...] = ()
 
     @property
     def changes_clusters(self) -> bool:
-        return bool(self.clusters or self.deleted_clusters)
+        return bool(self.clusters or self.deleted_clusters or self.cluster_edits)
 
     def digest_input(self) -> list[Any]:
         """Return the objects as far as they affect decisions, in an order that does not depend on the files.
@@ -65,6 +70,13 @@ class ChangeSet:
             yield ["set", str(workload), *_of_template(workload.manifest)]
         for resource in self.deleted_workloads:
             yield ["delete", str(resource)]
+        for scale in self.scales:
+            yield ["scale", str(scale.resource), scale.replicas]
+        for edit in self.cluster_edits:
+            if isinstance(edit, AddCluster):
+                yield ["set", "Cluster", edit.cluster.name, edit.cluster.metadata.labels, builtins(edit.cluster.spec)]
+            else:
+                yield ["edit", type(edit).__name__, builtins(edit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +109,13 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
     """Return the world after the changes of clusters.
 
     Raises:
-        InputError: a deleted cluster does not exist.
+        InputError: a deleted or edited cluster does not exist.
     """
     for cluster in changes.clusters:
         world = SetCluster(cluster).applied(world, now)
     for name in changes.deleted_clusters:
         world = RemoveCluster(name).applied(world, now)
-    return world
+    return apply(changes.cluster_edits, world, now)
 
 
 def _of_template(raw: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -113,14 +113,29 @@ class Scale:
     replicas: int
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
+        chosen = self.chosen(world)
+        scaled = self.scaled(chosen)
+        return replace(world, workloads=[scaled if each is chosen else each for each in world.workloads])
+
+    def chosen(self, world: World) -> SimulatedWorkload:
+        """Return the workload that is scaled.
+
+        Raises:
+            InputError: there is none, or several have the name.
+        """
         found = world.find(self.resource)
         if not found:
             raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
         if len(found) > 1:
             raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
-        return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
+        return found[0]
 
-    def _scaled(self, workload: SimulatedWorkload) -> SimulatedWorkload:
+    def scaled(self, workload: SimulatedWorkload) -> SimulatedWorkload:
+        """Return the workload with its new replicas.
+
+        Raises:
+            InputError: it has no binding or no replicas.
+        """
         # A scale changes the template, so that a Lazy policy counts.
         binding = workload.deferred or workload.binding
         if binding is None:

@@ -54,6 +54,10 @@ def changed_workloads(
     for name in changes.deleted_workloads:
         for workload in index.find(name):
             found.after[key_of(workload.resource)] = None
+    for scale in changes.scales:
+        chosen = scale.chosen(index.world)
+        key = key_of(chosen.resource)
+        found.after[key] = scale.scaled(found.after.get(key) or chosen)
     policies: tuple[Policy, ...] = tuple(index.world.policies)
     for edit in _edits(index, changes):
         policies = edit.applied(policies)

@@ -5,24 +5,29 @@ listed, or a policy that the service has not observed yet is an error.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Final
 
 import msgspec.structs
 
 from berthmaster.kube.kinds import WORKLOADS
-from berthmaster.model.errors import FieldError, shown
+from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import policy_errors
 from berthmaster.native_api.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
 from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
+from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
+from extender.protocols.native.simulate import RequestedChange, change_of
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 
@@ -31,18 +36,30 @@ _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
 
 
-class Planner:
-    """Plans one request at a time. Others wait for it, within their own time."""
+class _Plans:
+    """An index of the world, and the lock that a plan holds while it uses it."""
 
     def __init__(self) -> None:
-        self._planning = threading.Lock()
-        self._index: PlanIndex | None = None
+        self.lock = threading.Lock()
+        self.index: PlanIndex | None = None
+
+
+class Planner:
+    """Plans one request at a time. Others wait for it, within their own time.
+
+    Changes of clusters make a scheduler look at all workloads, which can take seconds. Such plans have an index of
+    their own: the plans of reviews, which concern few workloads, do not wait for them.
+    """
+
+    def __init__(self) -> None:
+        self._of_policies = _Plans()
+        self._of_clusters = _Plans()
 
     def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:
-        """Plan changes of policies.
+        """Plan changes of policies, clusters and replicas.
 
         Raises:
-            FieldError: a policy is named twice.
+            FieldError: a policy is named twice, or a change is invalid.
             Refusal: a policy is invalid or not known, something is not known that the answer depends on, or the
                 deadline has passed.
         """
@@ -56,40 +73,80 @@ class Planner:
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
         _require_fresh(services)
         policies = [*changes.policies, *_known(services, request)]
-        self._require_templates(services, call, policies)
-        if not self._planning.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
+        _require_templates(services, call, policies)
+        plans = self._of_clusters if request.changes else self._of_policies
+        if not plans.lock.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
             raise Refusal(503, "other plans took all the time of the request", headers=_RETRY)
         try:
-            answer = self._planned(services, call, changes, policies)
+            answer = _planned(services, call, plans, request, (changes, policies))
         finally:
-            self._planning.release()
+            plans.lock.release()
         _require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness))
 
-    def _planned(self, services: Services, call: Call, changes: ChangeSet, policies: Sequence[Policy]) -> Plan:
-        check, observed = partial(services.check_deadline, call), services.state.observed
-        world = services.state.world(check, changes.policies)
-        if self._index is None:
-            self._index = PlanIndex(world, services.state.profile)
-        else:
-            self._index.update(world)
-        check()
-        gaps = observed.left_out(policies) if observed is not None else ()
-        return plan(self._index, changes, services.clock.now(), gaps=gaps, check=check)
 
-    def _require_templates(self, services: Services, call: Call, policies: Sequence[Policy]) -> None:
-        """Refuse a request if the resources that its policies select are not known.
+def _planned(
+    services: Services, call: Call, plans: _Plans, request: PlanRequest, objects: tuple[ChangeSet, Sequence[Policy]]
+) -> Plan:
+    """Return the plan of a request. The caller holds the lock.
 
-        Raises:
-            Refusal: a kind is not listed yet, or may not be listed.
-        """
-        observed = services.state.observed
-        if observed is None:
-            return
-        left_s = call.deadline_s - services.clock.monotonic_s()
-        reason = observed.unknown(policies, max(0.0, left_s * _WAITING))
-        if reason:
-            raise Refusal(503, reason, headers=_RETRY)
+    Raises:
+        FieldError: a change names a cluster or workload that does not exist.
+    """
+    changes, policies = objects
+    state, check = services.state, partial(services.check_deadline, call)
+    world = state.world(check, changes.policies)
+    now = services.clock.now()
+    changes = _with_changes(changes, world, request, now, check)
+    if plans.index is None:
+        plans.index = PlanIndex(world, state.profile)
+    else:
+        plans.index.update(world)
+    check()
+    gaps: Sequence[str] = ()
+    if state.observed is not None:
+        gaps = state.gaps if changes.changes_clusters else state.observed.left_out(policies)
+    return plan(plans.index, changes, now, gaps=gaps, check=check)
+
+
+def _with_changes(
+    changes: ChangeSet, world: World, request: PlanRequest, now: datetime, check: Callable[[], None]
+) -> ChangeSet:
+    """Add the changes of clusters and replicas, after trying each of them on the world.
+
+    Raises:
+        FieldError: with the path of the invalid change.
+    """
+    scales, edits = [], []
+    clusters = replace(world, workloads=())
+    for index, each in enumerate(request.changes):
+        path = f"changes[{index}]"
+        change = change_of(each, path, check)
+        if not isinstance(change, Scale):
+            clusters = RequestedChange(change, path).applied(clusters, now)
+            edits.append(change)
+            continue
+        try:
+            change.scaled(change.chosen(world))
+        except InputError as error:
+            raise FieldError(f"{path}.resource", str(error)) from None
+        scales.append(change)
+    return replace(changes, scales=tuple(scales), cluster_edits=tuple(edits))
+
+
+def _require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
+    """Refuse a request if the resources that its policies select are not known.
+
+    Raises:
+        Refusal: a kind is not listed yet, or may not be listed.
+    """
+    observed = services.state.observed
+    if observed is None:
+        return
+    left_s = call.deadline_s - services.clock.monotonic_s()
+    reason = observed.unknown(policies, max(0.0, left_s * _WAITING))
+    if reason:
+        raise Refusal(503, reason, headers=_RETRY)
 
 
 def plan_answer(answer: Plan, limit: int, staleness: Staleness) -> PlanAnswer:
@@ -153,10 +210,8 @@ def _changes(services: Services, request: PlanRequest) -> ChangeSet:
         if reference in seen:
             raise FieldError(path, f"{reference} is named twice, first in {seen[reference]}; name it once")
         seen[reference] = path
-    if request.changes:
-        raise FieldError("changes", "this version plans no changes of clusters and replicas; leave it out")
-    if not seen:
-        raise FieldError("", "the request changes nothing; name a policy in create, update or delete")
+    if not seen and not request.changes:
+        raise FieldError("", "the request changes nothing; name a policy in create, update or delete, or a change")
     return ChangeSet(policies=policies, deleted_policies=deleted)
 
 

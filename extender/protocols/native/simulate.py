@@ -57,7 +57,7 @@ class Simulator:
             Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
         check = partial(services.check_deadline, call)
-        changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
+        changes = [change_of(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
         require_synced(services)
         _require_known(services, request)
         if not self._busy.acquire(blocking=False):
@@ -73,7 +73,7 @@ def _run(
 ) -> SimulateAnswer:
     state = services.state
     world = state.world(check)
-    requested = [_RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
+    requested = [RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
     compared = compare(world, requested, state.profile, services.clock.now(), check=check)
     answer = simulate_answer(compared, show_all=request.all)
     return msgspec.structs.replace(answer, gaps=state.gaps, staleness=staleness_of(state.freshness))
@@ -104,7 +104,7 @@ def _require_known(services: Services, request: SimulateRequest) -> None:
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
 
 
-class _RequestedChange(NamedTuple):
+class RequestedChange(NamedTuple):
     """A change whose errors name its place in the request."""
 
     change: simulated.Change
@@ -119,7 +119,7 @@ class _RequestedChange(NamedTuple):
             raise FieldError(self.path, str(error)) from None
 
 
-def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
+def change_of(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
     """Return the change of the simulation. A slow change calls ``check`` regularly.
 
     Raises:

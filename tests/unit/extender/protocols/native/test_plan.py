@@ -17,8 +17,11 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.wire import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
+from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import Planner
 from extender.protocols.problem import Refusal
@@ -232,7 +235,7 @@ def test_a_plan_ends_at_its_deadline(plane):
 
 def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
     running = plane()
-    with running.planner._planning, pytest.raises(Refusal, match="other plans took all the time"):
+    with running.planner._of_policies.lock, pytest.raises(Refusal, match="other plans took all the time"):
         running.ask(update=[web(MOVED)], timeoutMs=1)
 
 
@@ -267,3 +270,76 @@ def test_a_lost_watch_is_not_an_answer(plane):
     running.wait(lambda: running.services.state.freshness.stale_since is not None)
     with pytest.raises(Refusal, match="stale since"):
         running.ask(update=[web(MOVED)])
+
+
+DOWN = {"type": "down", "cluster": "member1"}
+
+
+def after_loss(world, now):
+    """Where workloads go if member1 fails, by the simulation."""
+    compared = compare(world, [Down("member1")], karmada_profile(), now)
+    return {each.resource: each.after.clusters for each in change_rows(compared) if each.moves}
+
+
+def test_a_lost_cluster_moves_what_the_simulation_moves(plane):
+    running = plane()
+    answer = running.ask(changes=[DOWN])
+    assert resources(answer)
+    assert resources(answer) == after_loss(running.services.state.world(), running.clock.now())
+    assert answer.plan.id == running.ask(changes=[DOWN]).plan.id != running.ask(update=[web(MOVED)]).plan.id
+
+
+def test_changes_take_effect_together_with_policies(plane):
+    running = plane()
+    both = running.ask(
+        update=[web(MOVED)], changes=[{"type": "scale", "resource": "shop/Deployment/web", "replicas": 9}]
+    )
+    assert resources(both)["shop/Deployment/web"] == {"member3": 9}
+    lost = running.ask(update=[web(MOVED)], changes=[{"type": "removeCluster", "cluster": "member3"}])
+    assert lost.counts.lost + lost.counts.short > 0, "the place that the policy names is gone"
+
+
+def test_a_scale_alone_concerns_only_its_workload(plane):
+    running = plane()
+    answer = running.ask(changes=[{"type": "scale", "resource": "shop/Deployment/web", "replicas": 7}])
+    assert (answer.counts.concerned, [each.resource for each in answer.plan.moves]) == (1, ["shop/Deployment/web"])
+    assert sum(resources(answer)["shop/Deployment/web"].values()) == 7
+    assert "from 4 to 7" in answer.plan.moves[0].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        pytest.param({**DOWN, "cluster": "x"}, r"changes\[0\]: there is no cluster 'x'", id="no such cluster"),
+        pytest.param(
+            {"type": "scale", "resource": "shop/Deployment/none", "replicas": 1}, r"changes\[0\].resource: .*no such",
+            id="no such workload",
+        ),
+        pytest.param(
+            {"type": "taint", "cluster": "member1", "taint": {"key": "a", "effect": "Never"}},
+            r"changes\[0\].taint.effect", id="an unknown effect",
+        ),
+        pytest.param({"type": "untaint", "cluster": "member1", "key": "gone"}, "has no taint gone", id="no such taint"),
+        pytest.param({"type": "reschedule"}, "changes", id="a change that no plan knows"),
+    ],
+)  # fmt: skip
+def test_an_invalid_change_names_its_path(plane, change, path):
+    with pytest.raises(FieldError, match=path):
+        plane().ask(changes=[change])
+
+
+def test_a_plan_of_clusters_does_not_delay_the_plans_of_reviews(plane):
+    running = plane()
+    with running.planner._of_clusters.lock:
+        assert running.ask(update=[web(MOVED)]).counts.moved
+        with pytest.raises(Refusal, match="other plans took all the time"):
+            running.ask(changes=[DOWN], timeoutMs=1)
+
+
+def test_an_invalid_resource_of_any_kind_makes_a_plan_of_clusters_incomplete(plane):
+    running = plane()
+    broken = deployment("broken", by=web({}))
+    broken["spec"]["replicas"] = "many"
+    store(running.api, broken)
+    running.wait(lambda: not running.ask(changes=[DOWN]).plan.complete)
+    assert [each for each in running.ask(changes=[DOWN]).plan.gaps if "broken" in each]
