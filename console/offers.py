@@ -1,6 +1,6 @@
 """Parts of an installation that may be missing: a page leaves them out, with a hint."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,8 +21,12 @@ class Offered(NamedTuple, Generic[T]):
     hint: str
 
 
-def optional(question: Callable[[], T]) -> Offered[T]:
+def optional(question: Callable[[], T], missing: Collection[int] = (HTTPStatus.CONFLICT,)) -> Offered[T]:
     """Ask a question about an optional part, such as the ledger.
+
+    Args:
+        question: asks the source.
+        missing: the statuses of the extender that leave out this part only.
 
     Raises:
         SourceError: the extender cannot be asked, or refuses for another reason.
@@ -30,6 +34,6 @@ def optional(question: Callable[[], T]) -> Offered[T]:
     try:
         return Offered(question(), "")
     except SourceError as error:
-        if error.status != HTTPStatus.CONFLICT:
+        if error.status not in missing:
             raise
         return Offered(None, str(error))

@@ -8,6 +8,7 @@ from berthmaster.views.texts import bytes_text, cores_text
 
 HIGH_PERCENT: Final = 90
 """A resource is nearly full from here on."""
+_MANY_CORES: Final = 1_000_000
 BASIC: Final = ("cpu", "memory", "pods")
 _LABELS: Final = {"cpu": "CPU", "memory": "Memory", "pods": "Pods", "ephemeral-storage": "Ephemeral storage"}
 _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
@@ -70,7 +71,8 @@ def label_of(resource: str) -> str:
 def amount_text(resource: str, amount: int) -> str:
     """Return an amount with its unit. CPU is given in thousandths of a core."""
     if resource == "cpu":
-        return cores_text(amount)
+        # The cores of many clusters need no fractions.
+        return f"{round(amount / 1000):,}" if amount >= _MANY_CORES else cores_text(amount)
     if resource in _BYTES or resource.startswith("hugepages-"):
         return bytes_text(amount)
     return f"{amount:,}"

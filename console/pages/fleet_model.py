@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from berthmaster.model.printable import printable
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView
 from console.pages.amounts import BASIC, Load, load_of, sum_of
 from console.pages.fleet_tiles import Tile, is_nearly_full, number_text, state_of, tile_of
@@ -18,6 +19,7 @@ TILES: Final = 2000
 """The most tiles of one page."""
 ROWS: Final = 100
 """The most rows of one page of the table."""
+_MAX_OPTION: Final = 60
 _STATE_ORDER: Final = {"deleting": 0, "not ready": 1, "draining": 2, "tainted": 3, "nearly full": 4, "ready": 5}
 
 
@@ -253,7 +255,7 @@ def _summary(clusters: Sequence[FleetCluster]) -> str:
 def _choices(values: Iterable[str]) -> tuple[Choice, ...]:
     counts = Counter(value or UNKNOWN for value in values)
     return tuple(
-        Choice(value, f"{'not known' if value == UNKNOWN else value} ({count:,})")
+        Choice(value, f"{'not known' if value == UNKNOWN else printable(value, _MAX_OPTION)} ({count:,})")
         for value, count in sorted(counts.items(), key=lambda pair: (pair[0] == UNKNOWN, pair[0]))
     )
 

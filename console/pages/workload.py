@@ -1,40 +1,25 @@
 """The page Workload: where one workload is and why, now or at a recorded decision, and why not on a cluster."""
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from http import HTTPStatus
+from typing import Any, Final
 
 from flask import abort, render_template, request
 
 from berthmaster.native_api.fleet import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
+from console.offers import Offered, optional
 from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
 from console.query import PageQuery
-from console.source import SourceError
 
 _PARAMETERS: Final = ("record", "why-not", "group", "clusters", "after")
 _RECORDS: Final = 20
 _ALL: Final = "all"
-_OPTIONAL: Final = frozenset({400, 404, 409, 429})
-"""The statuses of a part that the extender does not have, or not now. The rest of the page is shown."""
-
-T = TypeVar("T")
-
-
-class _Parts:
-    """Asks for parts of the page. A part that the extender refuses becomes a hint."""
-
-    def __init__(self) -> None:
-        self.hints: dict[str, str] = {}
-
-    def ask(self, name: str, question: Callable[[], T]) -> T | None:
-        try:
-            return question()
-        except SourceError as error:
-            if error.status not in _OPTIONAL:
-                raise
-            self.hints[name] = str(error)
-            return None
+_NOTHING: Final[Offered[Any]] = Offered(None, "")
+_TOO_LARGE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
+"""A placement with very many groups is not explained."""
+_NO_ANSWER: Final = (*_TOO_LARGE, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+"""There is no such cluster, or another such question is being answered."""
 
 
 def one(namespace: str, binding: str) -> str:
@@ -43,31 +28,34 @@ def one(namespace: str, binding: str) -> str:
     place = "" if namespace == CLUSTER_SCOPED else namespace
     if not visitor().may_see(place):
         abort(404, "There is no such workload, or you may not see it.")
-    source, parts = services().source, _Parts()
-    record, cluster, group = query.text("record"), query.text("why-not"), query.text("group") or None
+    source, record, cluster = services().source, query.text("record"), query.text("why-not")
+    group = query.text("group") or None
     everything = query.choice("clusters", (_ALL,), "") == _ALL
     known = source.binding(binding, place)
-    history = parts.ask("history", lambda: _history(known, query.text("after")))
+    history = optional(lambda: _history(known, query.text("after")))
+    decision = _NOTHING if record else optional(lambda: source.decision(binding, place), _TOO_LARGE)
+    claims = _NOTHING if record else optional(lambda: source.claims(binding, place))
+    why_not = _NOTHING
+    if cluster:
+        why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
     facts = WorkloadFacts(
         binding=known,
-        explained=None if record else parts.ask("decision", lambda: source.decision(binding, place)),
+        explained=decision.answer,
         outlook=None if record else source.outlook(binding, place, group),
-        claims=None if record else parts.ask("claims", lambda: source.claims(binding, place)),
-        history=() if history is None else history.items,
+        claims=claims.answer,
+        history=() if history.answer is None else history.answer.items,
         past=source.recorded_decision(record, binding, place) if record else None,
-        why_not=parts.ask("why_not", lambda: source.why_not(cluster, binding, place, record=record))
-        if cluster
-        else None,
+        why_not=why_not.answer,
     )
     return render_template(
         "workload.html",
         page=workload_page(facts, WorkloadQuestion(group, everything), services().clock.now()),
         binding=known,
         place=namespace,
-        hints=parts.hints,
+        hints={"history": history.hint, "decision": decision.hint, "why_not": why_not.hint},
         record=record,
         cluster=cluster,
-        earlier=None if history is None else history.next,
+        earlier=None if history.answer is None else history.answer.next,
         after=query.text("after"),
     )
 

@@ -20,6 +20,7 @@ _TRIGGERS: Final[Mapping[str, str]] = {
 _FILTERS: Final[Mapping[str, str]] = {
     "ClusterAffinity": "not in the group",
     "TaintToleration": "a taint that it does not tolerate",
+    "ClusterDeleting": "it is being deleted",
     "APIEnablement": "the kind is not served",
     "SpreadConstraint": "a field of the spread constraints is missing",
     "ClusterEviction": "the workload is being evicted from there",
@@ -84,7 +85,7 @@ def rejected_words(rejected: Mapping[str, int]) -> str:
 def outlook_words(group: GroupOutlook, replicas: int) -> str:
     """Return in one sentence why a group cannot hold a workload, or that it can."""
     if group.error is None:
-        return f"It could hold {counted(replicas, 'replica') if replicas else 'it'} now."
+        return f"This group could hold {counted(replicas, 'replica') if replicas else 'it'} now."
     if not group.matched:
         return "No cluster of the fleet is in this group."
     rejected = rejected_words(group.rejected)

@@ -115,7 +115,7 @@ def test_why_not_its_preferred_group():
 def test_a_preferred_group_that_fits_again_is_said_with_what_moves_it_back():
     again = binding_outlook(group_outlook("primary"), group_outlook("backup"))
     kind, text = lines(outlook=again)["Why not primary"]
-    assert (kind, text.startswith("It could hold 8 replicas now.")) == ("warn", True)
+    assert (kind, text.startswith("This group could hold 8 replicas now.")) == ("warn", True)
     assert "Karmada does not move a workload back" in text
     waiting = binding_outlook(group_outlook("primary"), move=move_state())
     assert "Karmada does not" not in lines(outlook=waiting)["Why not primary"][1]
@@ -124,7 +124,7 @@ def test_a_preferred_group_that_fits_again_is_said_with_what_moves_it_back():
 def test_every_earlier_group_is_named():
     found = lines(binding_view(observed_group="edge"))["Why not primary"][1]
     assert "primary: 2 of its 4 clusters fit" in found
-    assert "backup: It could hold 8 replicas now." in found
+    assert "backup: This group could hold 8 replicas now." in found
 
 
 def test_what_is_not_known_is_said():
