@@ -1,5 +1,6 @@
 """Answers of the extender for tests of the console: a fleet, its workloads, and one workload in its second group."""
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import ClaimRow
 
 NOW = FakeClock().now()
+_VERSIONS = itertools.count(1)
 FRESH = Staleness(NOW, None, "")
 GROUPS = ["primary", "backup", "edge"]
 GIB = 2**30
@@ -51,7 +53,7 @@ def fleet_cluster(name: str, **fields: Any) -> FleetCluster:
 
 def fleet_view(*clusters: FleetCluster, gaps: tuple[str, ...] = ()) -> FleetView:
     """The answer about the fleet."""
-    return FleetView(list(clusters), "v1", list(gaps), FRESH)
+    return FleetView(list(clusters), f"v{next(_VERSIONS)}", list(gaps), FRESH)
 
 
 def large_fleet(size: int) -> FleetView:

@@ -1,12 +1,15 @@
 """The page Fleet: all clusters as tiles or as a table, and one cluster alone."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from flask import Blueprint, abort, render_template, request
+from flask import Blueprint, abort, current_app, render_template, request
+from flask.blueprints import BlueprintSetupState
+from markupsafe import Markup
 
-from berthmaster.native_api.fleet import SortKey, WorkloadQuery
+from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
+from console.answer_cache import AnswerCache
 from console.context import services, visitor
-from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetQuestion, fleet_page
+from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page
 from console.pages.fleet_tiles import cluster_page
 from console.pages.workloads_model import workloads_page
 from console.query import PageQuery
@@ -14,6 +17,20 @@ from console.query import PageQuery
 BLUEPRINT: Final = Blueprint("fleet", __name__)
 _PARAMETERS: Final = ("view", "q", "region", "provider", "state", "sort", "page")
 _WORKLOADS: Final = 10
+_KEPT: Final = 8
+_CACHE: Final = "berthmaster fleet"
+
+
+class _Drawn(NamedTuple):
+    """A page model and its tiles as HTML. Both take time for a large fleet, and visitors share them."""
+
+    page: FleetPage
+    tiles: Markup
+
+
+@BLUEPRINT.record_once
+def _prepare(state: BlueprintSetupState) -> None:
+    state.app.extensions[_CACHE] = AnswerCache(_KEPT)
 
 
 @BLUEPRINT.get("/fleet")
@@ -31,8 +48,19 @@ def show() -> str:
     )
     found = services().source.fleet()
     # The numbers of workloads are about all namespaces.
-    page = fleet_page(found, question, counted=visitor().namespaces is None)
-    return render_template("fleet.html", page=page, question=question, gaps=found.gaps)
+    counted = visitor().namespaces is None
+    cache: AnswerCache = current_app.extensions[_CACHE]
+    page, tiles = cache.answer(
+        (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
+    )
+    return render_template("fleet.html", page=page, tiles=tiles, question=question, gaps=found.gaps)
+
+
+def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Drawn:
+    page = fleet_page(found, question, counted=counted)
+    if question.view != "tiles":
+        return _Drawn(page, Markup())
+    return _Drawn(page, Markup(render_template("fleet_tiles.html", page=page)))  # noqa: S704 - a template escapes
 
 
 @BLUEPRINT.get("/fleet/<name>")

@@ -169,3 +169,11 @@ def test_numbers_of_workloads_are_left_out_for_visitors_of_some_namespaces():
     assert not page.counted
     assert {tile.counts + tile.choices + tile.movements for section in page.sections for tile in section.tiles} == {""}
     assert "Workloads" not in dict(cluster_page(MIXED, "a", counted=False).facts)
+
+
+def test_tiles_are_drawn_once_for_each_version_of_the_fleet(page):
+    before = page("/fleet", fleet=MIXED)[0].text
+    assert page("/fleet", fleet=MIXED)[0].text == before
+    after = page("/fleet", fleet=fleet_view(fleet_cluster("new")))[0].text
+    assert ('id="cluster-new"' in before, 'id="cluster-new"' in after) == (False, True)
+    assert 'id="cluster-a"' not in page("/fleet?q=b", fleet=MIXED)[0].text
