@@ -73,6 +73,11 @@ RULES: Final[dict[str, tuple[AccessRule, ...]]] = {
 }
 """By controller, in addition to ``RUNTIME``."""
 
+SHADOW: Final = (
+    AccessRule("cluster.karmada.io", ("clusters",), ("list", "watch"), "cluster state"),
+    AccessRule("work.karmada.io", _BINDINGS, ("list", "watch"), "bindings and their assignments"),
+)
+"""With ``--shadow``, instead of all others except ``ESTIMATORS``: the process only reads."""
 ESTIMATORS: Final = AccessRule("", ("services",), ("get",), "addresses of the estimators", "estimators")
 """With ``--enable-scheduler-estimator``."""
 MOVES: Final = AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "annotations of policies about moves")
@@ -80,7 +85,12 @@ MOVES: Final = AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "an
 
 
 def rules_of(
-    controllers: Sequence[str], *, elects: bool = True, estimators: bool = False, moves: bool = False
+    controllers: Sequence[str],
+    *,
+    elects: bool = True,
+    estimators: bool = False,
+    moves: bool = False,
+    shadow: bool = False,
 ) -> Iterator[AccessRule]:
     """Yield the rules that a process with these controllers needs.
 
@@ -89,7 +99,13 @@ def rules_of(
         elects: whether the process takes part in leader election.
         estimators: whether the binding scheduler asks estimators.
         moves: whether the binding scheduler has a configuration of moves.
+        shadow: whether the process only compares decisions. Then no controller of the list runs.
     """
+    if shadow:
+        yield from SHADOW
+        if estimators:
+            yield ESTIMATORS
+        return
     yield from (rule for rule in RUNTIME if elects or rule.scope != "lease")
     for name in controllers:
         yield from RULES[name]

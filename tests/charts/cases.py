@@ -26,6 +26,7 @@ CASES: Final[dict[str, Values]] = {
     "webhook-off": {"webhook": {"enabled": False}},
     "controllers-off": {"controllers": {"enabled": False}},
     "certs-off": {"certs": {"enabled": False}, "certificates": {"source": "secret", "secret": {"webhook": "my-tls"}}},
+    "shadow": {"controllers": {"shadow": {"enabled": True, "featureGates": {"WorkloadAffinity": True}}}},
     "registration-off": {"registration": {"enabled": False}},
     "extender": {"extender": EXTENDER},
     "extender-live": {"extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]}},

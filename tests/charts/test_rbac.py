@@ -181,10 +181,10 @@ def test_an_extender_without_watches_has_no_rights():
 ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
 
 
-def needed(controllers, *, lease, elects=True, estimators="", moves=False):
+def needed(controllers, *, lease, elects=True, estimators="", moves=False, shadow=False):
     """The rights that the controllers declare, with one kind of templates instead of all."""
     places = {"cluster": "", "lease": lease, "estimators": estimators}
-    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators), moves=moves):
+    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators), moves=moves, shadow=shadow):
         group, resources = ("apps", ["deployments"]) if rule.group == "*" else (rule.group, rule.resources)
         name = "berthmaster-controllers" if rule.named else ""
         for resource in resources:
@@ -228,6 +228,13 @@ def needed(controllers, *, lease, elects=True, estimators="", moves=False):
         pytest.param(
             {"replicas": 1, "leaderElection": {"enabled": False}},
             ["binding-scheduler"], {"elects": False}, id="no Lease without election",
+        ),
+        pytest.param(
+            {"shadow": {"enabled": True}}, ["binding-scheduler"], {"shadow": True}, id="only reads in shadow mode",
+        ),
+        pytest.param(
+            {"shadow": {"enabled": True}, "estimator": {"enabled": True, "serviceNamespace": "estimators"}},
+            ["binding-scheduler"], {"shadow": True, "estimators": "estimators"}, id="and Services of estimators",
         ),
         pytest.param(
             {"leaderElection": {"namespace": "leases"}}, ["binding-scheduler"], {"lease": "leases"},

@@ -45,7 +45,7 @@ def test_every_value_has_a_comment():
 
 def test_every_value_of_the_schema_has_a_default():
     beyond = {
-        *(f"controllers.featureGates.{gate}" for gate in SCHEMA["properties"]["controllers"]["properties"]["featureGates"]["properties"]),
+        *(path for path in paths(SCHEMA) if re.fullmatch(r"controllers\.(?:shadow\.)?featureGates\..*", path)),
         *(f"placementLimits.{name}" for name in LIMIT_NAMES),
         *(path for path in paths(SCHEMA) if path.startswith("target.componentKubeconfigSecrets.") and path.count(".") == 3),
         *(path for path in paths(SCHEMA) if path.startswith("serviceAccounts.names.")),
@@ -107,6 +107,10 @@ def test_the_schema_is_closed_at_every_level():
             "certData and keyData", id="client certificates without one for KubeAdmiral",
         ),
         pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "set controllers.replicas to 1", id="two replicas without leader election"),
+        pytest.param(
+            {"controllers": {"replicas": 1, "shadow": {"enabled": True}, "ledger": {"enabled": True}}},
+            "only compares decisions: remove controllers.ledger", id="a ledger of a process that decides nothing",
+        ),
         pytest.param({"controllers": {"enable": ["preemption"]}}, "enables no controller", id="preemption without its gate"),
         pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="an unknown feature gate"),
         pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="an unknown controller"),

@@ -62,6 +62,9 @@
 {{- if and .Values.controllers.enabled (eq (include "berthmaster.ledgerVolume" .) "true") (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.ledger.enabled uses a volume that one pod can mount: set controllers.replicas to 1" -}}
 {{- end -}}
+{{- if and .Values.controllers.enabled .Values.controllers.shadow.enabled (or .Values.controllers.ledger.enabled (include "berthmaster.movesConfigMap" .)) -}}
+{{- fail "controllers.shadow.enabled only compares decisions: remove controllers.ledger and controllers.moves, or use a release of its own for the shadow" -}}
+{{- end -}}
 {{- if and .Values.controllers.enabled (not .Values.controllers.leaderElection.enabled) (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.leaderElection.enabled is false: set controllers.replicas to 1, because two replicas would schedule the same bindings" -}}
 {{- end -}}

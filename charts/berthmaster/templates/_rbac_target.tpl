@@ -6,6 +6,14 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 {{/* tests/charts compares these with berthmaster/controllers/rbac.py. */}}
 {{- define "berthmaster.targetRules.controllers" -}}
 {{- $values := .Values.controllers -}}
+{{- if $values.shadow.enabled -}}
+- apiGroups: [cluster.karmada.io]
+  resources: [clusters]
+  verbs: [list, watch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [list, watch]
+{{- else -}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -49,6 +57,7 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
   resources: [resourcebindings, clusterresourcebindings]
   verbs: [get, patch]
 {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Whether a controller is enabled: (list $ "preemption"). The rebalancer is off by default, preemption has a gate. */}}
@@ -62,7 +71,7 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 
 {{- define "berthmaster.targetRolesOf.controllers" -}}
 {{- $values := .Values.controllers }}
-{{- if $values.leaderElection.enabled }}
+{{- if include "berthmaster.lease" . }}
 - namespace: {{ include "berthmaster.leaseNamespace" . }}
   rules:
     - apiGroups: [coordination.k8s.io]
@@ -73,7 +82,7 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
       resourceNames: [{{ $values.leaderElection.leaseName | quote }}]
       verbs: [get, update]
 {{- end }}
-{{- if and $values.estimator.enabled (include "berthmaster.controls" (list . "binding-scheduler")) }}
+{{- if and $values.estimator.enabled (or $values.shadow.enabled (include "berthmaster.controls" (list . "binding-scheduler"))) }}
 - namespace: {{ $values.estimator.serviceNamespace }}
   rules:
     - apiGroups: [""]
@@ -217,7 +226,7 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 
 {{/* The Lease, NAMESPACE/NAME; empty without leader election. */}}
 {{- define "berthmaster.lease" -}}
-{{- if and .Values.controllers.enabled .Values.controllers.leaderElection.enabled -}}
+{{- if and .Values.controllers.enabled .Values.controllers.leaderElection.enabled (not .Values.controllers.shadow.enabled) -}}
 {{- printf "%s/%s" (include "berthmaster.leaseNamespace" .) .Values.controllers.leaderElection.leaseName -}}
 {{- end -}}
 {{- end -}}

@@ -9,7 +9,7 @@ from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
 from berthmaster.controllers import metrics
-from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, AccessRule
+from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, SHADOW, AccessRule
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.controllers.settings import GATES
 from berthmaster_cli.controllers import command
@@ -21,6 +21,7 @@ ALL_RULES = [
     *((f"`{name}`", rule) for name, rules in RULES.items() for rule in rules),
     ("estimators", ESTIMATORS),
     ("moves", MOVES),
+    *(("shadow mode", rule) for rule in SHADOW),
 ]
 METRICS = [each for each in vars(metrics).values() if isinstance(each, MetricWrapperBase)]
 
