@@ -38,13 +38,22 @@ def main() -> int:
         items = [*fleet(given.clusters, given.workloads, now=now), *(hostile(now) if given.hostile else [])]
         file = folder / "fleet.json"
         file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+        ledger = f"sqlite:///{folder / 'ledger.db'}"
+        _record_decisions(file, ledger)
         extender, probe = given.port + 1, given.port + 2
         examples = ROOT / "examples"
         files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
         named = [argument for each in files for argument in ("-f", str(each))]
         _start(
             stack,
-            ["extender", *named, *_ports(extender, probe), "--request-timeout-s=60", "--max-body-bytes=536870912"],
+            [
+                "extender",
+                *named,
+                f"--ledger={ledger}",
+                *_ports(extender, probe),
+                "--request-timeout-s=60",
+                "--max-body-bytes=536870912",
+            ],
         )
         if not _ready(probe):
             return 1
@@ -56,6 +65,12 @@ def main() -> int:
         with suppress(KeyboardInterrupt):
             signal.pause()
     return 0
+
+
+def _record_decisions(file: Path, ledger: str) -> None:
+    """Record what the binding scheduler decides on the fleet, and if a cluster is lost, in a ledger."""
+    command = [str(Path(sys.executable).with_name("berthmaster")), "simulate", "-f", str(file), f"--ledger={ledger}"]
+    subprocess.run([*command, "--down", "oslo-03", "-o", "name"], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
 
 
 def _ports(port: int, probe: int) -> list[str]:

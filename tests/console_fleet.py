@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from karmada_plane import CPP_ID, binding, cluster, deployment, policy, resource, selector
 
+from berthmaster.controllers.moves.budget_record import BudgetRecord, WindowRecord
+from berthmaster.controllers.moves.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
 from berthmaster.model.move import (
     DRAINING,
     FAILBACK,
@@ -70,7 +72,25 @@ def fleet(clusters: int = 200, workloads: int = 2000, *, now: datetime, seed: in
     for member in members:
         if member["status"]["conditions"][0]["status"] == "True":
             by_region.setdefault(member["spec"]["region"], []).append(member["metadata"]["name"])
-    return [*members, *_platform(members), *_workloads(draw, workloads, by_region, now)]
+    return [*members, _lease(now), *_platform(members), *_workloads(draw, workloads, by_region, now)]
+
+
+def _lease(now: datetime) -> JSON:
+    """Return the Lease of the controllers, with what it records about moves."""
+    budgets = (
+        BudgetRecord("everyday", max_moves=40, max_moves_from_cluster=5),
+        BudgetRecord("critical", policies=("critical",), max_moves=10, windows=(WindowRecord("0 22 * * *", 6 * 3600),)),
+    )
+    annotations = {
+        BRAKE: text_of(BrakeRecord()),
+        SOURCES: text_of(SourcesRecord("Auto", "Auto", budgets=budgets, scheduler=BERTHMASTER)),
+    }
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "berthmaster-controllers", "namespace": "karmada-system", "annotations": annotations},
+        "spec": {"holderIdentity": "controllers-0", "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")},
+    }
 
 
 def _stamp(time: datetime) -> str:
@@ -139,6 +159,11 @@ def _platform(members: Sequence[JSON]) -> Iterator[JSON]:
         "fallback", selector(labelSelector={"matchLabels": {"tier": "critical"}}), namespace="",
         placement={"clusterAffinity": {"clusterNames": []}},
     )  # fmt: skip
+    # It may take a workload from the policies of a team, because it names it.
+    yield policy(
+        "checkout", selector(name="web-0", namespace=TEAMS[0]), namespace=TEAMS[0], priority=20, preemption="Always",
+        placement={"clusterAffinity": {"clusterNames": []}},
+    )  # fmt: skip
     for made in (
         resource("viewer", "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[]),
         resource("trust", "ConfigMap", namespace=TEAMS[0], data={"ca.crt": "..."}),
@@ -174,7 +199,6 @@ def _policies(namespace: str, home: str, neighbour: str) -> tuple[JSON, JSON]:
     critical = policy(
         "critical", selector(labelSelector={"matchLabels": {"tier": "critical"}}), namespace=namespace,
         placement={**placement, "spreadConstraints": spread}, schedulerName=BERTHMASTER, priority=10,
-        preemption="Always",
     )  # fmt: skip
     critical["metadata"]["annotations"] = {FAILBACK: "after=10m"}
     return usual, critical
@@ -208,6 +232,11 @@ def _workload(
     if kind == "short" and len(chosen) > 1:
         chosen.pop(next(iter(chosen)))
     bound = binding(template, claimant, **chosen)
+    if kind == "nowhere":
+        (container,) = template["spec"]["template"]["spec"]["containers"]
+        container["resources"]["requests"]["cpu"] = bound["spec"]["replicaRequirements"]["resourceRequest"]["cpu"] = (
+            "4000"
+        )
     bound["spec"]["schedulerName"] = BERTHMASTER
     bound["metadata"].update(creationTimestamp="2026-01-01T00:00:00Z", generation=2)
     status = bound["status"]
@@ -236,7 +265,7 @@ def _dress(draw: random.Random, bound: JSON, kind: str, home: Sequence[str], now
     """Give a binding the conditions and annotations of its kind."""
     conditions = bound["status"].setdefault("conditions", [])
     if kind == "nowhere":
-        reason = "no cluster fits: 7 clusters have an untolerated taint, 18 have too little CPU, the others no API"
+        reason = "no cluster has 4000 free cores for a replica"
         conditions.append(_scheduled("False", "NoClusterFit", reason))
     elif kind != "pending":
         conditions.append(_scheduled("True", "Success", "Binding has been scheduled successfully."))
