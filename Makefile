@@ -154,6 +154,11 @@ bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens
 bench-ledger: $(VENV)/.run ## Measure the size, the overhead and the query times of the ledger (ARGS="--decisions 1000000")
 	@$(BIN)/python bench/ledger.py $(ARGS)
 
+.PHONY: bench-ledger-property
+bench-ledger-property: $(VENV)/.e2e ## Record and replay thousands of random histories on SQLite and PostgreSQL (LEDGER_HISTORIES=2000)
+	@LEDGER_HISTORIES=$${LEDGER_HISTORIES:-2000} $(BIN)/pytest -q -n 2 tests/properties/test_ledger.py $(ARGS)
+	@LEDGER_HISTORIES=$${LEDGER_HISTORIES:-2000} $(BIN)/pytest -q tests/e2e/test_ledger.py -k random_histories $(ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
+    or_,
     select,
     text,
     update,
@@ -332,8 +333,8 @@ def _unended(connection: Connection, role: str, number: int, before_us: int) -> 
     own = (segments.c.role == role) & (segments.c.segment > number - _RECENT)
     recent = connection.execute(
         select(segments.c.segment, segments.c.writer, segments.c.last_us)
-        .join(records, last)
-        .where(own, segments.c.opened_us < before_us, records.c.kind != "stop")
+        .outerjoin(records, last)
+        .where(own, segments.c.opened_us < before_us, or_(records.c.kind.is_(None), records.c.kind != "stop"))
         .order_by(segments.c.segment.desc())
         .limit(_UNENDED)
     ).all()

@@ -22,12 +22,15 @@ from e2e.manifests import JSON, unique
 from e2e.postgresql import MISSING, binaries, postgresql
 from e2e.processes import Processes, wait_for
 from fake_clock import FakeClock
+from hypothesis import Phase, given, settings
 from ledger_histories import all_times, filled, opened, recorder_at, sqlite_url
+from random_histories import FLEETS, HISTORIES, check_replay
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.replay import replay
+from berthmaster.ledger.store import open_store
 from berthmaster.model.note import Note
 
 pytestmark = pytest.mark.e2e
@@ -62,6 +65,14 @@ def ask(url: str, *arguments: str) -> Any:
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def empty(url: str) -> None:
+    """Remove all records from a database, and keep the schema."""
+    store = open_store(url, create=True)
+    with store.transaction() as connection:
+        connection.exec_driver_sql("TRUNCATE ledger, segments, batches, records, touched")
+    store.close()
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +145,7 @@ def test_decisions_of_a_binding_scheduler(
 
 
 def test_postgresql_keeps_the_same_ledger(database: str):
+    empty(database)
     filled(database)
     store = opened(database)
     assert [each.same for each in replay(store, *all_times())] == [True] * 60
@@ -146,7 +158,15 @@ def test_postgresql_keeps_the_same_ledger(database: str):
     assert ask(database, "ledger", "verify")["problems"] == []
 
 
+@settings(max_examples=int(os.environ.get("LEDGER_HISTORIES", "12")), phases=[Phase.explicit, Phase.generate])
+@given(FLEETS, HISTORIES)
+def test_a_replay_from_postgresql_gives_every_decision_of_random_histories(database: str, fleet: Any, history: Any):
+    empty(database)
+    check_replay(database, fleet, history)
+
+
 def test_two_processes_write_to_postgresql_at_once(database: str):
+    empty(database)
     clock = FakeClock()
     recorders = [recorder_at(database, clock, writer=f"w{number}", role="webhook") for number in range(3)]
     for number in range(30):
