@@ -25,6 +25,8 @@ from fake_clock import FakeClock
 from hypothesis import Phase, given, settings
 from ledger_histories import all_times, filled, opened, recorder_at, sqlite_url
 from random_histories import FLEETS, HISTORIES, check_replay
+from reviews import admission_review
+from webhook_process import Server, running
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
@@ -57,6 +59,19 @@ while True:
         print(number, flush=True)
         time.sleep(0.002)  # the test reads all of them
 """
+
+
+REFUSED: Final = json.dumps(
+    admission_review(
+        {
+            "apiVersion": "policy.karmada.io/v1alpha1",
+            "kind": "PropagationPolicy",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"resourceSelectors": [], "placement": {"clusterAffinity": {}, "clusterAffinities": []}},
+        },
+        name="web",
+    )
+)
 
 
 def ask(url: str, *arguments: str) -> Any:
@@ -179,6 +194,33 @@ def test_two_processes_write_to_postgresql_at_once(database: str):
     assert audit(store).problems == []
     assert sum(row.message.startswith("at once") for row in page(store, Query(trigger="refusal"), 1000).rows) == 90
     store.close()
+
+
+def test_workers_of_the_webhook_record_refusals_and_a_killed_one_is_replaced(tmp_path: Path):
+    url = sqlite_url(tmp_path)
+
+    def refuse(server: Server, count: int) -> None:
+        for _ in range(count):  # a connection each, so that both workers get some
+            connection = server.connection()
+            connection.request("POST", "/validate-propagationpolicy", REFUSED, {"Content-Type": "application/json"})
+            assert json.loads(connection.getresponse().read())["response"]["allowed"] is False
+            connection.close()
+
+    def recorded(expected: int) -> bool:
+        rows = ask(url, "history", "--trigger", "refusal", "--limit", "1000")
+        return len(rows) == expected
+
+    with running(tmp_path, "--ledger", url, "--workers", "2", "--peer-checks") as server:
+        refuse(server, 40)
+        wait_for("the records of both workers", lambda: recorded(40), LIMIT_S)
+        assert server.metric("berthmaster_ledger_records_total", result="lost") == 0
+        writers = {row["details"]["writer"] for row in ask(url, "history", "--trigger", "start")}
+        os.kill(int(writers.pop().rpartition("/")[2]), signal.SIGKILL)
+        refuse(server, 20)
+        wait_for("the records after the kill", lambda: recorded(60), LIMIT_S)
+    starts, stops = (len(ask(url, "history", "--trigger", kind)) for kind in ("start", "stop"))
+    assert stops == starts - 1  # the killed worker wrote none
+    assert ask(url, "ledger", "verify")["problems"] == []
 
 
 def test_a_parquet_file_holds_every_record(tmp_path: Path):
