@@ -9,6 +9,7 @@ decision, status and events sends the same writes: that is the limit of the API 
 import concurrent.futures
 import os
 import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,8 @@ _LIMIT_S: Final = 900.0
 _GRADES: Final = ((0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256), (64, 512), (128, 1024))
 """Karmada's default models: the cores and GiB of the smallest node of each grade."""
 _NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
+_WARMING: Final = 128
+_LAST_RECORDS_S: Final = 3.0
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -229,6 +232,54 @@ def measure(
     print(f"{bare_rate(client, observer.patches()):8.0f} bindings per second from a client that only writes")
 
 
+def arriving_cpu_s(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str]) -> dict[str, float]:
+    """Return the CPU seconds of each process while bindings arrive at a scheduler that has worked before.
+
+    The first bindings are not measured: the process imports modules, and opens its ledger.
+    """
+    client = load_client(plane.kubeconfig)
+    make(client, _WARMING, clusters)
+    observer = Observer(client)
+    controllers = start_controllers(
+        plane.processes, plane, "default", "--controllers=binding-scheduler", "--kube-api-qps=0", "--log-level=warning",
+        *flags,
+    )  # fmt: skip
+    observer.await_complete(_WARMING)
+    measured = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
+    measured["controllers"] = controllers.process
+    before = {name: cpu_s(each) for name, each in measured.items()}
+    make(client, bindings, clusters)
+    observer.await_complete(_WARMING + bindings)
+    time.sleep(_LAST_RECORDS_S)
+    spent = {name: cpu_s(each) - before[name] for name, each in measured.items()}
+    if flags and controllers.measure("berthmaster_ledger_records_total", result="written") < bindings:
+        raise click.ClickException("not all decisions are on record")
+    controllers.process.stop()
+    observer.stop()
+    return spent
+
+
+def compare_ledger(pairs: int, settle_s: float, bindings: int, clusters: int) -> None:
+    """Measure without and with a ledger, alternately, each time on a new control plane."""
+    found: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    for _ in range(pairs):
+        for which, runs in found.items():
+            with control_plane(settle_s) as plane, tempfile.TemporaryDirectory() as folder:
+                flags = [f"--ledger=sqlite:///{folder}/ledger.db"] if which == "with" else []
+                runs.append(arriving_cpu_s(plane, bindings, clusters, flags))
+            parts = ", ".join(f"{seconds / bindings * 1000:.2f} {name}" for name, seconds in runs[-1].items())
+            print(f"{which} a ledger: ms of CPU time per binding: {parts}", flush=True)
+    own, whole = (
+        {which: statistics.median(map(total, runs)) / bindings * 1000 for which, runs in found.items()}
+        for total in (lambda run: run["controllers"], lambda run: sum(run.values()))
+    )
+    for what, each in (("controllers", own), ("controllers, API server and etcd", whole)):
+        print(
+            f"median of {what}: {each['without']:.2f} ms without, {each['with']:.2f} ms with a ledger: "
+            f"{(each['with'] / each['without'] - 1) * 100:+.1f} %"
+        )
+
+
 @contextmanager
 def control_plane(settle_s: float) -> Iterator[ControlPlane]:
     """Start a control plane with Karmada's kinds, and wait some seconds; it stops with all other processes."""
@@ -250,9 +301,15 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
 @click.option("--clusters", default=100, show_default=True, help="The number of clusters: 3, 10, 100, 1000 or 5000.")
 @click.option("--settle-s", default=15.0, show_default=True, help="How long to wait after the start of the API server.")
 @click.option("--modeled", "with_models", is_flag=True, help=modeled.__doc__)
+@click.option("--ledger-pairs", default=0, help="Compare the CPU time without and with a ledger, this many times each.")
 @click.argument("flags", nargs=-1)
-def main(*, bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
+def main(
+    *, bindings: int, clusters: int, settle_s: float, with_models: bool, ledger_pairs: int, flags: tuple[str, ...]
+) -> None:
     """Time the binding scheduler. FLAGS after -- go to the controllers."""
+    if ledger_pairs:
+        compare_ledger(ledger_pairs, settle_s, bindings, clusters)
+        return
     with control_plane(settle_s) as plane:
         measure(plane, bindings, clusters, flags, modeled if with_models else unchanged)
 

@@ -43,13 +43,19 @@ def identity_of(cluster: Cluster) -> bytes:
 def same_identity(one: Cluster, other: Cluster) -> bool:
     """Return whether two clusters have the same identity part. Cheaper than encoding both."""
     ours, theirs = one.metadata, other.metadata
+    before, after = one.status, other.status
     return (
-        ours.labels == theirs.labels
-        and ours.annotations == theirs.annotations
-        and ours.deletion_timestamp == theirs.deletion_timestamp
-        and one.status.conditions == other.status.conditions
-        and one.status.kubernetes_version == other.status.kubernetes_version
-        and _without_models(one) == _without_models(other)
+        (
+            ours is theirs
+            or (
+                ours.labels == theirs.labels
+                and ours.annotations == theirs.annotations
+                and ours.deletion_timestamp == theirs.deletion_timestamp
+            )
+        )
+        and (before.conditions is after.conditions or before.conditions == after.conditions)
+        and before.kubernetes_version == after.kubernetes_version
+        and (one.spec is other.spec or _without_models(one) == _without_models(other))
     )
 
 
@@ -67,24 +73,41 @@ def models_of(cluster: Cluster) -> bytes:
     return encode_json(models)
 
 
-def numbers_of(cluster: Cluster) -> tuple[tuple[tuple[str, str], ...] | None, list[int]]:
-    """Return what each number of a cluster means, and the numbers. None without a resource summary."""
+def numbers_of(cluster: Cluster) -> list[int]:
+    """Return the numbers of a cluster: the amounts, then the counts of nodes. ``shape_of`` says what each means."""
     summary = cluster.status.resource_summary
     if summary is None:
-        return None, []
-    shape, numbers = [], []
-    for part, amounts in (
-        (_ALLOCATABLE, summary.allocatable),
-        (_ALLOCATED, summary.allocated),
-        (_ALLOCATING, summary.allocating),
-    ):
-        for name, amount in amounts.items():
-            shape.append((part, name))
-            numbers.append(amount.nanos)
-    for modeling in summary.allocatable_modelings:
-        shape.append((_COUNT, str(modeling.grade)))
-        numbers.append(modeling.count)
-    return tuple(shape), numbers
+        return []
+    numbers = [amount.nanos for amount in summary.allocatable.values()]
+    numbers += [amount.nanos for amount in summary.allocated.values()]
+    numbers += [amount.nanos for amount in summary.allocating.values()]
+    numbers += [modeling.count for modeling in summary.allocatable_modelings]
+    return numbers
+
+
+ShapeKey = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[int, ...]] | None
+
+
+def shape_key(cluster: Cluster) -> ShapeKey:
+    """Return the names that ``shape_of`` is made of, quickly. None without a resource summary."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return None
+    return (
+        tuple(summary.allocatable),
+        tuple(summary.allocated),
+        tuple(summary.allocating),
+        tuple([modeling.grade for modeling in summary.allocatable_modelings]),
+    )
+
+
+def shape_of(key: ShapeKey) -> bytes:
+    """Return what each number of a cluster means."""
+    if key is None:
+        return b"null"
+    *names, grades = key
+    shape = [(part, name) for part, each in zip(_PARTS[:3], names, strict=True) for name in each]
+    return encode_json([*shape, *((_COUNT, str(grade)) for grade in grades)])
 
 
 class _Shape(NamedTuple):

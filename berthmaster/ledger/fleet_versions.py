@@ -14,15 +14,17 @@ from typing import Final
 
 from berthmaster.ledger.cluster_parts import (
     PartDecoder,
+    ShapeKey,
     enablements_of,
     identity_of,
     models_of,
     numbers_of,
     same_identity,
+    shape_key,
+    shape_of,
 )
 from berthmaster.ledger.integers import IntegerReader, put, put_ascending, put_column
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
 
 DIGEST_BYTES: Final = 16
@@ -64,7 +66,7 @@ class FleetWriter:
         """
         self._number_of = number_of
         self._digest = digest
-        self._shapes: dict[tuple[tuple[str, str], ...] | None, int] = {}
+        self._shapes: dict[ShapeKey, int] = {}
         self._last: Sequence[Cluster | None] = ()
         self._entries: dict[str, _Entry] = {}
         self._free_slots: list[int] = []
@@ -150,26 +152,30 @@ class FleetWriter:
 
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
-        shape, numbers = numbers_of(cluster)
+        shape = shape_key(cluster)
         number = self._shapes.get(shape)
         if number is None:
-            number = self._shapes[shape] = self._number_of(encode_json(shape))
+            number = self._shapes[shape] = self._number_of(shape_of(shape))
         if entry is None:
             known: list[int | None] = [None] * _DOCUMENTS
         else:
             old, vector = entry.cluster, entry.vector
             known = [
                 vector[0] if same_identity(old, cluster) else None,
-                vector[1] if old.status.api_enablements == cluster.status.api_enablements else None,
-                vector[2] if old.spec.resource_models == cluster.spec.resource_models else None,
+                vector[1] if _same(old.status.api_enablements, cluster.status.api_enablements) else None,
+                vector[2] if _same(old.spec.resource_models, cluster.spec.resource_models) else None,
             ]
         return [
             known[0] if known[0] is not None else self._number_of(identity_of(cluster)),
             known[1] if known[1] is not None else self._number_of(enablements_of(cluster)),
             known[2] if known[2] is not None else self._number_of(models_of(cluster)),
             number,
-            *numbers,
+            *numbers_of(cluster),
         ]
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or one == other
 
 
 def _put_group(out: bytearray, signature: tuple[int, ...], members: list[tuple[int, list[int]]]) -> None:
