@@ -1,11 +1,10 @@
 """Measure an extender that watches bindings and templates: ``make bench-extender-memory``.
 
 An API server in this process holds clusters, policies, Deployments and their bindings in the shapes that Karmada gives
-them. The extender is the command with one worker. Its whole process tree is measured after it has read everything, and
-after simulations, which need the most memory.
+them. The extender is the command with one worker. Its whole process tree is measured after it has read everything,
+after plans, after the lists of the console, and after simulations, which need the most memory.
 """
 
-import json
 import tempfile
 import time
 import urllib.request
@@ -18,9 +17,14 @@ import yaml
 from controllers_memory import dressed, reported
 from e2e.processes import Processes, wait_for
 from e2e.service import COMMAND
-from karmada_plane import serve_karmada
+from karmada_plane import DIVIDED, policy, selector, serve_karmada
 from kube_over_http import KubeOverHTTP
 from live import objects
+
+from berthmaster.model.decode import convert
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.client import Client
+from berthmaster.native_api.wire import DownChange
 
 LIMIT_MIB: Final = 350
 _LIMIT_S: Final = 300.0
@@ -64,13 +68,28 @@ def kubeconfig_of(url: str) -> dict[str, Any]:
     }
 
 
-def simulated(url: str) -> tuple[float, dict[str, Any]]:
-    """Simulate a lost cluster. Return the seconds and the answer."""
-    body = json.dumps({"changes": [{"type": "down", "cluster": "member3"}]}).encode()
-    request = urllib.request.Request(f"{url}/v1/simulate", body, {"Content-Type": "application/json"})  # noqa: S310 - loopback
+def simulated(client: Client) -> tuple[float, str]:
+    """Simulate a lost cluster. Return the seconds and what moves."""
     begun_s = time.perf_counter()
-    with urllib.request.urlopen(request, timeout=_LIMIT_S) as response:  # noqa: S310 - loopback
-        return time.perf_counter() - begun_s, json.load(response)
+    answer = client.simulate([DownChange("member3")])
+    return time.perf_counter() - begun_s, f"{answer.moved} of {answer.workloads} move"
+
+
+def planned(client: Client) -> tuple[float, str]:
+    """Plan a change that moves every workload of a namespace. Return the seconds and what moves."""
+    members = [f"member{number}" for number in range(5)]
+    placement = {**DIVIDED, "clusterAffinity": {"clusterNames": members}}
+    changed = convert(Policy, policy("everything", selector(), namespace="team0", placement=placement))
+    begun_s = time.perf_counter()
+    counts = client.plan(update=[changed]).counts
+    return time.perf_counter() - begun_s, f"{counts.moved} of {counts.workloads} move"
+
+
+def listed(client: Client) -> tuple[float, str]:
+    """Ask for the fleet and for workloads, as the console does. Return the seconds and how many there are."""
+    begun_s = time.perf_counter()
+    client.fleet()
+    return time.perf_counter() - begun_s, f"{client.workloads().total} workloads"
 
 
 def is_ready(url: str) -> bool:
@@ -101,15 +120,12 @@ def main(workloads: int, clusters: int) -> None:
             wait_for("the extender to be ready", lambda: is_ready(f"http://127.0.0.1:{probe_port}") or None, _LIMIT_S)
             most_mib = tree_mib(process.pid)
             print(f"{most_mib:6d} MiB with everything read", flush=True)
-            for number in range(_SIMULATIONS):
-                passed_s, answer = simulated(f"http://127.0.0.1:{port}")
-                moved, known = answer["moved"], answer["workloads"]
-                used_mib = tree_mib(process.pid)
-                most_mib = max(most_mib, used_mib)
-                print(
-                    f"{used_mib:6d} MiB after simulation {number + 1}: {passed_s:.1f} s, {moved} of {known} move",
-                    flush=True,
-                )
+            with Client(f"http://127.0.0.1:{port}", timeout_s=_LIMIT_S) as client:
+                for question in (planned, planned, listed, *(simulated for _ in range(_SIMULATIONS))):
+                    passed_s, result = question(client)
+                    used_mib = tree_mib(process.pid)
+                    most_mib = max(most_mib, used_mib)
+                    print(f"{used_mib:6d} MiB after {question.__name__}: {passed_s:.1f} s, {result}", flush=True)
         finally:
             processes.stop_all()
             server.close()

@@ -48,6 +48,7 @@ def all_routes(
     pass_in_doubt: bool = True,
     kube_scheduler_options: kube_scheduler.KubeSchedulerOptions | None = None,
     limits: PlacementLimits = DEFAULT_LIMITS,
+    planner: native.Planner | None = None,
 ) -> Sequence[Route]:
     """Return the routes of all protocols. Each call creates routes with caches of their own.
 
@@ -55,9 +56,10 @@ def all_routes(
         pass_in_doubt: see ``extender.protocols.kubeadmiral.routes``.
         kube_scheduler_options: see ``extender.protocols.kube_scheduler.KubeSchedulerOptions``.
         limits: the largest groups of KubeAdmiral's objects.
+        planner: see ``extender.protocols.native.routes``.
     """
     return [
-        *native.routes(),
+        *native.routes(planner),
         *kubeadmiral.routes(pass_in_doubt=pass_in_doubt, limits=limits),
         *kube_scheduler.routes(kube_scheduler_options),
     ]

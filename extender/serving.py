@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.kube.requests import Key
@@ -30,8 +30,13 @@ from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
 from extender.state.watch import WatchSource, watch_source
 
+if TYPE_CHECKING:
+    from extender.protocols.native import Planner
+
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
+_PREPARING_S: Final = 10.0
+"""How often the index of plans is updated. A plan updates it as well, and must not find too many changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,8 @@ class _Extender:
         self._clock = SystemClock()
         self._state = State(options.profile)
         self._tokens: TokenFile | None = None
+        self._services: Services | None = None
+        self._planner: Planner | None = None
         self._source: FolderSource | WatchSource | None = None
         self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
         if options.watch is not None:
@@ -150,20 +157,23 @@ class _Extender:
     def application(self) -> ServedApp:
         from extender.app import Middleware, all_routes, create_app  # noqa: PLC0415 - only workers need Flask
         from extender.metrics import PrometheusServiceMetrics  # noqa: PLC0415 - see the class
+        from extender.protocols.native import Planner  # noqa: PLC0415 - see the class
 
         options = self._options
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
+        self._services = Services(
+            self._state,
+            PrometheusServiceMetrics(),
+            _LOG,
+            self._clock,
+            options.limits,
+            self._ledger,
+            options.findings,
+        )
+        self._planner = Planner()
         middleware = Middleware(
-            Services(
-                self._state,
-                PrometheusServiceMetrics(),
-                _LOG,
-                self._clock,
-                options.limits,
-                self._ledger,
-                options.findings,
-            ),
+            self._services,
             request_timeout_s=options.server.request_timeout_s,
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,
@@ -172,6 +182,7 @@ class _Extender:
             pass_in_doubt=options.pass_in_doubt,
             kube_scheduler_options=options.kube_scheduler,
             limits=options.profile.limits,
+            planner=self._planner,
         )
         cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
         streams = frozenset(route.path for route in routes if route.streamed)
@@ -184,12 +195,22 @@ class _Extender:
             self._source.start(self._state)
         self._report(report)
         threading.Thread(target=self._housekeeping_loop, args=(report,), name="housekeeping", daemon=True).start()
+        if self._source is not None and self._planner is not None and self._services is not None:
+            args = self._planner, self._services
+            threading.Thread(target=self._preparing_loop, args=args, name="plan-index", daemon=True).start()
 
     def _housekeeping_loop(self, report: ReportReadiness) -> None:
         pause = threading.Event()
         while not pause.wait(_HOUSEKEEPING_S):
             # If the loop ended, the last report would stay in force.
             log_exceptions(partial(self._report, report), _LOG, "the worker could not report its state")
+
+    def _preparing_loop(self, planner: "Planner", services: Services) -> None:
+        """Keep the index of plans up to date, so that the first reviews after a start get their impact."""
+        pause = threading.Event()
+        while not pause.wait(_PREPARING_S if planner.is_prepared else _HOUSEKEEPING_S):
+            # If the loop ended, later plans would update the index, and may not do so in time.
+            log_exceptions(partial(planner.prepare, services), _LOG, "the index of plans could not be prepared")
 
     def _report(self, report: ReportReadiness) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class

@@ -19,6 +19,7 @@ from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import policy_errors
 from berthmaster.native_api.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
+from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
@@ -41,7 +42,15 @@ class _Plans:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.index: PlanIndex | None = None
+        self._index: PlanIndex | None = None
+
+    def index_of(self, world: World, profile: Profile) -> PlanIndex:
+        """Return the index of a world. The caller holds the lock."""
+        if self._index is None:
+            self._index = PlanIndex(world, profile)
+        else:
+            self._index.update(world)
+        return self._index
 
 
 class Planner:
@@ -54,6 +63,25 @@ class Planner:
     def __init__(self) -> None:
         self._of_policies = _Plans()
         self._of_clusters = _Plans()
+        self._prepared = ""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether ``prepare`` has built the index."""
+        return bool(self._prepared)
+
+    def prepare(self, services: Services) -> None:
+        """Build the index of plans of policies, or update it, so that the next such plan is quick.
+
+        Does nothing if the workloads are not known, or if nothing has changed.
+        """
+        state, version = services.state, services.state.version
+        knows_workloads = state.watched is None or WORKLOADS in state.watched
+        if version == self._prepared or not knows_workloads or not state.freshness.synced:
+            return
+        with self._of_policies.lock:
+            self._of_policies.index_of(state.world(), state.profile)
+        self._prepared = version
 
     def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:
         """Plan changes of policies, clusters and replicas.
@@ -98,15 +126,12 @@ def _planned(
     world = state.world(check, changes.policies)
     now = services.clock.now()
     changes = _with_changes(changes, world, request, now, check)
-    if plans.index is None:
-        plans.index = PlanIndex(world, state.profile)
-    else:
-        plans.index.update(world)
+    index = plans.index_of(world, state.profile)
     check()
     gaps: Sequence[str] = ()
     if state.observed is not None:
         gaps = state.gaps if changes.changes_clusters else state.observed.left_out(policies)
-    return plan(plans.index, changes, now, gaps=gaps, check=check)
+    return plan(index, changes, now, gaps=gaps, check=check)
 
 
 def _with_changes(

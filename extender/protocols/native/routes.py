@@ -29,9 +29,13 @@ _HISTORY_PAGE: Final = 50
 _MAX_HISTORY_PAGE: Final = 1000
 
 
-def routes() -> Sequence[Route]:
-    """Return the routes of the API."""
-    simulator, planner = Simulator(), Planner()
+def routes(planner: Planner | None = None) -> Sequence[Route]:
+    """Return the routes of the API.
+
+    Args:
+        planner: answers plans; a new one by default.
+    """
+    simulator, planner = Simulator(), planner or Planner()
 
     def simulate(services: Services, call: Call) -> Reply:
         request = decode_json(SimulateRequest, call.body)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from fake_clock import FakeClock
-from karmada_plane import cluster, deployment, policy, resource, selector, shop, store
+from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
@@ -23,7 +23,7 @@ from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import change_rows
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of
-from extender.protocols.native.plan import Planner
+from extender.protocols.native.plan import Planner, _Plans
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State
@@ -343,3 +343,31 @@ def test_an_invalid_resource_of_any_kind_makes_a_plan_of_clusters_incomplete(pla
     store(running.api, broken)
     running.wait(lambda: not running.ask(changes=[DOWN]).plan.complete)
     assert [each for each in running.ask(changes=[DOWN]).plan.gaps if "broken" in each]
+
+
+def test_a_prepared_index_is_up_to_date_before_the_first_plan(plane, monkeypatch):
+    indexed, index_of = [], _Plans.index_of
+
+    def recorded(plans, world, profile):
+        indexed.append(index_of(plans, world, profile))
+        return indexed[-1]
+
+    monkeypatch.setattr(_Plans, "index_of", recorded)
+    running = plane()
+    assert not running.planner.is_prepared
+    running.planner.prepare(running.services)
+    running.planner.prepare(running.services)
+    assert (running.planner.is_prepared, len(indexed)) == (True, 1), "nothing has changed"
+    version = running.services.state.version
+    web = policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"))
+    store(running.api, binding(deployment("web", 4, by=web), web, member3=4))
+    running.wait(lambda: running.services.state.version != version)
+    running.planner.prepare(running.services)
+    assert indexed[1] is indexed[0]
+    assert dict(+indexed[1].replicas) == {"member3": 4}
+
+
+def test_without_workloads_no_index_is_prepared(plane):
+    running = plane(options=BindingOptions())
+    running.planner.prepare(running.services)
+    assert not running.planner.is_prepared
