@@ -7,7 +7,6 @@ after plans, after the lists of the console, and after simulations, which need t
 
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 import click
 import yaml
 from controllers_memory import dressed, reported
+from e2e.control_plane import fetch
 from e2e.processes import Processes, wait_for
 from e2e.service import COMMAND
 from karmada_plane import DIVIDED, policy, selector, serve_karmada
@@ -92,15 +92,6 @@ def listed(client: Client) -> tuple[float, str]:
     return time.perf_counter() - begun_s, f"{client.workloads().total} workloads"
 
 
-def is_ready(url: str) -> bool:
-    """Return whether the service has read everything."""
-    try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=10) as response:  # noqa: S310 - loopback
-            return bool(response.status == 200)
-    except OSError:
-        return False
-
-
 @click.command()
 @click.option("--workloads", default=10_000, show_default=True, help="The number of workloads and bindings.")
 @click.option("--clusters", default=1000, show_default=True, help="The number of clusters.")
@@ -117,7 +108,7 @@ def main(workloads: int, clusters: int) -> None:
                 COMMAND, "extender", "--watch=workloads", "--workers=1", f"--kubeconfig={kubeconfig}",
                 f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe_port}", "--request-timeout-s=60",
             ])  # fmt: skip
-            wait_for("the extender to be ready", lambda: is_ready(f"http://127.0.0.1:{probe_port}") or None, _LIMIT_S)
+            wait_for("the extender to be ready", lambda: fetch(f"http://127.0.0.1:{probe_port}/readyz"), _LIMIT_S)
             most_mib = tree_mib(process.pid)
             print(f"{most_mib:6d} MiB with everything read", flush=True)
             with Client(f"http://127.0.0.1:{port}", timeout_s=_LIMIT_S) as client:
