@@ -12,7 +12,7 @@ _SHOWN: Final = 8
 _TRIGGERS: Final[Mapping[str, str]] = {
     Trigger.FIRST.value: "it was never scheduled",
     Trigger.RECONCILE.value: "its placement changed, or Karmada schedules such workloads at every event",
-    Trigger.SCALE.value: "its number of replicas changed",
+    Trigger.SCALE.value: "the requested replicas differ from the assigned ones",
     Trigger.RESCHEDULED.value: "a rescheduling was requested",
     Trigger.FAILOVER.value: "a cluster of its assignment is lost, or evicts it",
     "Move": "a move took a step",
