@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from extender.protocols.native import examples
 from extender.protocols.native.openapi_parts import Schema, in_path, in_query, operation
 
-WHY_TYPES: Final = (MovesView, PolicyList, ClaimsView, WhyNotView, PastExplanation)
+WHY_TYPES: Final = (MovesView, PolicyList, ResilienceView, ClaimsView, WhyNotView, PastExplanation)
 """The types of the answers."""
 _ABOUT_BINDING: Final = (400, 401, 404, 405, 409, 503)
 _OF_ALL: Final = (400, 401, 405, 409, 503)
@@ -35,6 +35,19 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                 parameters=[
                     _NAMESPACES,
                     in_query("limit", "The most moves.", {"type": "integer", "minimum": 1, "maximum": 10_000}),
+                ],
+            )
+        },
+        "/v1/resilience": {
+            "get": operation(
+                "listFailures", "List what each failure alone would do, the worst first", schema, _OF_ALL,
+                ResilienceView, None,
+                parameters=[
+                    in_query(
+                        "by", "What fails as a whole: cluster, region, zone, provider, or several of them with commas.",
+                        {"type": "string", "default": "cluster"},
+                    ),
+                    in_query("limit", "The most failures.", {"type": "integer", "minimum": 1, "maximum": 1000}),
                 ],
             )
         },

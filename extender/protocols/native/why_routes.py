@@ -8,6 +8,7 @@ from berthmaster.native_api.problem import InvalidField
 from extender.protocols.native.moves import moves_view
 from extender.protocols.native.parameters import number
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
+from extender.protocols.native.resilience import Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
@@ -16,12 +17,21 @@ from extender.protocols.services import Call, Services
 
 _MOVES: Final = 1000
 _MAX_MOVES: Final = 10_000
+_FAILURES: Final = 200
+_MAX_FAILURES: Final = 1000
+_DOMAIN: Final = "cluster"
 _BINDINGS: Final = ("/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}")
 
 
 def why_routes() -> Sequence[Route]:
     """Return the routes, with a state of their own."""
-    investigator, known_policies = Investigator(), Policies()
+    investigator, known_policies, failures = Investigator(), Policies(), Resilience()
+
+    def resilience(services: Services, call: Call) -> Reply:
+        require_synced(services)
+        domains = domains_of(call.query.get("by", _DOMAIN))
+        limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
+        return Reply(encode_json(failures.answer(services, call, domains, limit)))
 
     def policies(services: Services, call: Call) -> Reply:
         require_synced(services)
@@ -41,6 +51,7 @@ def why_routes() -> Sequence[Route]:
 
     return [
         Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"})),
+        Route("GET", "/v1/resilience", resilience, PROTOCOL, query=frozenset({"by", "limit"})),
         Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS),
         *(
             route

@@ -1,0 +1,178 @@
+"""``/v1/resilience``: what each failure of a cluster, region, zone or provider alone would do.
+
+For a large fleet this takes longer than a request may. A thread computes it, one question at a time for each process,
+and at most a tenth of the time. A request waits for it a little. Without a result for the present state it gets the
+last one, which says its version and when it was computed. Without any result it is refused, and a later one finds it.
+"""
+
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec.structs
+
+from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.errors import InputError
+from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
+from berthmaster.runtime.logs import log_exceptions
+from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.parameters import choice, refused
+from extender.protocols.native.schedule import require_watched
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+
+_LIMIT_S: Final = 120.0
+"""The longest computation."""
+_WAIT_S: Final = 2.0
+"""How long a request waits for a result for the present state, if there is an earlier one."""
+_RESERVE_S: Final = 0.5
+"""The part of the time of a request in which its answer is written."""
+_REST: Final = 9
+"""How long the thread rests after a computation, as a multiple of its duration."""
+_KEPT: Final = 4
+"""The most questions whose last result is kept."""
+_RETRY: Final = (("Retry-After", "2"),)
+
+Domains = tuple[FailureDomain, ...]
+
+
+class _TooLong(Exception):  # noqa: N818 - a limit, not an error
+    """The computation has reached its limit."""
+
+
+class _Result(NamedTuple):
+    """The result for one version of the state. ``problem`` says why there is none."""
+
+    version: str
+    computed_at: datetime
+    impacts: list[Impact] = []
+    workloads: int = 0
+    clusters: Sequence[str] = ()
+    gaps: Sequence[str] = ()
+    problem: str = ""
+
+
+def domains_of(text: str) -> Domains:
+    """Return the domains of a request.
+
+    Raises:
+        Refusal: one of them is unknown, or there is none.
+    """
+    names = tuple(dict.fromkeys(filter(None, text.split(","))))
+    if not names:
+        raise refused("by", text, ", ".join(FailureDomain))
+    return tuple(choice("by", each, FailureDomain) for each in names)
+
+
+class Resilience:
+    """Keeps the last result of each question, and computes new ones in a thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._results: dict[Domains, _Result] = {}
+        self._running = False
+        self._rests_until_s = float("-inf")
+
+    def answer(self, services: Services, call: Call, domains: Domains, limit: int) -> ResilienceView:
+        """Return what each failure of these domains would do.
+
+        Args:
+            services: the resources of the service.
+            call: its deadline ends the wait for a result.
+            domains: what fails as a whole.
+            limit: the most failures, the worst first.
+
+        Raises:
+            Refusal: bindings are not watched, or there is no result yet.
+        """
+        require_watched(services, BINDINGS, subject="the workloads are")
+        found = self._result(services, call, domains)
+        if found.problem:
+            raise Refusal(503, found.problem, headers=_RETRY)
+        return ResilienceView(
+            by=list(domains),
+            impacts=[impact_view(each) for each in found.impacts[:limit]],
+            failures=len(found.impacts),
+            harmless=sum(each.harmless for each in found.impacts),
+            workloads=found.workloads,
+            clusters=list(found.clusters),
+            computed_at=found.computed_at,
+            gaps=list(found.gaps),
+            version=found.version,
+            staleness=staleness_of(services.state.freshness),
+        )
+
+    def _result(self, services: Services, call: Call, domains: Domains) -> _Result:
+        clock, version = services.clock, services.state.version
+        due_s = call.deadline_s - _RESERVE_S
+        with self._changed:
+            if domains in self._results:
+                due_s = min(due_s, clock.monotonic_s() + _WAIT_S)
+            while True:
+                known = self._results.get(domains)
+                if known is not None and known.version == version:
+                    return known
+                now_s = clock.monotonic_s()
+                rests = known is not None and now_s < self._rests_until_s
+                if not self._running and not rests:
+                    self._start(services, domains)
+                if rests or now_s >= due_s or not self._changed.wait(due_s - now_s):
+                    break
+            known = self._results.get(domains)
+        if known is None:
+            raise Refusal(503, "the failures are being simulated; retry in some seconds", headers=_RETRY)
+        return known
+
+    def _start(self, services: Services, domains: Domains) -> None:
+        self._running = True
+        work = partial(self._run, services, domains)
+        threading.Thread(target=work, name="resilience", daemon=True).start()
+
+    def _run(self, services: Services, domains: Domains) -> None:
+        begun_s, begun = services.clock.monotonic_s(), services.clock.now()
+        results = [_Result(services.state.version, begun, problem="the failures could not be simulated; see the log")]
+        log_exceptions(
+            lambda: results.append(_computed(services, domains)), services.log, "the failures could not be simulated"
+        )
+        now_s = services.clock.monotonic_s()
+        with self._changed:
+            self._results.pop(domains, None)
+            self._results[domains] = results[-1]
+            while len(self._results) > _KEPT:
+                del self._results[next(iter(self._results))]
+            self._running = False
+            self._rests_until_s = now_s + _REST * (now_s - begun_s)
+            self._changed.notify_all()
+
+
+def _computed(services: Services, domains: Domains) -> _Result:
+    clock, state = services.clock, services.state
+    until_s = clock.monotonic_s() + _LIMIT_S
+
+    def check() -> None:
+        if clock.monotonic_s() >= until_s:
+            raise _TooLong
+
+    version, now = state.version, clock.now()
+    try:
+        world = state.world(check)
+        failures = losses(world.clusters, domains)
+        impacts = Failures(world, state.profile, now, check=check).impacts(failures) if failures else []
+    except _TooLong:
+        wanted = " or ".join(domains)
+        return _Result(version, now, problem=f"the simulation of each {wanted} takes longer than {_LIMIT_S:g} s")
+    except InputError as error:
+        return _Result(version, now, problem=str(error))
+    gaps = [*state.gaps, *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
+    return _Result(version, now, impacts, len(world.workloads), sorted(world.clusters), gaps)
+
+
+def impact_view(impact: Impact) -> ImpactView:
+    """Return a failure with at most ``MAX_NAMES`` names in each list."""
+    fields = msgspec.structs.asdict(impact)
+    for name in ("nowhere", "short", "staying"):
+        fields[name] = fields[name][:MAX_NAMES]
+    return ImpactView(**fields, totals=impact.counts)

@@ -1,0 +1,166 @@
+"""``GET /v1/resilience``: computed in a thread, kept for a version of the state, and never an empty success."""
+
+import logging
+import threading
+
+import msgspec
+import pytest
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from karmada_plane import binding, cluster, deployment, policy, selector
+
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.native_api.why import MAX_NAMES, ResilienceView
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
+from berthmaster.simulation.world import world_of
+from extender.protocols import native
+from extender.protocols.native import resilience
+from extender.protocols.native.resilience import impact_view
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+
+HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
+WITHIN_S = 30.0
+
+
+def world(*more):
+    template = deployment("web", 4, by=HELD)
+    clusters = [cluster("a"), cluster("b")]
+    clusters[0]["spec"]["region"] = "north"
+    objects = [*clusters, template, binding(template, HELD, a=4), HELD, *more]
+    return world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
+
+
+class Service:
+    def __init__(self):
+        self.clock, self.state = FakeClock(), State(karmada_profile())
+        self.services = Services(self.state, FakeMetrics(), logging.getLogger("test"), self.clock)
+        self.route = next(each for each in native.routes() if each.path == "/v1/resilience")
+        self.version = 0
+        self.load(world())
+
+    def load(self, content):
+        self.version += 1
+        with self.state.updating(self.clock.now()) as cache:
+            cache.replace(content)
+            self.state.fingerprint.set(str(self.version).encode())
+
+    def ask(self, *, within_s=WITHIN_S, **query):
+        reply = self.route.handler(self.services, Call("1", self.clock.passed_s + within_s, query=query))
+        return msgspec.json.decode(reply.body, type=ResilienceView)
+
+
+@pytest.fixture
+def service():
+    return Service()
+
+
+def test_the_answer_is_that_of_the_simulation(service):
+    found = service.ask(by="cluster,region")
+    domains = [FailureDomain.CLUSTER, FailureDomain.REGION]
+    now, content = service.clock.now(), service.state.world()
+    expected = Failures(content, karmada_profile(), now).impacts(losses(content.clusters, domains))
+    assert [(each.domain, each.name, each.nowhere) for each in found.impacts] == [
+        (each.domain, each.name, each.nowhere) for each in expected
+    ]
+    assert (found.impacts[0].name, found.impacts[0].counts) == ("a", (1, 0, 0))
+    assert (found.failures, found.harmless, found.workloads, found.clusters) == (3, 1, 1, ["a", "b"])
+    assert found.version == service.state.version
+
+
+def test_a_limit_keeps_the_worst_and_the_totals(service):
+    found = service.ask(limit="1")
+    assert ([each.name for each in found.impacts], found.failures, found.harmless) == (["a"], 2, 1)
+
+
+def test_names_are_limited_and_counts_are_not():
+    names = [f"shop/Deployment/web-{number}" for number in range(MAX_NAMES + 1)]
+    view = impact_view(Impact(FailureDomain.ZONE, "z", ("a",), names, [], [], 0, 0, {}, {}))
+    assert (len(view.nowhere), view.counts, view.harmless) == (MAX_NAMES, (MAX_NAMES + 1, 0, 0), False)
+
+
+class Gate:
+    """Holds computations until it is opened."""
+
+    def __init__(self, monkeypatch):
+        self.open, self.begun, self.computed = threading.Event(), threading.Event(), 0
+        compute = resilience._computed
+
+        def gated(services, domains):
+            self.computed += 1
+            self.begun.set()
+            assert self.open.wait(WITHIN_S)
+            return compute(services, domains)
+
+        monkeypatch.setattr(resilience, "_computed", gated)
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    made = Gate(monkeypatch)
+    yield made
+    made.open.set()
+
+
+def test_a_result_is_kept_while_nothing_changes(service, gate):
+    gate.open.set()
+    first = service.ask()
+    assert service.ask() == first
+    assert gate.computed == 1
+
+
+def test_without_a_result_in_time_the_request_is_refused_and_a_later_one_gets_it(service, gate):
+    with pytest.raises(Refusal, match="being simulated; retry") as refused:
+        service.ask(within_s=0.6)
+    assert refused.value.status == 503
+    gate.open.set()
+    assert service.ask().failures == 2
+    assert gate.computed == 1
+
+
+def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gate, monkeypatch):
+    monkeypatch.setattr(resilience, "_WAIT_S", 0.1)
+    gate.open.set()
+    first = service.ask()
+    gate.open.clear()
+    service.load(world(cluster("c")))
+    assert service.ask() == first, "the new state is being computed"
+    assert first.version != service.state.version
+    gate.open.set()
+    monkeypatch.setattr(resilience, "_WAIT_S", WITHIN_S)
+    assert service.ask().clusters == ["a", "b", "c"]
+
+
+def test_a_domain_that_no_cluster_has_is_a_gap(service):
+    found = service.ask(by="zone")
+    assert (found.impacts, found.gaps) == ([], ["no cluster has a zone"])
+
+
+def test_a_computation_that_takes_too_long_is_an_error_and_not_an_empty_answer(service):
+    service.clock.tick_s = 200.0
+    with pytest.raises(Refusal, match="takes longer than 120 s") as refused:
+        service.ask(within_s=100_000.0)
+    assert refused.value.status == 503
+
+
+def test_a_crash_is_an_error_and_the_next_version_is_computed(service, monkeypatch):
+    monkeypatch.setattr(resilience, "losses", lambda *_: 1 / 0)
+    with pytest.raises(Refusal, match="could not be simulated"):
+        service.ask()
+    monkeypatch.undo()
+    service.load(world())
+    assert service.ask().failures == 2
+
+
+@pytest.mark.parametrize("by", ["", "planet", "cluster,planet"])
+def test_an_unknown_domain_is_refused(service, by):
+    with pytest.raises(Refusal, match=r"query parameter by: .* accepted is cluster, region, zone, provider"):
+        service.ask(by=by)
+
+
+def test_unknown_bindings_are_refused(service):
+    service.state.watched = ["clusters"]
+    with pytest.raises(Refusal, match="--watch clusters,bindings"):
+        service.ask()
