@@ -141,7 +141,7 @@ def test_what_is_not_known_is_said():
         pytest.param(
             {"trigger": Trigger.SCALE},
             "good",
-            "its number of replicas changed. A decision now changes nothing.",
+            "the requested replicas differ from the assigned ones. A decision now changes nothing.",
             id="no change",
         ),
         pytest.param(
