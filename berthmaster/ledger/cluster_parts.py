@@ -110,6 +110,37 @@ def shape_of(key: ShapeKey) -> bytes:
     return encode_json([*shape, *((_COUNT, str(grade)) for grade in grades)])
 
 
+def only_allocating_differs(old: Cluster, new: Cluster) -> bool:
+    """Return whether at most the allocating amounts differ, for the price of some comparisons of identity.
+
+    The scheduler counts assumed replicas there. Nothing else changes then, and all other parts are the same objects.
+    """
+    ours, theirs = old.status, new.status
+    before, after = ours.resource_summary, theirs.resource_summary
+    return (
+        before is not None
+        and after is not None
+        and old.metadata is new.metadata
+        and old.spec is new.spec
+        and ours.conditions is theirs.conditions
+        and ours.api_enablements is theirs.api_enablements
+        and ours.kubernetes_version == theirs.kubernetes_version
+        and before.allocatable is after.allocatable
+        and before.allocated is after.allocated
+        and before.allocatable_modelings is after.allocatable_modelings
+        and list(before.allocating) == list(after.allocating)
+    )
+
+
+def replace_allocating(numbers: list[int], start: int, cluster: Cluster) -> None:
+    """Replace the allocating amounts in the numbers of a cluster, which begin at ``start``."""
+    summary = cluster.status.resource_summary
+    if summary is not None:
+        first = start + len(summary.allocatable) + len(summary.allocated)
+        amounts = [amount.nanos for amount in summary.allocating.values()]
+        numbers[first : first + len(amounts)] = amounts
+
+
 class _Shape(NamedTuple):
     """What the numbers of a cluster mean, in their order: names of resources, then grades of nodes."""
 

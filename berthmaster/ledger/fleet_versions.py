@@ -19,6 +19,8 @@ from berthmaster.ledger.cluster_parts import (
     identity_of,
     models_of,
     numbers_of,
+    only_allocating_differs,
+    replace_allocating,
     same_identity,
     shape_key,
     shape_of,
@@ -152,6 +154,10 @@ class FleetWriter:
 
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
+        if entry is not None and only_allocating_differs(entry.cluster, cluster):
+            vector = entry.vector.copy()
+            replace_allocating(vector, _DOCUMENTS, cluster)
+            return vector
         shape = shape_key(cluster)
         number = self._shapes.get(shape)
         if number is None:

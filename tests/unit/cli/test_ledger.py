@@ -195,3 +195,29 @@ def test_retention_removes_ended_segments(run, folder, tmp_path):
     rows = json.loads(run("history", "-o", "json", url=url).stdout)
     assert [row["kind"] for row in rows] == ["stop", "retention", "start"]
     assert run("ledger", "verify", url=url).return_value == 0
+
+
+def test_a_file_can_hold_the_url(folder, tmp_path, monkeypatch):
+    file = tmp_path / "url"
+    file.write_text(f"sqlite:///{folder / 'ledger.db'}\n")
+    runner = CliRunner()
+    assert '"id": "1.2"' in runner.invoke(main, ["history", "--ledger-file", str(file), "-o", "json"]).stdout
+    monkeypatch.setenv("BERTHMASTER_LEDGER_FILE", str(file))
+    words = ["explain", "deploy/web", "-n", "shop", "--record", "1.1"]
+    assert "scheduled to m1=4" in runner.invoke(main, words).stdout
+    assert runner.invoke(main, ["ledger", "verify"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["history"], "--ledger or --ledger-file is missing; BERTHMASTER_LEDGER can hold the URL"),
+        (["ledger", "verify"], "--ledger or --ledger-file is missing"),
+        (["replay", "--ledger", "sqlite:///x", "--ledger-file", "x"], "cannot be combined with --ledger-file"),
+        (["explain", "deploy/web", "--at", "1h"], "need --ledger"),
+    ],
+)
+def test_a_command_without_a_ledger_is_refused(words, problem):
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert problem in result.output
