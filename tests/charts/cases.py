@@ -65,6 +65,35 @@ CASES: Final[dict[str, Values]] = {
     "cert-manager-issuer": {
         "certificates": {"source": "cert-manager", "certManager": {"issuerRef": {"name": "pki", "kind": "ClusterIssuer"}}},
     },
+    "console": {
+        "extender": {**EXTENDER, "watch": EVERYTHING},
+        "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}, "sessionSecretName": "console-session"},
+    },
+    "console-behind-a-proxy": {
+        "mode": "single",
+        "networkPolicy": {
+            "apiServerPorts": [6443],
+            "extenderFrom": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}],
+            "consoleFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
+        },
+        "extender": {
+            "enabled": True, "watch": ["clusters", "bindings"], "auth": {"clientCASecretName": "extender-client-ca"},
+        },
+        "console": {
+            "enabled": True, "title": "staging", "sessionSecretName": "console-session", "subjectAccessReviews": True,
+            "clientCertificateSecretName": "console-client",
+            "signIn": {
+                "clientCASecretName": "visitors-ca",
+                "proxy": {
+                    "userHeader": "X-Forwarded-User", "groupsHeader": "X-Forwarded-Groups", "secretName": "proxy-secret",
+                    "clientNames": ["oauth2-proxy"],
+                },
+            },
+            "service": {"address": "console.example.org"},
+        },
+        "certificates": {"consoleExtraNames": ["console.internal.example.org"]},
+        "monitoring": {"prometheusRule": {"enabled": True}},
+    },
     "controllers-with-everything": {
         "controllers": {
             "enable": ["*", "workload-rebalancer"],

@@ -65,8 +65,8 @@ def test_the_certs_pods_have_the_options_of_all_certificate_commands(case, comma
 
 def test_the_commands_that_the_chart_runs_are_known():
     run = {arguments[0] for case in CASES for _, arguments in rendered(case)}
-    assert run == {"webhook", "extender", "controllers", "certs", "register"}
-    assert {"webhook", "extender"} <= set(_COMMANDS)
+    assert run == {"webhook", "extender", "controllers", "console", "certs", "register"}
+    assert {"webhook", "extender", "console"} <= set(_COMMANDS)
 
 
 @pytest.mark.parametrize(

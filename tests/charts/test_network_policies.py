@@ -37,6 +37,23 @@ def test_the_extender_accepts_the_webhook_beside_other_peers():
     assert [each["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for each in peers[1:]] == ["webhook"]
 
 
+def test_the_console_reaches_only_the_extender_and_for_reviews_the_target():
+    [names, extender] = policies(CASES["console"])["console"]["egress"]
+    assert (ports([names]), ports([extender])) == ([53, 53], ["https"])
+    [peer] = extender["to"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "extender"
+    behind = policies(CASES["console-behind-a-proxy"])
+    assert ports(behind["console"]["egress"]) == [53, 53, "https", 6443]
+    assert ports(behind["console"]["ingress"]) == ["https", "probes"]
+    assert behind["console"]["ingress"][0]["from"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
+    ]
+    peers = behind["extender"]["ingress"][0]["from"]
+    assert "console" in [
+        each.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component") for each in peers
+    ]
+
+
 def test_every_component_has_a_policy_by_default():
     assert set(policies(EVERYTHING)) == {"webhook", "extender", "controllers", "certs", "register"}
     assert policies({"networkPolicy": {"enabled": False}}) == {}

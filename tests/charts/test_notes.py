@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from charts.cases import CASES
 
 from charts import helm
 
@@ -27,6 +28,14 @@ def notes(values):
             id="no scheduling without the binding scheduler",
         ),
         pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="without the webhook"),
+        pytest.param(
+            CASES["console"], {"service/berthmaster-console 9444:443"}, {"shows the fleet to everyone"},
+            id="how to open the console",
+        ),
+        pytest.param(
+            {**CASES["console"], "console": {"enabled": True, "signIn": {"insecure": True}}},
+            {"shows the fleet to everyone", "networkPolicy.consoleFrom"}, set(), id="a console without sign-in",
+        ),
         pytest.param({"registration": {"enabled": False}}, {"is not registered"}, {DELETES}, id="not registered"),
     ],
 )  # fmt: skip

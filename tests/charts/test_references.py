@@ -6,12 +6,12 @@ from charts.cases import CASES
 from charts import helm
 
 # Secrets that the chart does not create: users or Karmada do, and `certs` creates those with these suffixes.
-MADE_BY_CERTS = ("-ca", "-webhook-tls", "-extender-tls")
+MADE_BY_CERTS = ("-ca", "-webhook-tls", "-extender-tls", "-console-tls")
 ACCOUNTS_GIVEN = {"platform-controllers", "platform-certs"}
 GIVEN = {
     "karmada-kubeconfig", "kubeadmiral-kubeconfig-secret", "berthmaster-tokens", "kubeadmiral-client-ca", "my-tls",
     "kube-scheduler-client-ca", "estimator-client-tls", "apiserver-client-ca", "berthmaster-controllers-kubeconfig",
-    "berthmaster-certs-kubeconfig", "our-ledger",
+    "berthmaster-certs-kubeconfig", "our-ledger", "visitors", "visitors-ca", "console-session", "proxy-secret",
 }  # fmt: skip
 
 

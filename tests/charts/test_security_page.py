@@ -8,8 +8,16 @@ from charts import helm
 
 PAGE = (helm.CHART.parents[1] / "docs" / "security.md").read_text()
 # The controllers' rights are in docs/controllers.md, which tests/unit compares with the code.
-COMPONENTS = ("webhook", "extender", "certs", "register", "cleanup")
-SEVERAL = ("single-with-everything", "kubeadmiral", "extender", "extender-live", "kube-scheduler")
+COMPONENTS = ("webhook", "extender", "console", "certs", "register", "cleanup")
+SEVERAL = (
+    "single-with-everything",
+    "kubeadmiral",
+    "extender",
+    "extender-live",
+    "kube-scheduler",
+    "console-behind-a-proxy",
+)
+CONSOLE = {**CASES["console"], "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}}}
 
 
 def rows(objects, place):
@@ -42,19 +50,26 @@ def test_the_table_has_every_right_of_the_chart_and_no_other():
     assert set(table("Rights of the chart's accounts")) == granted
 
 
-def mounted(case):
+def mounted(values):
     """The Secrets that each pod mounts, and whether it mounts a token."""
-    for name, template in helm.pods(helm.render(CASES[case])):
+    for name, template in helm.pods(helm.render(values)):
         spec = template["spec"]
         secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
         yield name.partition("/berthmaster-")[2], secrets, spec["automountServiceAccountToken"]
 
 
-@pytest.mark.parametrize("case", ["default", "extender"])
-def test_pods_hold_the_credentials_of_the_table_and_no_others(case):
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(CASES["default"], id="by default"),
+        pytest.param(CASES["extender"], id="with the extender"),
+        pytest.param(CONSOLE, id="with the console"),
+    ],
+)
+def test_pods_hold_the_credentials_of_the_table_and_no_others(values):
     listed = {}
     for line in table("What each pod holds"):
         _, pod, secrets, account, *_ = (cell.strip() for cell in line.split("|"))
         listed[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
-    for pod, secrets, account in mounted(case):
+    for pod, secrets, account in mounted(values):
         assert (secrets, account) == listed[pod], pod

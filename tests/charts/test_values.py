@@ -74,6 +74,9 @@ def test_the_schema_is_closed_at_every_level():
     check(SCHEMA, "")
 
 
+WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"], "auth": {"tokenSecretName": "t"}}}
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -105,6 +108,19 @@ def test_the_schema_is_closed_at_every_level():
         pytest.param(
             {"extender": {"enabled": True, "auth": {"clientCASecretName": "c"}, "kubeAdmiral": {"register": True}}},
             "certData and keyData", id="client certificates without one for KubeAdmiral",
+        ),
+        pytest.param({"console": {"enabled": True}}, "console.enabled needs extender.enabled", id="a console without an extender"),
+        pytest.param({**WITH_BINDINGS, "console": {"enabled": True}}, "console.signIn: name a Secret", id="a console without sign-in"),
+        pytest.param(
+            {**WITH_BINDINGS, "console": {"enabled": True, "signIn": {"proxy": {"userHeader": "X-Forwarded-User"}}}},
+            "anyone can send a header", id="a proxy that does not prove itself",
+        ),
+        pytest.param(
+            {
+                "extender": {"enabled": True, "watch": ["clusters", "bindings"], "auth": {"clientCASecretName": "ca"}},
+                "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}},
+            },
+            "console.clientCertificateSecretName", id="a console without the client certificate that the extender requires",
         ),
         pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "set controllers.replicas to 1", id="two replicas without leader election"),
         pytest.param(

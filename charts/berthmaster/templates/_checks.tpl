@@ -4,7 +4,7 @@
 {{- fail "image.repository is the default: no image of Berthmaster is published; build one (docs/release.md), push it to your registry, and set image.repository=REGISTRY/NAME" -}}
 {{- end -}}
 {{- $labels := dict "commonLabels" .Values.commonLabels "pods.labels" .Values.pods.labels -}}
-{{- range list "webhook" "extender" "controllers" "certs" "registration" -}}
+{{- range list "webhook" "extender" "controllers" "console" "certs" "registration" -}}
 {{- $_ := set $labels (printf "%s.pods.labels" .) (index $.Values .).pods.labels -}}
 {{- end -}}
 {{- $own := include "berthmaster.ownLabels" (list . "") | fromYaml -}}
@@ -33,7 +33,7 @@
 {{- if and .Values.webhook.enabled (not .Values.webhook.impact.enabled) (has (get .Values.webhook.rules "blast-radius" | default "off") (list "warn" "deny")) -}}
 {{- fail "webhook.rules.blast-radius needs webhook.impact.enabled: the extender computes the impact" -}}
 {{- end -}}
-{{- if and (eq .Values.certificates.source "own") (or .Values.webhook.enabled .Values.extender.enabled) (not .Values.certs.enabled) -}}
+{{- if and (eq .Values.certificates.source "own") (or .Values.webhook.enabled .Values.extender.enabled .Values.console.enabled) (not .Values.certs.enabled) -}}
 {{- fail "certificates.source own needs certs.enabled; enable it, or choose another source" -}}
 {{- end -}}
 {{- with .Values.extender -}}
@@ -45,6 +45,21 @@
 {{- end -}}
 {{- if and .kubeAdmiral.register .enabled .auth.clientCASecretName (not (and .kubeAdmiral.certData .kubeAdmiral.keyData)) -}}
 {{- fail "extender.kubeAdmiral: the extender requires client certificates; set certData and keyData for KubeAdmiral's scheduler" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.console -}}
+{{- if and .enabled (not (and $.Values.extender.enabled (has "bindings" $.Values.extender.watch))) -}}
+{{- fail "console.enabled needs extender.enabled and extender.watch with bindings, better [clusters, policies, bindings, workloads]: the extender answers the console's questions" -}}
+{{- end -}}
+{{- if and .enabled $.Values.extender.auth.clientCASecretName (not .clientCertificateSecretName) -}}
+{{- fail "console: the extender requires client certificates; name a Secret with tls.crt and tls.key in console.clientCertificateSecretName" -}}
+{{- end -}}
+{{- $proxy := .signIn.proxy -}}
+{{- if and .enabled (not (or .signIn.tokenSecretName .signIn.clientCASecretName $proxy.userHeader .signIn.insecure)) -}}
+{{- fail "console.signIn: name a Secret with tokens, a client CA or the header of a proxy, or set insecure: true to show the fleet to everyone who reaches the port" -}}
+{{- end -}}
+{{- if and .enabled $proxy.userHeader (not (or $proxy.secretName $proxy.clientNames)) -}}
+{{- fail "console.signIn.proxy: anyone can send a header; name a Secret with a secret of the proxy in secretName, or the names of its client certificate in clientNames" -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.controllers.enabled -}}

@@ -95,10 +95,10 @@ labels:
 {{/* The enabled components, as JSON; `register` means the hook Jobs. Without a server, certs and register have nothing to do. */}}
 {{- define "berthmaster.components" -}}
 {{- $components := list -}}
-{{- range list "webhook" "extender" "controllers" -}}
+{{- range list "webhook" "extender" "controllers" "console" -}}
 {{- if (index $.Values .).enabled -}}{{- $components = append $components . -}}{{- end -}}
 {{- end -}}
-{{- if and .Values.certs.enabled (or .Values.webhook.enabled .Values.extender.enabled) -}}{{- $components = append $components "certs" -}}{{- end -}}
+{{- if and .Values.certs.enabled (or .Values.webhook.enabled .Values.extender.enabled .Values.console.enabled) -}}{{- $components = append $components "certs" -}}{{- end -}}
 {{- if and .Values.registration.enabled (or .Values.webhook.enabled (include "berthmaster.registersPlugin" .)) -}}{{- $components = append $components "register" -}}{{- end -}}
 {{- dict "list" $components | toJson -}}
 {{- end -}}
@@ -111,7 +111,7 @@ labels:
 {{/* The components that serve over TLS, as JSON. */}}
 {{- define "berthmaster.servers" -}}
 {{- $servers := list -}}
-{{- range list "webhook" "extender" -}}
+{{- range list "webhook" "extender" "console" -}}
 {{- if (index $.Values .).enabled -}}{{- $servers = append $servers . -}}{{- end -}}
 {{- end -}}
 {{- dict "list" $servers | toJson -}}

@@ -139,6 +139,16 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 
 {{- define "berthmaster.targetRolesOf.webhook" -}}{{- end -}}
 
+{{- define "berthmaster.targetRules.console" -}}
+{{- if .Values.console.subjectAccessReviews }}
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create] # which namespaces a visitor may see; nothing is stored
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.console" -}}{{- end -}}
+
 {{- define "berthmaster.targetRules.certs" -}}
 {{- include "berthmaster.registeredRules" (list . "get" "patch") }}
 {{- end -}}

@@ -108,12 +108,12 @@ spec:
 {{- include "berthmaster.fullname" . }}-impact
 {{- end -}}
 
-{{- /* The Secret and key of the tokens that the extender accepts, as JSON; an empty name for none. The webhook sends the first token. */ -}}
+{{- /* The Secret and key of the tokens that the extender accepts, as JSON; an empty name for none. The webhook and the console send the first token. */ -}}
 {{- define "berthmaster.tokenSecret" -}}
 {{- $auth := .Values.extender.auth -}}
 {{- if $auth.tokenSecretName -}}
 {{- dict "name" $auth.tokenSecretName "key" $auth.tokenSecretKey | toJson -}}
-{{- else if and .Values.webhook.enabled .Values.webhook.impact.enabled (not $auth.clientCASecretName) (not $auth.insecure) -}}
+{{- else if and (or (and .Values.webhook.enabled .Values.webhook.impact.enabled) .Values.console.enabled) (not $auth.clientCASecretName) (not $auth.insecure) -}}
 {{- dict "name" (include "berthmaster.impactSecret" .) "key" "tokens" | toJson -}}
 {{- else -}}
 {{- dict "name" "" "key" "" | toJson -}}
