@@ -130,6 +130,10 @@ bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bind
 bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, writes and clock steps that exceeds a budget of moves
 	@BERTHMASTER_EXAMPLES=2000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)
 
+.PHONY: bench-console
+bench-console: $(VENV)/.e2e console-assets ## Time the pages of the console at 1,000 clusters and 10,000 workloads, and scroll 2,000 tiles in Chromium
+	@PYTHONPATH=tests $(BIN)/python bench/console.py $(ARGS)
+
 .PHONY: bench-hostile
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python bench/hostile.py $(ARGS)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from karmada_plane import CPP_ID, binding, cluster, deployment, policy, resource, selector
+from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
 
 from berthmaster.controllers.moves.budget_record import BudgetRecord, WindowRecord
 from berthmaster.controllers.moves.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
@@ -201,6 +201,8 @@ def _policies(namespace: str, home: str, neighbour: str) -> tuple[JSON, JSON]:
         placement={**placement, "spreadConstraints": spread}, schedulerName=BERTHMASTER, priority=10,
     )  # fmt: skip
     critical["metadata"]["annotations"] = {FAILBACK: "after=10m"}
+    for each in (usual, critical):  # Karmada gives each policy an id of its own
+        each["metadata"]["labels"][PP_ID] = f"id-{namespace}-{each['metadata']['name']}"
     return usual, critical
 
 

@@ -1,0 +1,195 @@
+"""Time the pages of the console before an extender: ``make bench-console``.
+
+The extender reads a generated fleet in use from a file. The console asks it over HTTP. Both are the commands, with one
+worker each. A round asks for each page with another question each time, so that the console's cache of answers helps
+only where a visitor would notice it as well. The figures are the times that pass, and the processor time of both
+services for each page. Chromium then scrolls 2,000 tiles.
+"""
+
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import urllib3
+from console_fleet import fleet
+from e2e.control_plane import HOST, fetch
+from e2e.processes import Process, Processes
+from e2e.service import COMMAND
+
+LIMIT_MS: Final = 150
+LIMIT_FRAME_MS: Final = 50
+_START_S: Final = 900.0
+_SCRIPT_LIMIT_BYTES: Final = 200_000
+_TILES: Final = 2000
+_TICKS_PER_S: Final = 100
+
+Addresses = Callable[[random.Random], str]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What is generated.
+
+    Attributes:
+        clusters: the names of the clusters.
+        bindings: namespace and name of each binding.
+        manifests: all objects.
+    """
+
+    clusters: list[str]
+    bindings: list[tuple[str, str]]
+    manifests: list[dict[str, Any]]
+
+
+def generated(clusters: int, workloads: int) -> Fleet:
+    """Return a fleet in use."""
+    manifests = fleet(clusters, workloads, now=datetime.now(UTC))
+    names = [each["metadata"]["name"] for each in manifests if each["kind"] == "Cluster"]
+    bindings = [
+        (each["metadata"]["namespace"], each["metadata"]["name"])
+        for each in manifests
+        if each["kind"] == "ResourceBinding"
+    ]
+    return Fleet(names, bindings, manifests)
+
+
+def pages(made: Fleet) -> dict[str, Addresses]:
+    """Return what a visitor asks, by the title of the page: each call is another question."""
+    pages_of_table = max(1, len(made.bindings) // 100)
+    teams = sorted({namespace for namespace, _ in made.bindings})
+
+    def workload(draw: random.Random) -> str:
+        namespace, name = draw.choice(made.bindings)
+        return f"/workloads/{namespace}/{name}"
+
+    return {
+        "Fleet, tiles": lambda draw: f"/fleet?view=tiles&sort={draw.choice(('name', '-name'))}",
+        "Fleet, table": lambda draw: f"/fleet?view=table&sort={draw.choice(('name', '-name'))}",
+        "Workloads": lambda draw: f"/workloads?page={draw.randint(1, pages_of_table)}&sort=name",
+        "Workloads, search": lambda draw: f"/workloads?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
+        "Workloads, filter": lambda draw: f"/workloads?namespace={draw.choice(teams)}&only=not-preferred",
+        "Workload": workload,
+        "Resilience": lambda draw: f"/resilience?by={draw.choice(('region', 'provider'))}",
+        "Moves": lambda _: "/moves",
+        "Policies": lambda _: "/policies",
+        "What if": lambda _: "/what-if",
+    }
+
+
+@contextmanager
+def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
+    """Run an extender and a console. Yield the address of the console, and both processes."""
+    with tempfile.TemporaryDirectory(prefix="bench-console-") as folder:
+        processes = Processes(Path(folder))
+        file = Path(folder) / "fleet.json"
+        file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": made.manifests}))
+        ports = [processes.ports.free() for _ in range(4)]
+        try:
+            extender = processes.start(
+                "extender",
+                [
+                    COMMAND, "extender", "-f", file, f"--bind={HOST}:{ports[0]}", f"--probe-bind={HOST}:{ports[1]}",
+                    "--workers=1", "--interval-s=600", "--request-timeout-s=60",
+                ],
+            )  # fmt: skip
+            extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[1]}/readyz"), _START_S)
+            console = processes.start(
+                "console",
+                [
+                    COMMAND, "console", f"--extender-url=http://{HOST}:{ports[0]}", f"--bind={HOST}:{ports[2]}",
+                    f"--probe-bind={HOST}:{ports[3]}", "--workers=1", "--extender-timeout-s=60",
+                ],
+            )  # fmt: skip
+            console.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[3]}/readyz"), _START_S)
+            yield f"http://{HOST}:{ports[2]}", [extender, console]
+        finally:
+            processes.stop_all()
+
+
+def processor_s(processes: list[Process]) -> float:
+    """Return the processor time that processes and their children have used, in seconds."""
+    ticks = 0
+    for process in processes:
+        for pid in _tree(process.pid):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS_PER_S
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _tree(int(child))
+
+
+def timed(
+    pool: urllib3.PoolManager, url: str, title: str, address: Addresses, rounds: int, running: list[Process]
+) -> float:
+    """Ask for a page several times, print the figures, and return the 95th percentile in milliseconds."""
+    draw = random.Random(title)
+    first_ms, _ = _asked(pool, url + address(draw), title)
+    before_s = processor_s(running)
+    taken = [_asked(pool, url + address(draw), title) for _ in range(rounds)]
+    used_ms = (processor_s(running) - before_s) * 1000 / rounds
+    slow_ms = statistics.quantiles([each for each, _ in taken], n=20)[18]
+    size = max(each for _, each in taken) // 1000
+    print(
+        f"{title:20} {statistics.median(each for each, _ in taken):7.0f} ms median {slow_ms:7.0f} ms p95 "
+        f"{used_ms:7.0f} ms of a processor {first_ms:7.0f} ms first {size:6} kB",
+        flush=True,
+    )
+    return slow_ms
+
+
+def _asked(pool: urllib3.PoolManager, address: str, title: str) -> tuple[float, int]:
+    begun_s = time.perf_counter()
+    response = pool.request("GET", address, headers={"Accept-Encoding": "gzip"}, timeout=120.0)
+    taken_ms = (time.perf_counter() - begun_s) * 1000
+    if response.status != 200:
+        raise click.ClickException(f"{title}: {address} answers {response.status}: {response.data[:2000]!r}")
+    return taken_ms, len(response.data)
+
+
+def script_bytes() -> int:
+    """Return the size of all scripts that the console serves."""
+    return sum(path.stat().st_size for path in (Path(__file__).parents[1] / "console" / "static").rglob("*.js"))
+
+
+@click.command()
+@click.option("--clusters", default=1000, show_default=True, help="The number of clusters.")
+@click.option("--workloads", default=10_000, show_default=True, help="The number of workloads and bindings.")
+@click.option("--rounds", default=40, show_default=True, help="How often each page is asked for.")
+@click.option("--limit-ms", default=LIMIT_MS, show_default=True, help="The limit of the 95th percentile; 0 for none.")
+@click.option("--scroll/--no-scroll", default=True, help="Whether Chromium scrolls 2,000 tiles.")
+def main(clusters: int, workloads: int, rounds: int, limit_ms: int, *, scroll: bool) -> None:
+    """Time the pages of the console."""
+    slowest: dict[str, float] = {}
+    made = generated(clusters, workloads)
+    print(f"{clusters} clusters, {workloads} workloads; {script_bytes() // 1000} kB of scripts", flush=True)
+    with services(made) as (url, running):
+        pool = urllib3.PoolManager(maxsize=1)
+        for title, address in pages(made).items():
+            slowest[title] = timed(pool, url, title, address, rounds, running)
+    slow = {title: round(taken) for title, taken in slowest.items() if limit_ms and taken > limit_ms}
+    if scroll:
+        with services(generated(_TILES, 2 * _TILES)) as (url, _):
+            subprocess.run(  # noqa: S603 - our own script
+                [COMMAND.with_name("python"), Path(__file__).with_name("console_scroll.py"), url], check=True
+            )
+    if slow or script_bytes() > _SCRIPT_LIMIT_BYTES:
+        raise click.ClickException(f"slower than {limit_ms} ms at the 95th percentile: {slow}")
+
+
+if __name__ == "__main__":
+    main()
