@@ -17,6 +17,7 @@ SUFFIX = re.compile(r"_(bucket|sum|count)$")
 OWNERS = {
     "berthmaster_webhook_": "webhook",
     "berthmaster_extender_": "extender",
+    "berthmaster_console_": "console",
     "berthmaster_controllers_": "controllers",
     "berthmaster_scheduler_": "controllers",
     "berthmaster_ledger_": "controllers",
@@ -25,7 +26,7 @@ OWNERS = {
 }
 SOURCES = "\n".join(
     path.read_text()
-    for part in ("webhook", "extender", "certs", "berthmaster_cli", "berthmaster")
+    for part in ("webhook", "extender", "certs", "console", "berthmaster_cli", "berthmaster")
     for path in (ROOT / part).rglob("*.py")
 )
 
@@ -65,7 +66,8 @@ def test_the_alerts_are_complete(alerts):
     assert set(alerts) == {
         "BerthmasterWebhookDown", "BerthmasterExtenderDown", "BerthmasterControllersDown", "BerthmasterCertsDown",
         "BerthmasterCertificateExpires", "BerthmasterCertificateProblems", "BerthmasterWebhookServesOldCertificate",
-        "BerthmasterExtenderServesOldCertificate",
+        "BerthmasterExtenderServesOldCertificate", "BerthmasterConsoleServesOldCertificate",
+        "BerthmasterConsoleDown", "BerthmasterConsoleLostExtender",
         "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
         "BerthmasterFleetStale", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
         "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
@@ -84,7 +86,8 @@ def test_every_alert_is_of_this_release_and_says_what_to_do(alerts):
 
 
 def test_disabled_components_have_no_alerts():
-    values = {**CASES["monitoring"], "extender": {"enabled": False}, "webhook": {"enabled": False}}
+    off = {"enabled": False}
+    values = {**CASES["monitoring"], "extender": off, "webhook": off, "console": off}
     [group] = helm.named(helm.render(values), "PrometheusRule", "berthmaster-alerts")["spec"]["groups"]
     assert {rule["alert"] for rule in group["rules"]} == {
         "BerthmasterControllersDown", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",

@@ -29,12 +29,8 @@ def notes(values):
         ),
         pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="without the webhook"),
         pytest.param(
-            CASES["console"], {"service/berthmaster-console 9444:443"}, {"shows the fleet to everyone"},
+            CASES["console"], {"service/berthmaster-console 9444:443"}, set(),
             id="how to open the console",
-        ),
-        pytest.param(
-            {**CASES["console"], "console": {"enabled": True, "signIn": {"insecure": True}}},
-            {"shows the fleet to everyone", "networkPolicy.consoleFrom"}, set(), id="a console without sign-in",
         ),
         pytest.param({"registration": {"enabled": False}}, {"is not registered"}, {DELETES}, id="not registered"),
     ],

@@ -117,6 +117,13 @@ WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"]
         ),
         pytest.param(
             {
+                **WITH_BINDINGS,
+                "console": {"enabled": True, "signIn": {"proxy": {"userHeader": "X-Forwarded-User", "clientNames": ["p"]}}},
+            },
+            "clientNames needs console.signIn.clientCASecretName", id="names of certificates without their CA",
+        ),
+        pytest.param(
+            {
                 "extender": {"enabled": True, "watch": ["clusters", "bindings"], "auth": {"clientCASecretName": "ca"}},
                 "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}},
             },

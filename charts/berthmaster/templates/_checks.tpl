@@ -55,11 +55,14 @@
 {{- fail "console: the extender requires client certificates; name a Secret with tls.crt and tls.key in console.clientCertificateSecretName" -}}
 {{- end -}}
 {{- $proxy := .signIn.proxy -}}
-{{- if and .enabled (not (or .signIn.tokenSecretName .signIn.clientCASecretName $proxy.userHeader .signIn.insecure)) -}}
-{{- fail "console.signIn: name a Secret with tokens, a client CA or the header of a proxy, or set insecure: true to show the fleet to everyone who reaches the port" -}}
+{{- if and .enabled (not (or .signIn.tokenSecretName .signIn.clientCASecretName $proxy.userHeader)) -}}
+{{- fail "console.signIn: name a Secret with tokens, a Secret with a client CA, or the header of a proxy" -}}
 {{- end -}}
 {{- if and .enabled $proxy.userHeader (not (or $proxy.secretName $proxy.clientNames)) -}}
 {{- fail "console.signIn.proxy: anyone can send a header; name a Secret with a secret of the proxy in secretName, or the names of its client certificate in clientNames" -}}
+{{- end -}}
+{{- if and .enabled $proxy.clientNames (not .signIn.clientCASecretName) -}}
+{{- fail "console.signIn.proxy.clientNames needs console.signIn.clientCASecretName: the names are those of client certificates" -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.controllers.enabled -}}

@@ -20,12 +20,12 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTR
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 SOURCES = "\n".join(
     path.read_text()
-    for part in ("webhook", "extender", "certs", "berthmaster_cli", "berthmaster")
+    for part in ("webhook", "extender", "certs", "console", "berthmaster_cli", "berthmaster")
     for path in sorted((ROOT / part).rglob("*.py"))
 )
 # What is said of Karmada's own metric, which ours goes by as well.
 METRIC = re.compile(
-    r"\bberthmaster_(?:webhook|extender|controllers|scheduler|certificate)_[a-z0-9_]+\b|\bpolicy_preemption_total\b"
+    r"\bberthmaster_(?:webhook|extender|console|controllers|scheduler|certificate)_[a-z0-9_]+\b|\bpolicy_preemption_total\b"
 )
 DEFINED = set(re.findall(r'"((?:berthmaster|policy)_[a-z0-9_]+)"', SOURCES))
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
