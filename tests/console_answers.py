@@ -124,7 +124,14 @@ FULL = group_outlook(
 
 def binding_outlook(*groups: GroupOutlook, **fields: Any) -> BindingOutlook:
     """The outlook of ``binding_view``: its preferred group is full."""
-    given: dict[str, Any] = {"diagnosis": None, "move": None, "notes": [], "gaps": [], "staleness": FRESH}
+    given: dict[str, Any] = {
+        "diagnosis": None,
+        "move": None,
+        "move_note": "",
+        "notes": [],
+        "gaps": [],
+        "staleness": FRESH,
+    }
     listed = list(groups) or [FULL, group_outlook("backup"), group_outlook("edge")]
     return BindingOutlook(groups=listed, **{**given, **fields})
 

@@ -14,6 +14,7 @@ class BindingOutlook(AnswerPart, frozen=True):
             binding without a placement.
         diagnosis: each cluster in the group of the query; null without one.
         move: the state of the binding's move; null without one.
+        move_note: the same in one sentence, as it stands in the notes of the explanation; empty without a move.
         notes: what to know about the answer, one sentence each.
         gaps: what the service does not know and what follows, one sentence each.
         staleness: how current the state of the service is.
@@ -22,6 +23,7 @@ class BindingOutlook(AnswerPart, frozen=True):
     groups: list[GroupOutlook]
     diagnosis: GroupDiagnosis | None
     move: MoveState | None
+    move_note: str
     notes: list[str]
     gaps: list[str]
     staleness: Staleness

@@ -10,6 +10,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
 from console.offers import Offered, optional
 from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
+from console.pages.workload_words import sentence
 from console.query import PageQuery
 
 _PARAMETERS: Final = ("record", "why-not", "group", "clusters", "after")
@@ -47,12 +48,13 @@ def one(namespace: str, binding: str) -> str:
         past=source.recorded_decision(record, binding, place) if record else None,
         why_not=why_not.answer,
     )
+    parts = {"history": history, "decision": decision, "why_not": why_not}
     return render_template(
         "workload.html",
         page=workload_page(facts, WorkloadQuestion(group, everything), services().clock.now()),
         binding=known,
         place=namespace,
-        hints={"history": history.hint, "decision": decision.hint, "why_not": why_not.hint},
+        hints={name: sentence(each.hint) for name, each in parts.items()},
         record=record,
         cluster=cluster,
         earlier=None if history.answer is None else history.answer.next,

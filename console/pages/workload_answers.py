@@ -61,7 +61,7 @@ def answers(
         now: the time.
     """
     lines = [
-        _where(binding),
+        _where(binding, outlook),
         _group(binding),
         _why_not_preferred(binding, outlook),
         _next(binding, explained, outlook, now),
@@ -69,7 +69,7 @@ def answers(
     return tuple(line for line in lines if line is not None)
 
 
-def _where(binding: BindingView) -> AnswerLine:
+def _where(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine:
     texts, kind = [], "good"
     if not binding.present:
         texts.append("The control plane has no binding for it yet. This is the binding that is due.")
@@ -84,6 +84,8 @@ def _where(binding: BindingView) -> AnswerLine:
     if replicas and assigned < replicas and clusters:
         texts.append(f"{assigned:,} of {counted(replicas, 'replica')} have a place; {replicas - assigned:,} do not.")
         kind = "warn"
+    elif replicas and assigned > replicas and outlook is not None and outlook.move is not None:
+        texts.append(f"These are old and new copies: {assigned:,} during the move, of {counted(replicas, 'replica')}.")
     elif replicas and clusters:
         each = len(clusters) > 1 and all(count == replicas for count in clusters.values())
         texts.append(

@@ -103,6 +103,7 @@ class WorkloadPart:
         groups: the groups in order; empty without groups.
         stages: clusters by stage; None if the decision is not explained.
         from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
+        moving: whether ``stages`` is about a decision that starts from the end of a move.
         strategy: how replicas are divided; empty if that is not known.
         policy: the policy that holds the workload; empty if none does or it is not known.
         policy_why: why it holds the workload, or why none does.
@@ -119,6 +120,7 @@ class WorkloadPart:
     groups: tuple[GroupRow, ...]
     stages: StageView | None
     from_scratch: bool
+    moving: bool
     strategy: str
     policy: str
     policy_why: str
@@ -155,6 +157,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         ),
         stages=None if shown is None else stage_view(shown, everything=question.everything),
         from_scratch=from_scratch,
+        moving=outlook is not None and outlook.move is not None and outlook.move.under_way,
         strategy=explained.diagnosis.strategy.value if explained is not None and explained.diagnosis else "",
         policy=_policy(facts, explained),
         policy_why=sentence(facts.claims.why) if facts.claims is not None and past is None else "",
@@ -231,7 +234,9 @@ def _related(facts: WorkloadFacts, explained: Explanation | None) -> tuple[tuple
 def _notes(facts: WorkloadFacts, explained: Explanation | None) -> tuple[str, ...]:
     notes = list(facts.binding.notes) if facts.past is None else []
     notes += explained.notes if explained is not None else []
-    notes += facts.outlook.notes if facts.outlook is not None and facts.past is None else []
+    if facts.outlook is not None and facts.past is None:
+        # The first lines say what the move does.
+        notes = [each for each in notes if each != facts.outlook.move_note] + facts.outlook.notes
     return tuple(dict.fromkeys(map(sentence, notes)))
 
 

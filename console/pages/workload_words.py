@@ -20,7 +20,7 @@ _TRIGGERS: Final[Mapping[str, str]] = {
 _FILTERS: Final[Mapping[str, str]] = {
     "ClusterAffinity": "not in the group",
     "TaintToleration": "a taint that it does not tolerate",
-    "ClusterDeleting": "it is being deleted",
+    "ClusterDeleting": "being deleted",
     "APIEnablement": "the kind is not served",
     "SpreadConstraint": "a field of the spread constraints is missing",
     "ClusterEviction": "the workload is being evicted from there",

@@ -132,7 +132,7 @@ def explained() -> Any:  # noqa: ANN401 - a JSON value
 def outlook_of_binding() -> Any:  # noqa: ANN401 - a JSON value
     """Return what the groups of a binding could hold."""
     looked = outlook(_scheduler(), Request.of(convert(Binding, BINDING)))
-    return builtins(BindingOutlook(looked.groups, None, None, [], [], staleness_of(Freshness(_NOW))))
+    return builtins(BindingOutlook(looked.groups, None, None, "", [], [], staleness_of(Freshness(_NOW))))
 
 
 def described() -> Any:  # noqa: ANN401 - a JSON value

@@ -9,7 +9,7 @@ from berthmaster.native_api.problem import InvalidField
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.group_outlook import MAX_GROUPS, Outlook, outlook
-from berthmaster.simulation.moving import due
+from berthmaster.simulation.moving import due, move_note
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable
@@ -42,8 +42,15 @@ def binding_outlook(services: Services, namespace: str, name: str, group: str | 
         looked = _looked(cache.scheduler, binding, index)
     stored = found.stored or binding
     notes = [each for each in (looked.problem, move_problem(stored)) if each]
+    move = move_of(stored)
     return BindingOutlook(
-        looked.groups, looked.diagnosis, move_of(stored), notes, state.gaps, staleness_of(state.freshness)
+        looked.groups,
+        looked.diagnosis,
+        move,
+        move_note(stored) if move is not None else "",
+        notes,
+        state.gaps,
+        staleness_of(state.freshness),
     )
 
 

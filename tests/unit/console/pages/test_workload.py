@@ -31,6 +31,7 @@ from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_groups import ROWS, group_rows, stage_view
 from console.pages.workload_timeline import change_words, timeline
 from console.pages.workload_words import listed, sentence
+from console.source import SourceError
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
@@ -395,3 +396,37 @@ def test_an_invalid_parameter_is_named(workload, query):
     answer, _ = workload(query)
     assert answer.status_code == 400
     assert query[1:].partition("=")[0] in answer.text
+
+
+@pytest.mark.parametrize(
+    ("part", "query", "status"),
+    [
+        ("history", "", 409),
+        ("decision", "", 400),
+        ("claims", "", 409),
+        ("why_not", "?why-not=x", 404),
+        ("why_not", "?why-not=x", 429),
+    ],
+)
+def test_a_part_that_the_extender_does_not_have_is_left_out_with_its_reason(workload, part, query, status):
+    refused = SourceError("the service refused the request: the reason is this (request 0af1)", status)
+    text = workload(query, **{part: refused})[0].text
+    assert "It is assigned to 2 clusters" in text
+    assert ("reason is this." in text) == (part != "claims")
+    assert "0af1" not in text
+
+
+def test_old_and_new_copies_of_a_move_are_no_surplus():
+    moving = binding_outlook(move=move_state(MovePhase.SOAKING))
+    assert (
+        "old and new copies: 8 during the move, of 4 replicas."
+        in lines(binding_view(replicas=4), outlook=moving)["Where"][1]
+    )
+
+
+def test_what_the_first_lines_say_about_a_move_is_no_note(workload):
+    note = "it is not in its preferred group since yesterday"
+    outlook = binding_outlook(move=move_state(), move_note=note)
+    text = workload(outlook=outlook, decision=binding_explanation(notes=[note, "dispatching is suspended"]))[0].text
+    assert "since yesterday" not in text
+    assert "Dispatching is suspended." in text
