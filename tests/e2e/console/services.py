@@ -30,6 +30,7 @@ class Console:
         self._server = KubeOverHTTP()
         self.api: KubeInMemory = self._server.api
         serve_karmada(self.api)
+        self.api.served.add("coordination.k8s.io/v1", "Lease", "leases")
         now = datetime.now(UTC)
         for each in console_fleet.fleet(CLUSTERS, WORKLOADS, now=now):
             self.put(each)

@@ -1,0 +1,149 @@
+"""The pages Fleet, Workloads and Workload in a browser: filters, order, a live change, a phone, hostile names."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from e2e.console.visits import NARROW
+from karmada_plane import cluster
+from playwright.sync_api import expect
+
+TILE = ".tile"
+WORKLOADS = ".table tbody tr"
+
+
+def parameters(page):
+    return parse_qs(urlsplit(page.url).query, keep_blank_values=False)
+
+
+def show(page):
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show").click()
+
+
+def first_workload(visit, query):
+    """Open the page of the first workload of a list."""
+    page = visit(f"/workloads?{query}")
+    with page.expect_navigation():
+        page.locator(f"{WORKLOADS} th a").first.click()
+    return page
+
+
+def fits(page):
+    """Whether the page is not wider than the screen. Tables scroll inside their box."""
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_clusters_are_filtered_and_the_back_button_returns(visit):
+    page = visit("/fleet")
+    total = page.locator(TILE).count()
+    page.get_by_label("State").select_option("draining")
+    show(page)
+    assert parameters(page)["state"] == ["draining"]
+    expect(page.locator(TILE).first).to_contain_text("draining")
+    assert 0 < page.locator(TILE).count() < total
+    page.get_by_label("Name contains").fill("nothing has this name")
+    show(page)
+    expect(page.locator(".empty")).to_contain_text("No cluster matches.")
+    page.go_back()
+    page.go_back()
+    expect(page.locator(TILE)).to_have_count(total)
+
+
+def test_the_table_of_clusters_is_sorted_by_its_headers(visit):
+    page = visit("/fleet")
+    page.get_by_role("navigation", name="View").get_by_role("link", name="Table").click()
+    page.get_by_role("columnheader", name="CPU").get_by_role("link").click()
+    page.get_by_role("columnheader", name="CPU").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="CPU")).to_have_attribute("aria-sort", "descending")
+    assert parameters(page) == {"view": ["table"], "sort": ["-cpu"]}
+    with page.expect_navigation():
+        page.locator("tbody th a").first.click()
+    expect(page.get_by_role("heading", name="Capacity")).to_be_visible()
+
+
+@pytest.mark.parametrize("restriction", ["not-preferred", "nowhere", "moving"])
+def test_workloads_are_restricted(visit, restriction):
+    page = visit("/workloads")
+    box = page.locator(f"input[value={restriction}]")
+    promised = int(re.search(r"\(([\d,]+)\)", box.locator("xpath=..").inner_text())[1].replace(",", ""))
+    box.check()
+    show(page)
+    assert parameters(page)["only"] == [restriction]
+    assert page.locator(WORKLOADS).count() == min(promised, 50)
+
+
+def test_workloads_are_searched_sorted_and_paged(visit):
+    page = visit("/workloads")
+    page.keyboard.press("/")
+    page.keyboard.type("web shop")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert parameters(page) == {"q": ["web shop"]}
+    assert {"shop" in text and "web" in text for text in page.locator(WORKLOADS).all_inner_texts()} == {True}
+    page = visit("/workloads")
+    page.get_by_role("columnheader", name="Replicas").get_by_role("link").click()
+    first = page.locator(WORKLOADS).first.inner_text()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Next").first.click()
+    assert parameters(page) == {"sort": ["replicas"], "page": ["2"]}
+    assert page.locator(WORKLOADS).first.inner_text() != first
+
+
+def test_a_workload_that_is_not_in_its_preferred_group(visit):
+    page = first_workload(visit, "only=not-preferred")
+    answer = page.locator(".answers")
+    expect(answer).to_contain_text("It is assigned to")
+    expect(answer).to_contain_text("Why not home")
+    expect(answer).to_contain_text("Next")
+    page.get_by_role("link", name="anywhere").click()
+    expect(page.get_by_role("heading", name="Clusters by stage: group anywhere")).to_be_visible()
+    assert parameters(page)["group"] == ["anywhere"]
+    visit.accessible(page)
+
+
+def test_why_not_is_a_form(visit):
+    page = first_workload(visit, "only=nowhere")
+    page.get_by_label("Cluster", exact=True).fill("no-such-cluster")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Ask").click()
+    assert parameters(page)["why-not"] == ["no-such-cluster"]
+    expect(page.locator("main")).to_contain_text("here is no cluster 'no-such-cluster'")
+    expect(page.get_by_label("Cluster", exact=True)).to_have_value("no-such-cluster")
+
+
+@pytest.mark.parametrize("address", ["/fleet?view=table", "/workloads?only=moving"])
+def test_views_are_accessible(visit, address):
+    visit.accessible(visit(address))
+
+
+def test_a_change_arrives_without_a_reload_and_keeps_what_was_typed(visit, console):
+    page = visit("/fleet")
+    page.evaluate("window.same = true")
+    page.get_by_label("Name contains").fill("half a nam")
+    console.put(cluster("arrived-meanwhile"))
+    tile = page.locator(TILE, has_text="arrived-meanwhile")
+    expect(tile).to_have_count(1)
+    assert page.evaluate("window.same"), "the page was not loaded again"
+    expect(page.get_by_label("Name contains")).to_have_value("half a nam")
+
+
+@pytest.mark.parametrize("address", ["/fleet", "/fleet?view=table", "/workloads?namespace=hostile"])
+def test_a_page_fits_a_phone_also_with_hostile_names(narrow, address):
+    page = narrow.page()
+    page.set_viewport_size(NARROW)
+    narrow.open(page, address)
+    assert fits(page)
+
+
+def test_pages_of_hostile_workloads_show_their_names_as_text(narrow):
+    page = narrow.page()
+    page.set_viewport_size(NARROW)
+    narrow.open(page, "/workloads?namespace=hostile")
+    links = page.locator(f"{WORKLOADS} th a")
+    addresses = [each.get_attribute("href") for each in links.all()]
+    assert len(addresses) >= 4
+    for address in addresses:
+        narrow.open(page, address)
+        expect(page.locator(".answers")).to_contain_text("It is assigned to")
+        assert fits(page), address
