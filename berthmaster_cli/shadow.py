@@ -18,7 +18,7 @@ _MAX_BYTES: Final = 16 * 2**20
 _EXIT_DIFFERENT: Final = 1
 _WORDS: Final = {
     "same": "the same assignment",
-    "kept": "kept: no decision was due since the start",
+    "kept": "kept, and not compared: assigned before the start, and no decision was due since",
     "different": "different",
     "waiting": "waiting for the answer of the scheduler",
 }

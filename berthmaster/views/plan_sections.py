@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal
@@ -11,6 +11,9 @@ from berthmaster.views.texts import assignment_text, resource_text
 
 _NAMED = 3
 INCOMPLETE = "This plan is incomplete: more can move than it shows."
+
+
+_ABBREVIATIONS: Final = frozenset({"CPU"})
 
 
 class Section(NamedTuple):
@@ -27,6 +30,11 @@ class Section(NamedTuple):
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     names: frozenset[str] = frozenset({"WORKLOAD", "POLICY", "CLUSTER", "FROM", "TO", "DELETED COPIES", "GROUP"})
+
+
+def heading(name: str) -> str:
+    """Return the heading of a column for prose: a word, or an abbreviation."""
+    return name if name in _ABBREVIATIONS else name.capitalize()
 
 
 def headline(plan: Plan) -> str:

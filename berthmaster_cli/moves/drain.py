@@ -34,7 +34,7 @@ from berthmaster_cli.moves.draining import (
     without_taint,
 )
 from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_live
+from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, completed_clusters, read_live
 from berthmaster_cli.options import Decorator, option_group
 from berthmaster_cli.output import (
     complain,
@@ -78,7 +78,7 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 def _cluster_options() -> Decorator:
     return option_group(
-        click.argument("names", nargs=-1, metavar="CLUSTER..."),
+        click.argument("names", nargs=-1, metavar="CLUSTER...", shell_complete=completed_clusters),
         click.option("-l", "--selector", metavar="SELECTOR", help="The clusters whose labels match, as in kubectl."),
         access_options(),
     )

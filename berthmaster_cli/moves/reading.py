@@ -9,18 +9,19 @@ from typing import Any, Final
 import click
 
 from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
-from berthmaster.kube.client import APIClient, ask_if_found
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import get
-from berthmaster.kube.responses import decode_response
+from berthmaster.kube.requests import get, page
+from berthmaster.kube.responses import ListPage, decode_identity, decode_response
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
 from berthmaster_cli.live.progress import ListingBars
@@ -31,6 +32,7 @@ _BINDINGS: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
 )
+_COMPLETION_LIMIT_S: Final = 2.0
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 timeout_option: Final = click.option(
@@ -75,6 +77,22 @@ def access_of(given: Mapping[str, Any]) -> ClusterAccess:
         InputError: there is none.
     """
     return find_access(given["kubeconfig"], given["context"])
+
+
+def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of the control plane's clusters that complete a word, without those on the command line.
+
+    Nothing is completed if the control plane does not answer in time.
+    """
+    try:
+        client = connect(access_of({"kubeconfig": None, "context": None, **ctx.params}))
+        body = ask(client, page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))
+        items = decode_response(ListPage, body, "the clusters").items or ()
+        names = [decode_identity(bytes(each)).key[1] for each in items]
+    except (InputError, ServiceError):
+        return []
+    given = ctx.params.get(param.name or "") or ()
+    return [name for name in names if name.startswith(incomplete) and name not in given]
 
 
 def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = "") -> MovesInput:

@@ -9,7 +9,7 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
 
 MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
@@ -38,7 +38,7 @@ def _table(section: Section) -> Iterator[str]:
     names = [section.columns[number].partition(":") for number in used]
     yield f"**{section.title}**"
     yield ""
-    yield _row([name.capitalize() for name, _, _ in names])
+    yield _row([heading(name) for name, _, _ in names])
     yield _row(["---:" if align else "---" for _, _, align in names])
     for row in section.rows[:MAX_ROWS]:
         yield _row(

@@ -7,7 +7,7 @@ from typing import Final
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.plan_drawing import TITLE, drawing
-from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;
@@ -81,7 +81,7 @@ def _section(section: Section) -> Iterator[str]:
     columns = [section.columns[number].partition(":") for number in used]
     yield f"<h2>{_text(section.title)}</h2>"
     yield f"{_scroll(section.title)}<table>"
-    cells = "".join(f'<th scope="col"{_align(align)}>{_text(name.capitalize())}</th>' for name, _, align in columns)
+    cells = "".join(f'<th scope="col"{_align(align)}>{_text(heading(name))}</th>' for name, _, align in columns)
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:

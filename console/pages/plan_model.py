@@ -13,7 +13,7 @@ from berthmaster.native_api.wire import PlanAnswer
 from berthmaster.simulation.plan_answer import Plan, PolicyEffect
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, Section, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
 from console.markup import drawn
 
 MAX_ROWS: Final = 200
@@ -182,7 +182,7 @@ def _table(section: Section, max_rows: int) -> TableView:
     ]
     return TableView(
         title=section.title,
-        columns=[(name.capitalize(), bool(align)) for name, _, align in columns],
+        columns=[(heading(name), bool(align)) for name, _, align in columns],
         rows=rows,
         more=max(0, len(section.rows) - max_rows),
     )

@@ -24,7 +24,7 @@ class ShadowResult(StrEnum):
     SAME = "same"
     """Both schedulers came to the same assignment."""
     KEPT = "kept"
-    """No decision was due since the start: both keep the assignment."""
+    """The assignment is from before the start, and no decision was due since. It was not compared: both keep it."""
     DIFFERENT = "different"
     """The assignments differ."""
     WAITING = "waiting"

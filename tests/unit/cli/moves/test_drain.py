@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from berthmaster_cli.kubectl import completions
+
 TAINT = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
 FOREIGN = {"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
 ON = json.dumps({"drain": "On"})
@@ -55,6 +57,26 @@ def test_undrain_removes_only_its_taint(fleet):
         "cluster/member1 drains no more\ncluster/member2 was not draining\n"
     )
     assert fleet.taints("member1") == [FOREIGN]
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        pytest.param([], "member", ["member1", "member2", "member3"], id="a part of a name"),
+        pytest.param(["member1", "member3"], "", ["member2"], id="the names that are not there yet"),
+        pytest.param([], "other", [], id="no cluster starts so"),
+    ],
+)
+@pytest.mark.parametrize("command", ["drain", "undrain"])
+def test_names_of_clusters_are_completed(fleet, command, words, incomplete, expected):
+    lines = completions([command, "--kubeconfig", str(fleet.kubeconfig), *words], incomplete)
+    assert [each for each in lines[:-1] if not each.startswith("-")] == expected
+
+
+def test_nothing_is_completed_without_an_answer(fleet, tmp_path):
+    fleet.server.storm = lambda _verb: "503"
+    assert completions(["drain", "--kubeconfig", str(fleet.kubeconfig)], "m")[:-1] == []
+    assert completions(["drain", "--kubeconfig", str(tmp_path / "absent")], "m")[:-1] == []
 
 
 def test_clusters_are_selected_by_labels(fleet):
