@@ -27,14 +27,17 @@ _STRICT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID
 
 
 def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with a part of a spec. ``shape`` is a kind, or KubeAdmiral for its policy."""
+    """Return an object with a part of a spec, and with ``metadata`` if the part has it.
+
+    ``shape`` is a kind, or KubeAdmiral for its policy.
+    """
     api_version, kind, base = _SHAPES[shape]
     namespace = {"namespace": _NAMESPACE} if kind == "PropagationPolicy" else {}
     return {
         "apiVersion": api_version,
         "kind": kind,
-        "metadata": {"name": "example", **namespace},
-        "spec": {**base, **spec},
+        "metadata": {"name": "example", **namespace, **spec.get("metadata", {})},
+        "spec": {**base, **{key: value for key, value in spec.items() if key != "metadata"}},
     }
 
 

@@ -9,6 +9,7 @@ from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rules.affinities import AFFINITY_RULES, TOLERATION_RULES
 from webhook.admission.rules.division import DIVISION_RULES
+from webhook.admission.rules.moves import MOVE_RULES
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, RuleSet
 from webhook.admission.rules.selection import SELECTION_RULES
 from webhook.admission.rules.size import KUBEADMIRAL_SIZE_RULE, SIZE_RULES
@@ -18,7 +19,7 @@ from webhook.admission.settings import AdmissionSettings
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (
     *SELECTION_RULES, *AFFINITY_RULES, *SPREADING_RULES, *DIVISION_RULES, *TOLERATION_RULES,
-    *UNSUPPORTED_RULES,
+    *UNSUPPORTED_RULES, *MOVE_RULES,
 )  # fmt: skip
 ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (
     *SIZE_RULES, *POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES,

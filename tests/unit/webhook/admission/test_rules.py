@@ -36,6 +36,24 @@ def selecting(*selectors, **spec):
 
 
 PP, CPP, KPP = "PropagationPolicy", "ClusterPropagationPolicy", "kubeadmiral"
+OURS = "policy.berthmaster.io/"
+
+
+def annotated(key, text):
+    return {"metadata": {"annotations": {f"{OURS}{key}": text}}}
+
+
+MOVE_ANNOTATIONS = [
+    # kind, an annotation that it finds, and one that it accepts
+    (PP, "failback", "after 10m", "failback", ""),
+    (PP, "failback", "after=soon", "failback", "after=10m, headroom=10%, mode=DryRun"),
+    (CPP, "failback", "headroom=10", "failback", "true"),
+    (CPP, "failback", "yes", "failback", "False"),
+    (PP, "move-strategy", "makeBeforeBreak", "move-strategy", "MakeBeforeBreak"),
+    (PP, "pause-moves", "yes", "pause-moves", "all"),
+    (PP, "pause-move", "true", "pause-moves", "true"),
+    (PP, "fail-back", "true", "accept-plan", "true"),
+]
 OVERFLOW = {"clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o", "clusterNames": ["b"]}]}
 CASES = [
     # kind, rule, a spec that it finds, the field, a spec that it accepts
@@ -76,6 +94,10 @@ CASES = [
     (PP, "unsupported-placement", {**placed(racks=1), "schedulerName": "berthmaster"}, "spec.placement.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
     (CPP, "unsupported-placement", {**placed(clusterAffinity={"racks": []}), "schedulerName": "berthmaster"}, "spec.placement.clusterAffinity.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
     (PP, "placement-field-unknown", groups({"clusterNames": ["a"], "racks": 1}), "spec.placement.clusterAffinities[0].racks", groups({"clusterNames": ["a"]})),
+    *(
+        (kind, "move-annotation-invalid", annotated(key, bad), f"metadata.annotations[{OURS}{key}]", annotated(right, good))
+        for kind, key, bad, right, good in MOVE_ANNOTATIONS
+    ),
     (KPP, "kubeadmiral-weight-zero", {"placement": [{"cluster": "a", "preferences": {"weight": 0}}]}, "spec.placement[0].preferences.weight", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
     (KPP, "kubeadmiral-preferences-ignored", {"schedulingMode": "Duplicate", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
     (KPP, "kubeadmiral-preferences-ignored", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences.weight", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"priority": 1}}]}),
@@ -97,8 +119,8 @@ def made(kind, spec):
         defaults = selecting(DEPLOYMENT)
     return {
         **identity,
-        "metadata": {"name": "p", "namespace": "" if kind == CPP else "shop"},
-        "spec": {**defaults, **spec},
+        "metadata": {"name": "p", "namespace": "" if kind == CPP else "shop", **spec.get("metadata", {})},
+        "spec": {**defaults, **{key: value for key, value in spec.items() if key != "metadata"}},
     }
 
 
