@@ -1,0 +1,42 @@
+"""The pages of policies in a browser: filters, one policy, and hostile names."""
+
+import re
+
+import console_fleet
+from playwright.sync_api import expect
+
+
+def rows(page):
+    return page.get_by_role("table", name="Policies").locator("tbody tr")
+
+
+def test_filters_lead_to_a_policy_and_to_its_workloads(visit):
+    page = visit("/policies")
+    page.get_by_label("Policy", exact=True).fill("shop")
+    page.get_by_label("Kind").select_option("PropagationPolicy")
+    page.get_by_role("button", name="Show").click()
+    expect(rows(page).first).to_contain_text("shop/")
+    page.get_by_role("link", name="shop/everyday").click()
+    expect(page).to_have_url(re.compile("/policies/shop/everyday$"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("shop/everyday")
+    expect(page.get_by_text("home")).to_be_visible()
+    visit.accessible(page)
+    page.get_by_role("link", name="What if it is deleted?").click()
+    expect(page.locator(".asked")).to_contain_text("1 policy is deleted: shop/PropagationPolicy/everyday")
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("shop/everyday")
+
+
+def test_policies_with_findings(visit):
+    page = visit("/policies?only=findings")
+    expect(rows(page).first).to_contain_text(re.compile("error|warning"))
+    assert all(re.search("error|warning", each) for each in rows(page).all_inner_texts())
+
+
+def test_hostile_names_are_text(visit):
+    page = visit("/policies?q=hostile")
+    expect(rows(page)).to_have_count(len(console_fleet.HOSTILE))
+    assert "<script>alert(1)</script>" in page.inner_text("main")
+    assert "\u202e" not in page.content()
+    page.get_by_role("link", name=re.compile("onerror")).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("onerror")
