@@ -40,7 +40,7 @@ def planned_move(resource="shop/Deployment/web", before=None, after=None, **fiel
     return PlannedMove(resource=resource, before=then, after=now, moves=moves, **values)
 
 
-def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, **fields):
+def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, counts=None, **fields):
     lost = [each.resource for each in unplaced if each.nowhere]
     summary = PlanSummary(40, len(moves), 2 * len(moves), lost, [], lost)
     values = {"policies": [], "overcommitted": [], "clusters": [], "staying": [], **fields}
@@ -48,7 +48,8 @@ def plan_answer(*moves, unplaced=(), gaps=(), truncated=False, **fields):
         id="0123456789abcdef", summary=summary, concerned=len(moves), deleted_copies=0, complete=not gaps,
         gaps=list(gaps), unplaced=list(unplaced), moves=list(moves), **values,
     )  # fmt: skip
-    return PlanAnswer(PlanCounts(40, len(moves), len(moves), 0, 0, 0, 0, 0, 0), plan, truncated, FRESH)
+    whole = counts or PlanCounts(40, len(moves), len(moves), 0, len(lost), 0, 0, 0, 0)
+    return PlanAnswer(whole, plan, truncated, FRESH)
 
 
 def lost_workload(resource="shop/Deployment/cart"):

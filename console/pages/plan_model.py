@@ -1,16 +1,14 @@
 """What the page What if shows of a plan: pure functions of the extender's answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import msgspec.structs
 from markupsafe import Markup
 
 from berthmaster.model.binding import binding_name
 from berthmaster.native_api.fleet import CLUSTER_SCOPED
 from berthmaster.native_api.wire import PlanAnswer
-from berthmaster.simulation.plan_answer import Plan, PolicyEffect
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
 from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
@@ -20,8 +18,6 @@ MAX_ROWS: Final = 200
 MORE_ROWS: Final = 1000
 """The most rows of a table, and the most if the visitor asks for more. The extender sends no more."""
 _BAD: Final = ("no place", "too few replicas", "the change", "overcommitted:")
-
-MaySee = Callable[[str], bool]
 
 
 class CellView(NamedTuple):
@@ -68,7 +64,7 @@ class PlanView:
         quiet: whether nothing moves.
         incomplete: what to know about a plan that is not complete; empty for a complete one.
         gaps: what is not known.
-        hidden: how many rows are left out because the visitor may not see their namespaces.
+        hidden: what happens in namespaces that the visitor may not see; empty if nothing does.
         drawing_title: the title of the drawing.
         drawing: the drawing; empty if nothing moves.
         flows: the same figures as rows: from, to, amount.
@@ -82,7 +78,7 @@ class PlanView:
     quiet: bool
     incomplete: str
     gaps: Sequence[str]
-    hidden: int
+    hidden: str
     drawing_title: str
     drawing: Markup
     flows: Sequence[tuple[str, str, int]]
@@ -95,27 +91,24 @@ class PlanView:
         return any(each.more for each in self.tables)
 
 
-def plan_view(answer: PlanAnswer, may_see: MaySee, max_rows: int = MAX_ROWS) -> PlanView:
+def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = MAX_ROWS) -> PlanView:
     """Return what the page shows of a plan.
 
-    The headline is about everything. Rows of namespaces that the visitor may not see are left out.
-
     Args:
-        answer: the extender's answer.
-        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+        answer: the extender's answer, without the rows that the visitor may not see. Its counts are of everything.
+        restricted: whether the visitor may not see all namespaces.
         max_rows: the most rows of a table.
     """
-    whole = answer.plan
-    plan, hidden = visible_plan(whole, may_see)
-    text = headline(whole)
+    plan, counts = answer.plan, answer.counts
+    text = headline(plan)
     return PlanView(
-        id=whole.id,
+        id=plan.id,
         headline=f"{text[:1].upper()}{text[1:]}.",
-        bad=bool(whole.summary.new_failures or whole.overcommitted),
-        quiet=not whole.summary.moved and not whole.summary.new_failures and whole.complete,
-        incomplete="" if whole.complete else INCOMPLETE,
-        gaps=whole.gaps,
-        hidden=hidden,
+        bad=bool(counts.lost or counts.short or counts.overcommitted),
+        quiet=plan.complete and not (counts.moved or counts.lost or counts.short),
+        incomplete="" if plan.complete else INCOMPLETE,
+        gaps=plan.gaps,
+        hidden=_hidden(answer) if restricted else "",
         drawing_title=TITLE,
         drawing=drawn(drawing(plan.moves)),
         flows=flow_rows(plan.moves),
@@ -124,44 +117,24 @@ def plan_view(answer: PlanAnswer, may_see: MaySee, max_rows: int = MAX_ROWS) -> 
     )
 
 
-def visible_plan(plan: Plan, may_see: MaySee) -> tuple[Plan, int]:
-    """Return a plan without the rows that a visitor may not see, and how many they are. Totals stay."""
-    hidden = 0
-
-    def kept(rows: list, resource: Callable[..., str]) -> list:  # type: ignore[type-arg]
-        nonlocal hidden
-        found = [each for each in rows if may_see(namespace_of(resource(each)))]
-        hidden += len(rows) - len(found)
-        return found
-
-    policies = []
-    for each in plan.policies:
-        lists = {name: kept(getattr(each, name), lambda change: change.resource) for name in _CLAIMS}
-        policies.append(msgspec.structs.replace(each, **lists))
-    shown = msgspec.structs.replace(
-        plan,
-        moves=kept(plan.moves, lambda move: move.resource),
-        unplaced=kept(plan.unplaced, lambda workload: workload.resource),
-        staying=kept(plan.staying, lambda workload: workload.resource),
-        policies=kept(policies, _policy_place),
-    )
-    return shown, hidden
+def _hidden(answer: PlanAnswer) -> str:
+    """Return what happens in other namespaces, for a visitor who may not see them; empty if nothing does."""
+    plan, counts = answer.plan, answer.counts
+    if answer.truncated:
+        return "Workloads in namespaces that you may not see are not listed."
+    lost = sum(each.nowhere for each in plan.unplaced if each.by_change)
+    short = sum(not each.nowhere for each in plan.unplaced if each.by_change)
+    found = [
+        *_count(counts.moved - len(plan.moves), "moves", "move"),
+        *_count(counts.lost - lost, "is left without a place", "are left without a place"),
+        *_count(counts.short - short, "is left with too few replicas", "are left with too few replicas"),
+    ]
+    return f"In namespaces that you may not see: {'; '.join(found)}." if found else ""
 
 
-_CLAIMS: Final = ("gains", "takes", "loses", "unclaimed")
-
-
-def _policy_place(effect: PolicyEffect) -> str:
-    """Return the name of a policy in the form of a resource: ``NAMESPACE/KIND/NAME``, or ``KIND/NAME``."""
-    kind, _, name = effect.policy.partition(" ")
-    namespace, slash, rest = name.partition("/")
-    return f"{namespace}/{kind}/{rest}" if slash else f"{kind}/{name}"
-
-
-def namespace_of(resource: str) -> str:
-    """Return the namespace of ``NAMESPACE/KIND/NAME``; empty for ``KIND/NAME``."""
-    name = ResourceName.parse(resource)
-    return name.namespace if name is not None else ""
+def _count(number: int, one: str, many: str) -> Iterator[str]:
+    if number > 0:
+        yield f"1 workload {one}" if number == 1 else f"{number} workloads {many}"
 
 
 def binding_place(resource: str) -> tuple[str, str] | None:

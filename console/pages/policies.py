@@ -43,9 +43,12 @@ def one(namespace: str, name: str) -> str:
     cluster_scoped = namespace == CLUSTER_SCOPED
     kind = KINDS[cluster_scoped]
     view = services().source.policies(kind=kind, name=name, limit=_MOST)
-    model = policy_page(view, "" if cluster_scoped else namespace, name, visitor().may_see)
+    model = policy_page(view, "" if cluster_scoped else namespace, name)
     if model is None:
         where = "" if cluster_scoped else f" in the namespace {namespace}"
         abort(404, f"There is no {kind} {name}{where}, or you may not see it.")
     question = encoded(WhatIfQuestion(deleted=(model.delete_word,)))
-    return render_template("policy.html", model=model, question=question, address_of=policy_address)
+    restricted = visitor().namespaces is not None
+    return render_template(
+        "policy.html", model=model, question=question, address_of=policy_address, restricted=restricted
+    )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from berthmaster.native_api.fleet import CLUSTER_SCOPED
 from berthmaster.native_api.why import PolicyList
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
-from console.pages.plan_model import MaySee, binding_place, namespace_of
+from console.pages.plan_model import binding_place
 
 KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
 RESTRICTIONS: Final = {
@@ -81,7 +81,6 @@ class PolicyPage:
         line: the policy.
         claimed: the first workloads that it holds.
         more: how many more it holds.
-        hidden: how many of the names are left out because the visitor may not see their namespaces.
         takes, loses: takeovers, each with the place of the workload.
         text: kind, namespace and name, as the list of workloads names it.
         delete_word: the policy as the page What if deletes it.
@@ -91,7 +90,6 @@ class PolicyPage:
     line: PolicyLine
     claimed: Sequence[ClaimLink]
     more: int
-    hidden: int
     takes: Sequence[tuple[TakeoverRow, tuple[str, str] | None]]
     loses: Sequence[tuple[TakeoverRow, tuple[str, str] | None]]
     text: str
@@ -117,26 +115,23 @@ def policies_page(view: PolicyList, offset: int) -> PoliciesPage:
     )
 
 
-def policy_page(view: PolicyList, namespace: str, name: str, may_see: MaySee) -> PolicyPage | None:
+def policy_page(view: PolicyList, namespace: str, name: str) -> PolicyPage | None:
     """Return one policy; None if the answer does not have it.
 
     Args:
-        view: the extender's answer to a question with this name.
+        view: the extender's answer to a question with this name, without what the visitor may not see.
         namespace: the namespace; empty for a ClusterPropagationPolicy.
         name: the name.
-        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
     """
     row = next((each for each in view.items if (each.namespace, each.name) == (namespace, name)), None)
     if row is None:
         return None
-    visible = [each for each in row.claimed if may_see(namespace_of(each))]
     return PolicyPage(
         line=_line(row),
-        claimed=[ClaimLink(each, binding_place(each)) for each in visible],
+        claimed=[ClaimLink(each, binding_place(each)) for each in row.claimed],
         more=max(0, (row.claims or 0) - len(row.claimed)),
-        hidden=len(row.claimed) - len(visible),
-        takes=_takeovers(row.takes, may_see),
-        loses=_takeovers(row.loses, may_see),
+        takes=_takeovers(row.takes),
+        loses=_takeovers(row.loses),
         text=f"{row.kind} {'/'.join(filter(None, (row.namespace, row.name)))}",
         delete_word="/".join(filter(None, (row.namespace, row.kind, row.name))),
         gaps=view.gaps,
@@ -150,8 +145,8 @@ def policy_address(text: str) -> tuple[str, str]:
     return (namespace, rest) if slash else (CLUSTER_SCOPED, name or text)
 
 
-def _takeovers(rows: Sequence[TakeoverRow], may_see: MaySee) -> list[tuple[TakeoverRow, tuple[str, str] | None]]:
-    return [(each, binding_place(each.resource)) for each in rows if may_see(namespace_of(each.resource))]
+def _takeovers(rows: Sequence[TakeoverRow]) -> list[tuple[TakeoverRow, tuple[str, str] | None]]:
+    return [(each, binding_place(each.resource)) for each in rows]
 
 
 def _line(row: PolicyRow) -> PolicyLine:

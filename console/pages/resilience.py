@@ -4,7 +4,7 @@ from typing import Final
 
 from flask import Blueprint, render_template, request
 
-from console.context import services, visitor
+from console.context import services
 from console.pages.resilience_model import DOMAINS, PLURALS, resilience_page
 from console.query import PageQuery
 
@@ -18,5 +18,5 @@ def show() -> str:
     query = PageQuery(request.args, ("by", "page"))
     by, page = query.choice("by", DOMAINS, DOMAINS[0]), query.page()
     rows = services().options.page_rows
-    model = resilience_page(services().source.resilience([by], limit=_MOST), by, visitor().may_see, page, rows)
+    model = resilience_page(services().source.resilience([by], limit=_MOST), by, page, rows)
     return render_template("resilience.html", model=model, domains=PLURALS, page=page, page_rows=rows)

@@ -1,7 +1,7 @@
 """What the page Resilience shows: pure functions of the extender's answer."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from markupsafe import Markup
 from berthmaster.native_api.why import ImpactView, ResilienceView
 from berthmaster.views.heat_map import TITLE, heat_map
 from console.markup import drawn
-from console.pages.plan_model import binding_place, namespace_of
+from console.pages.plan_model import binding_place
 from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 
 DOMAINS: Final = ("region", "provider", "zone", "cluster")
@@ -101,17 +101,12 @@ class ResiliencePage:
     gaps: Sequence[str]
 
 
-def resilience_page(
-    view: ResilienceView, by: str, may_see: Callable[[str], bool], page: int, page_rows: int
-) -> ResiliencePage:
+def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) -> ResiliencePage:
     """Return what the page shows.
 
-    Counts are about everything. Names of workloads that the visitor may not see are left out.
-
     Args:
-        view: the extender's answer.
+        view: the extender's answer, without the names that the visitor may not see. Its counts are of everything.
         by: what fails as a whole.
-        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
         page: the number of the part of the table, from 1.
         page_rows: the rows of one part.
     """
@@ -133,7 +128,7 @@ def resilience_page(
         clusters=len(view.clusters),
         picture_title=TITLE,
         picture=drawn(picture),
-        rows=[_row(each, may_see) for each in view.impacts[first : first + page_rows]],
+        rows=[_row(each) for each in view.impacts[first : first + page_rows]],
         listed=len(view.impacts),
         first=first + 1,
         computed_at=view.computed_at,
@@ -154,12 +149,12 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
     return sorted(name for name, _ in weight.most_common(PICTURE[1]))
 
 
-def _row(impact: ImpactView, may_see: Callable[[str], bool]) -> FailureRow:
+def _row(impact: ImpactView) -> FailureRow:
     nowhere, short, staying = impact.counts
     named = [
-        *_named(impact.nowhere, "runs nowhere", may_see),
-        *_named(impact.short, "has too few replicas", may_see),
-        *_named(impact.staying, "stays on a lost cluster", may_see),
+        *_named(impact.nowhere, "runs nowhere"),
+        *_named(impact.short, "has too few replicas"),
+        *_named(impact.staying, "stays on a lost cluster"),
     ][:_NAMED]
     receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
     few = len(impact.clusters) <= MAX_ENTRIES
@@ -180,5 +175,5 @@ def _row(impact: ImpactView, may_see: Callable[[str], bool]) -> FailureRow:
     )
 
 
-def _named(names: Sequence[str], effect: str, may_see: Callable[[str], bool]) -> list[NamedWorkload]:
-    return [NamedWorkload(each, binding_place(each), effect) for each in names if may_see(namespace_of(each))]
+def _named(names: Sequence[str], effect: str) -> list[NamedWorkload]:
+    return [NamedWorkload(each, binding_place(each), effect) for each in names]

@@ -77,4 +77,4 @@ def _plan(found: ReadQuestion, rows: int) -> PlanView | None:
             raise
         found.problems.append(refusal(str(error), found))
         return None
-    return plan_view(answer, visitor().may_see, rows)
+    return plan_view(answer, restricted=visitor().namespaces is not None, max_rows=rows)

@@ -9,10 +9,6 @@ from console.pages.policies_model import policies_page, policy_address, policy_p
 from console.question import WhatIfQuestion, decoded
 
 
-def everything(_namespace):
-    return True
-
-
 def test_a_line_counts_findings_by_severity_and_takeovers():
     findings = [PolicyFinding("a", "error", "spec", "x"), PolicyFinding("b", "warning", "", "y")]
     takeover = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
@@ -40,18 +36,27 @@ def test_the_address_of_a_policy(text, expected):
     assert policy_address(text) == expected
 
 
-def test_one_policy_names_only_workloads_that_the_visitor_may_see():
-    row = policy_row("all", "", claims=250, claimed=["bank/Deployment/x", "shop/Deployment/web"])
-    page = policy_page(policy_list(row), "", "all", lambda namespace: namespace == "shop")
-    assert [each.name for each in page.claimed] == ["shop/Deployment/web"]
-    assert (page.hidden, page.more) == (1, 248)
+def test_a_policy_whose_workloads_the_visitor_may_not_see_is_not_called_empty():
+    row = policy_row("all", "", claims=250, claimed=["shop/Deployment/web"])
+    page = policy_page(policy_list(row), "", "all")
+    assert (len(page.claimed), page.more) == (1, 249)
     assert page.text == "ClusterPropagationPolicy all"
+    hidden = policy_row(claims=250, claimed=[])
+    source = GivenSource(policies=policy_list(hidden))
+    client = console_client(source)
+    text = client.get("/policies/shop/all").text
+    assert "It holds 250, in namespaces that you may not see." in text
+    empty = policy_row(claims=0, claimed=[])
+    assert (
+        "It holds no workload."
+        in console_client(GivenSource(policies=policy_list(empty))).get("/policies/shop/all").text
+    )
 
 
 def test_one_policy_is_found_among_those_with_the_same_name():
     view = policy_list(policy_row("all", "bank"), policy_row("all", "shop", priority=7))
-    assert policy_page(view, "shop", "all", everything).line.row.priority == 7
-    assert policy_page(view, "pay", "all", everything) is None
+    assert policy_page(view, "shop", "all").line.row.priority == 7
+    assert policy_page(view, "pay", "all") is None
 
 
 def test_the_list_asks_the_extender_for_what_the_address_says():

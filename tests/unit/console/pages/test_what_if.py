@@ -6,24 +6,15 @@ import pytest
 from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client
 
-from berthmaster.native_api.wire import DownChange
-from berthmaster.simulation.plan_answer import ClaimChange, PolicyEffect
+from berthmaster.native_api.wire import DownChange, PlanCounts
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 
 
-def everything(_namespace):
-    return True
-
-
-def shop_only(namespace):
-    return namespace == "shop"
-
-
 def test_a_plan_has_a_headline_a_drawing_and_tables():
-    view = plan_view(plan_answer(planned_move(), unplaced=[lost_workload()]), everything)
+    view = plan_view(plan_answer(planned_move(), unplaced=[lost_workload()]))
     assert view.headline == "1 of 40 workloads moves, 2 replicas; 1 left without a place."
     assert view.bad
     assert 'role="img"' in view.drawing
@@ -34,29 +25,24 @@ def test_a_plan_has_a_headline_a_drawing_and_tables():
     assert view.tables[1].rows[0][1].words == ("a=2",)
 
 
-def test_rows_of_other_namespaces_are_left_out_and_counted_and_totals_stay():
-    effect = PolicyEffect("ClusterPropagationPolicy all", "updated", takes=[ClaimChange("bank/Deployment/x", "a", "b")])
-    answer = plan_answer(
-        planned_move(),
-        planned_move("bank/Deployment/vault"),
-        planned_move("ClusterRole/admin"),
-        unplaced=[lost_workload("bank/Deployment/till")],
-        policies=[effect, PolicyEffect("PropagationPolicy shop/web", "updated")],
+def test_what_happens_in_other_namespaces_is_counted_and_never_called_quiet():
+    counts = PlanCounts(40, 9, 4, 8, lost=2, short=1, deleted_copies=0, staying=0, overcommitted=0)
+    view = plan_view(plan_answer(planned_move(), counts=counts), restricted=True)
+    assert view.hidden == (
+        "In namespaces that you may not see: 3 workloads move; 2 workloads are left without a place; "
+        "1 workload is left with too few replicas."
     )
-    view = plan_view(answer, shop_only)
-    assert view.hidden == 5
-    assert view.headline.startswith("3 of 40 workloads move")
-    text = str(view)
-    assert "vault" not in text
-    assert "till" not in text
-    assert "admin" not in text
-    assert "bank" not in text
-    assert "shop/web" in text
+    view = plan_view(plan_answer(counts=counts), restricted=True)
+    assert view.bad
+    assert not view.quiet
+    assert plan_view(plan_answer(planned_move()), restricted=True).hidden == ""
+    assert "not listed" in plan_view(plan_answer(counts=counts, truncated=True), restricted=True).hidden
+    assert plan_view(plan_answer(counts=counts)).hidden == ""
 
 
 def test_nothing_is_quiet_only_if_everything_is_known():
-    assert plan_view(plan_answer(), everything).quiet
-    view = plan_view(plan_answer(gaps=["Rollouts are not watched"]), everything)
+    assert plan_view(plan_answer()).quiet
+    view = plan_view(plan_answer(gaps=["Rollouts are not watched"]))
     assert not view.quiet
     assert view.headline == "Nothing is known to move."
     assert view.incomplete
@@ -64,7 +50,7 @@ def test_nothing_is_quiet_only_if_everything_is_known():
 
 def test_a_long_table_says_how_much_is_missing():
     moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(12)]
-    view = plan_view(plan_answer(*moves), everything, 10)
+    view = plan_view(plan_answer(*moves), max_rows=10)
     assert (len(view.tables[0].rows), view.tables[0].more, view.long) == (10, 2, True)
 
 
