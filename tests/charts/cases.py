@@ -181,7 +181,8 @@ CASES: Final[dict[str, Values]] = {
             "prometheusRule": {"enabled": True, "alertLabels": {"team": "fleet"}},
             "dashboard": {"enabled": True},
         },
-        "extender": {**EXTENDER, "watch": EVERYTHING},
+        "webhook": {"impact": IMPACT},
+        "extender": {"enabled": True, "watch": EVERYTHING},
         "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}, "sessionSecretName": "console-session"},
         "controllers": {
             "moves": {"existingConfigMap": "our-moves"},

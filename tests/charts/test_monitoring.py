@@ -69,7 +69,8 @@ def test_the_alerts_are_complete(alerts):
         "BerthmasterExtenderServesOldCertificate", "BerthmasterConsoleServesOldCertificate",
         "BerthmasterConsoleDown", "BerthmasterConsoleLostExtender",
         "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
-        "BerthmasterFleetStale", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
+        "BerthmasterImpactNotComputed", "BerthmasterFleetStale",
+        "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
         "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
         "BerthmasterMovesConfigInvalid", "BerthmasterLedgerFailing", "BerthmasterLedgerLosesRecords",
     }  # fmt: skip
