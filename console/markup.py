@@ -38,9 +38,11 @@ def age(then: datetime | None, now: datetime) -> str:
 
 def duration(seconds: float) -> str:
     """Return a duration in at most two units: ``3 h 20 min``. The filter ``duration`` of templates."""
-    left, parts = round(seconds), []
-    for size, unit in _UNITS:
-        if left >= size:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts[:2]) or "0 s"
+    left = round(seconds)
+    for index, (size, unit) in enumerate(_UNITS):
+        if left < size:
+            continue
+        smaller, smaller_unit = _UNITS[min(index + 1, len(_UNITS) - 1)]
+        rest = left % size // smaller
+        return f"{left // size} {unit} {rest} {smaller_unit}" if rest else f"{left // size} {unit}"
+    return "0 s"

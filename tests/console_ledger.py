@@ -1,48 +1,59 @@
 """A workload with decisions on record, for tests and demonstrations of the console.
 
-``checkout`` starts with 6 replicas in its first group. It is scaled to 40 replicas, which only its second group holds.
+``checkout`` starts with 6 replicas in its first group. It is scaled to 60 replicas, which only its second group holds.
 """
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
-from karmada_plane import cluster
-from ledger_histories import Scheduling, finish, of_shop, recorder_at
+from karmada_plane import binding, cluster, deployment, policy, selector
+from ledger_histories import Scheduling, finish, recorder_at, sqlite_url
 
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 
 ADDRESS = "/workloads/shop/checkout-deployment"
+_NAME, _KEY = "checkout", ("shop", "checkout-deployment")
 _CPU = {"recorded-home-1": 8, "recorded-home-2": 8, "recorded-spare": 100}
-_GROUPS = [
-    {"affinityName": "home", "clusterNames": ["recorded-home-1", "recorded-home-2"]},
-    {"affinityName": "spare", "clusterNames": ["recorded-spare"]},
-]
+_PLACEMENT = {
+    "clusterAffinities": [
+        {"affinityName": "home", "clusterNames": ["recorded-home-1", "recorded-home-2"]},
+        {"affinityName": "spare", "clusterNames": ["recorded-spare"]},
+    ],
+    "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+}
 
 
-def recorded(url: str, now: datetime) -> list[dict[str, Any]]:
-    """Write decisions of the last hours to an empty ledger, and return the manifests as they are afterwards.
+def recorded(folder: Path, now: datetime) -> tuple[str, list[dict[str, Any]]]:
+    """Write decisions of the last hours to a new ledger.
 
     Args:
-        url: of the ledger.
+        folder: gets the ledger.
         now: the present.
+
+    Returns:
+        The URL of the ledger, and the manifests as they are after the last decision.
     """
-    clock = FakeClock.at(now - timedelta(hours=5))
+    url, clock = sqlite_url(folder), FakeClock.at(now - timedelta(hours=5))
     recorder = recorder_at(url, clock)
     scheduling = Scheduling(recorder, clock)
     clusters = [cluster(name, cpu) for name, cpu in _CPU.items()]
     for each in clusters:
         scheduling.clusters.update_cluster(convert(Cluster, each))
-    checkout = of_shop("checkout", asked(requests={"cpu": 1}, replicas=6, scheduling=AGGREGATED, groups=_GROUPS))
-    scheduling.put(checkout)
+    claimant = policy(_NAME, selector(name=_NAME), placement=_PLACEMENT)
+    start = binding(deployment(_NAME, 6, by=claimant), claimant)
+    del start["metadata"]["annotations"][APPLIED_PLACEMENT]
+    scheduling.put(convert(Binding, start))
     clock.pass_by(2 * 3600)
-    key = "shop", "checkout-deployment"
-    placed = builtins(scheduling.bindings[key])
-    placed["spec"]["replicas"] = 40
-    scheduling.put(convert(type(checkout), placed))
+    scheduling.put(convert(Binding, _with_replicas(builtins(scheduling.bindings[_KEY]), 60)))
     recorder.step()
     finish(recorder)
-    written = builtins(scheduling.bindings[key])
-    return [*clusters, {"apiVersion": "work.karmada.io/v1alpha2", **written, "kind": "ResourceBinding"}]
+    written = {"apiVersion": start["apiVersion"], **builtins(scheduling.bindings[_KEY]), "kind": start["kind"]}
+    return url, [*clusters, claimant, deployment(_NAME, 60, by=claimant), written]
+
+
+def _with_replicas(stored: dict[str, Any], replicas: int) -> dict[str, Any]:
+    return {**stored, "spec": {**stored["spec"], "replicas": replicas}}

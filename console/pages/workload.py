@@ -9,6 +9,7 @@ from berthmaster.native_api.fleet import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
 from console.offers import Offered, optional
+from console.pages.policies_model import policy_address
 from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
 from console.pages.workload_words import sentence
 from console.query import PageQuery
@@ -54,6 +55,7 @@ def one(namespace: str, binding: str) -> str:
         page=workload_page(facts, WorkloadQuestion(group, everything), services().clock.now()),
         binding=known,
         place=namespace,
+        policy_address=policy_address,
         hints={name: sentence(each.hint) for name, each in parts.items()},
         record=record,
         cluster=cluster,

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
 
@@ -92,7 +93,13 @@ def outlook_words(group: GroupOutlook, replicas: int) -> str:
     if not group.fitting:
         why = f": {rejected}" if rejected else ""
         return f"None of its {counted(group.matched, 'cluster')} fits{why}."
-    room = "" if group.capacity is None else f", with capacity for {counted(group.capacity, 'replica')}"
+    # The message about too little capacity has the numbers.
+    left_out = group.capacity is None or group.error is FailureKind.INSUFFICIENT
+    room = "" if left_out else f", with capacity for {counted(group.capacity or 0, 'replica')}"
+        ""
+        if group.capacity is None or group.error is FailureKind.INSUFFICIENT
+        else f", with capacity for {counted(group.capacity, 'replica')}"
+    )
     filtered = f" Rejected: {rejected}." if rejected else ""
     fits = "fits" if group.fitting == 1 else "fit"
     of = counted(group.matched, "cluster")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import console_fleet
+import console_ledger
 from e2e.control_plane import HOST, fetch
 from e2e.extender_service import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
@@ -36,6 +37,9 @@ class Console:
             self.put(each)
         for number, each in enumerate(console_fleet.hostile(now)):
             self.put(each, stored_as=f"hostile-{number}")
+        self._ledger, manifests = console_ledger.recorded(folder, now)
+        for each in manifests:
+            self.put(each)
         self._kubeconfig = folder / "kubeconfig"
         self._kubeconfig.write_text(json.dumps(kubeconfig_of(self._server.url)))
         self._extender_port = processes.ports.free()
@@ -63,6 +67,7 @@ class Console:
             [
                 COMMAND, "extender", f"--bind={HOST}:{self._extender_port}", f"--probe-bind={HOST}:{probes}",
                 f"--kubeconfig={self._kubeconfig}", "--watch=workloads", "--workers=1", "--insecure",
+                f"--ledger={self._ledger}",
             ],
         )  # fmt: skip
         self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)

@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from console_ledger import ADDRESS
 from e2e.console.visits import NARROW
 from karmada_plane import cluster
 from playwright.sync_api import expect
@@ -147,3 +148,25 @@ def test_pages_of_hostile_workloads_show_their_names_as_text(narrow):
         narrow.open(page, address)
         expect(page.locator(".answers")).to_contain_text("It is assigned to")
         assert fits(page), address
+
+
+def test_a_recorded_decision_is_shown_as_it_was(visit):
+    page = visit(ADDRESS)
+    expect(page.locator(".answers")).to_contain_text("It is in the group spare, the second of 2")
+    expect(page.locator(".answers")).to_contain_text(
+        "60 replicas must be assigned, but the 2 selected clusters hold 32"
+    )
+    page.get_by_role("link", name="Open 1.1").click()
+    assert parameters(page)["record"] == ["1.1"]
+    expect(page.locator(".past")).to_contain_text("This is the decision 1.1, as it was")
+    expect(page.locator(".answers")).to_contain_text("It went to recorded-home-1 (6).")
+    page.get_by_role("link", name="Open 1.2").click()
+    expect(page.get_by_role("heading", name="What changed since decision 1.1")).to_be_visible()
+    expect(page.get_by_role("row", name="binding replicas 6 60")).to_contain_text("made the difference")
+    visit.accessible(page)
+    page.get_by_label("Cluster", exact=True).fill("recorded-home-1")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("heading", name="The smallest change that helps")).to_be_visible()
+    assert parameters(page)["record"] == ["1.2"]
+    page.get_by_role("link", name="Show the present").click()
+    expect(page.locator(".past")).to_have_count(0)

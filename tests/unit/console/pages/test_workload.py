@@ -108,8 +108,8 @@ def test_why_not_its_preferred_group():
     kind, text = lines()["Why not primary"]
     assert kind == "bad"
     assert text == (
-        "2 of its 4 clusters fit, with capacity for 3 replicas. Clusters available replicas 3 are not enough to "
-        "schedule. Rejected: 2 × a taint that it does not tolerate."
+        "2 of its 4 clusters fit. Clusters available replicas 3 are not enough to schedule. "
+        "Rejected: 2 × a taint that it does not tolerate."
     )
 
 
