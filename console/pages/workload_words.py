@@ -96,10 +96,6 @@ def outlook_words(group: GroupOutlook, replicas: int) -> str:
     # The message about too little capacity has the numbers.
     left_out = group.capacity is None or group.error is FailureKind.INSUFFICIENT
     room = "" if left_out else f", with capacity for {counted(group.capacity or 0, 'replica')}"
-        ""
-        if group.capacity is None or group.error is FailureKind.INSUFFICIENT
-        else f", with capacity for {counted(group.capacity, 'replica')}"
-    )
     filtered = f" Rejected: {rejected}." if rejected else ""
     fits = "fits" if group.fitting == 1 else "fit"
     of = counted(group.matched, "cluster")
