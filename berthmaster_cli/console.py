@@ -10,7 +10,8 @@ from berthmaster_cli.serving_options import ServingDefaults, server_options_from
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
 _MIB: Final = 2**20
-_THREADS_FOR_PAGES: Final = 4
+_SPARE_THREADS: Final = 4
+"""The threads of streams that refuse further ones."""
 
 
 @click.command(
@@ -84,8 +85,8 @@ _THREADS_FOR_PAGES: Final = 4
 @kubeconfig_options("that API server")
 @click.option(
     "--max-streams",
-    type=click.IntRange(1, 480),
-    default=48,
+    type=click.IntRange(1, 252),
+    default=60,
     show_default=True,
     help="The most open pages with live updates in each process. Each one occupies a thread.",
 )
@@ -96,11 +97,10 @@ _THREADS_FOR_PAGES: Final = 4
         probe_bind="127.0.0.1:9084",
         tls_required=False,
         tls_min_version="1.2",
-        threads=64,
+        threads=128,
         body_bytes=(_MIB, 16 * _MIB),
-        request_memory_mib=0,
+        request_memory_mib=64,
         timeout_s=(30.0, 300.0),
-        fast_worker=False,
     )
 )  # fmt: skip
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
@@ -111,11 +111,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     from console.context import PageOptions  # noqa: PLC0415 - the same
     from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
-    most_streams = given["threads"] - _THREADS_FOR_PAGES
+    most_streams = max(1, given["threads"] // 2 - _SPARE_THREADS)
     if given["max_streams"] > most_streams:
         raise click.UsageError(
-            f"--max-streams {given['max_streams']} leaves too few of {given['threads']} threads for pages: at most "
-            f"{most_streams} are possible; lower it, or raise --threads"
+            f"--max-streams {given['max_streams']} is too many for {given['threads']} threads, half of which are for "
+            f"streams: at most {most_streams} are possible; lower it, or raise --threads"
         )
     certificate, key = given["extender_client_cert_file"], given["extender_client_key_file"]
     if (certificate is None) != (key is None):

@@ -1,7 +1,7 @@
 """The options that all services share, with one meaning each."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -10,6 +10,8 @@ from berthmaster_cli.options import FILE, Address, Decorator, log_level_option, 
 
 if TYPE_CHECKING:
     from berthmaster.serving.server import ServerOptions
+
+_WORKER_CLASSES: Final = ("fast", "gthread")
 
 
 class ServingDefaults(NamedTuple):
@@ -25,7 +27,6 @@ class ServingDefaults(NamedTuple):
         request_memory_mib: the default of ``--request-memory-mib``.
         timeout_s: the default and the maximum of ``--request-timeout-s``.
         timeout_help: help text that follows the common one.
-        fast_worker: whether the worker class ``fast`` is possible. It is not for a service with endless answers.
     """
 
     bind: str
@@ -37,7 +38,6 @@ class ServingDefaults(NamedTuple):
     request_memory_mib: int
     timeout_s: tuple[float, float]
     timeout_help: str = ""
-    fast_worker: bool = True
 
 
 def serving_options(defaults: ServingDefaults) -> Decorator:
@@ -66,7 +66,11 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
             "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default=defaults.tls_min_version,
             show_default=True, help="The oldest TLS version that clients may use.",
         ),
-        *_fast_worker_options(defaults),
+        click.option(
+            "--worker-class", type=click.Choice(_WORKER_CLASSES), default="fast", show_default=True,
+            help="fast: one thread per process answers small requests itself, with a deadline for each request. "
+            "gthread: gunicorn's own threaded worker.",
+        ),
         click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes."),
         click.option(
             "--threads", type=click.IntRange(1, 512), default=defaults.threads, show_default=True,
@@ -75,6 +79,12 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
         click.option(
             "--max-body-bytes", type=click.IntRange(1024, max_body_bytes), default=body_bytes, show_default=True,
             help="The maximum size of a request body, in bytes.",
+        ),
+        click.option(
+            "--request-memory-mib", type=click.IntRange(8, 65536), default=defaults.request_memory_mib,
+            show_default=True,
+            help="The memory for requests in each process, in MiB. Large requests wait for memory until their timeout. "
+            "Only the worker class fast has this limit.",
         ),
         click.option(
             "--max-connections", type=click.IntRange(16, 65536), default=1000, show_default=True,
@@ -100,25 +110,6 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
     )  # fmt: skip
 
 
-def _fast_worker_options(defaults: ServingDefaults) -> list[Decorator]:
-    """Return the options of services that may use the worker class fast."""
-    if not defaults.fast_worker:
-        return []
-    return [
-        click.option(
-            "--worker-class", type=click.Choice(("fast", "gthread")), default="fast", show_default=True,
-            help="fast: one thread per process answers small requests itself, with a deadline for each request. "
-            "gthread: gunicorn's own threaded worker.",
-        ),
-        click.option(
-            "--request-memory-mib", type=click.IntRange(8, 65536), default=defaults.request_memory_mib,
-            show_default=True,
-            help="The memory for requests in each process, in MiB. Large requests wait for memory until their timeout. "
-            "Only the worker class fast has this limit.",
-        ),
-    ]  # fmt: skip
-
-
 def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
     """Make the server's options from the values of ``serving_options``.
 
@@ -134,11 +125,11 @@ def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
         probe_host=given["probe_bind"][0],
         probe_port=given["probe_bind"][1],
         tls=_tls_files(given),
-        worker_class=given.get("worker_class", "gthread"),
+        worker_class=given["worker_class"],
         workers=given["workers"],
         threads=given["threads"],
         connections=given["max_connections"],
-        request_memory_bytes=given.get("request_memory_mib", 0) * 2**20,
+        request_memory_bytes=given["request_memory_mib"] * 2**20,
         request_timeout_s=given["request_timeout_s"],
         keepalive_s=given["keepalive_s"],
         drain_s=given["drain_s"],

@@ -13,12 +13,13 @@ from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, TooManyReq
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
+from berthmaster.serving.channel import streamed
 from berthmaster.serving.request_id import request_id_of
 from berthmaster.version import __version__
 from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
 from console.context import ConsoleServices, PageOptions
-from console.live import EventStreams, StateWatcher
+from console.live import EVENTS, EventStreams, StateWatcher
 from console.observed import ConsoleMetrics
 from console.pages.registry import PAGES
 from console.rate_limits import RateLimits
@@ -133,7 +134,7 @@ class _RequestHooks:
             _LOG.warning("pages have no live updates: the script idiomorph is not installed (make console-assets)")
         app.add_url_rule("/static/<path:filename>", "static", self._files.response)
         app.add_url_rule("/", "home", lambda: redirect(url_for(PAGES[0].endpoint)))
-        app.add_url_rule("/events", _EVENTS, self._events)
+        app.add_url_rule(EVENTS, _EVENTS, self._events)
         app.before_request(self._begin)
         app.after_request(self._finish)
         app.context_processor(self._layout)
@@ -226,7 +227,10 @@ class _RequestHooks:
             refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
             refused.headers["Retry-After"] = "30"
             return refused
-        return Response(stream, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        pieces = streamed(stream, request.environ)
+        response = Response(pieces, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        response.call_on_close(stream.close)
+        return response
 
     def _failed(self, error: Exception) -> Any:  # noqa: ANN401 - a response of Flask
         """Answer a request whose view raised an error. The crash handler of the application."""

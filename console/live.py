@@ -15,6 +15,8 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from console.source import SourceError
 
+EVENTS: Final = "/events"
+"""The path of the streams."""
 _LOG: Final = logging.getLogger("berthmaster.console")
 _POLL_S: Final = 1.0
 _MAX_BACKOFF_S: Final = 10.0
@@ -150,14 +152,14 @@ class EventStreams:
         self._open = 0
         self._lock = threading.Lock()
 
-    def open(self) -> Iterator[bytes] | None:
+    def open(self) -> "EventStream | None":
         """Return a new stream, or None if there are too many. Close the stream to make room for others."""
         with self._lock:
             if self._open >= self._limit or self._watcher.stopping:
                 return None
             self._open += 1
             self._metrics.streams(self._open)
-        return _Stream(self._events(), self._closed)
+        return EventStream(self._events(), self._closed)
 
     def _events(self) -> Iterator[bytes]:
         """Yield events: ``changed`` when pages must update, ``notice`` with what is wrong with their source."""
@@ -181,7 +183,7 @@ class EventStreams:
             self._metrics.streams(self._open)
 
 
-class _Stream:
+class EventStream:
     """An iterator that says when it is closed, also if it was never started."""
 
     def __init__(self, events: Iterator[bytes], closed: Callable[[], None]) -> None:

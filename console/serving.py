@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
@@ -23,9 +23,7 @@ from berthmaster.serving.tokens import TokenFile
 from console.authentication import SignInOptions
 from console.context import PageOptions
 from console.extender_source import ExtenderClients, ExtenderSource
-
-if TYPE_CHECKING:
-    from console.live import StateWatcher
+from console.live import EVENTS, StateWatcher
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0
@@ -53,7 +51,7 @@ class ConsoleOptions:
     """The options of the console.
 
     Attributes:
-        server: the options of the server. Its worker class is ``gthread``, because streams of events do not end.
+        server: the options of the server.
         extender: where the extender is, and how to authenticate.
         extender_timeout_s: the timeout for each part of an answer of the extender.
         sign_in: how visitors sign in.
@@ -102,7 +100,6 @@ class _Console:
     def application(self) -> ServedApp:
         from console.app import AppOptions, ConsoleParts, create_app  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
-        from console.live import StateWatcher  # noqa: PLC0415 - the same
         from console.metrics import PrometheusConsoleMetrics  # noqa: PLC0415 - see the class
 
         options, clock, metrics = self._options, SystemClock(), PrometheusConsoleMetrics()
@@ -128,7 +125,8 @@ class _Console:
             ),
             parts,
         )
-        return ServedApp(app, {}, BodyCollection(0))
+        collection = BodyCollection(options.form_bytes, events=frozenset({EVENTS}))
+        return ServedApp(app, {}, collection, answers_wait=True)
 
     def started(self, report: ReportReadiness) -> None:
         """Start to watch the extender and to report readiness."""
@@ -143,7 +141,7 @@ class _Console:
         ).start()
 
     @staticmethod
-    def _housekeeping_loop(report: ReportReadiness, watcher: "StateWatcher") -> None:
+    def _housekeeping_loop(report: ReportReadiness, watcher: StateWatcher) -> None:
         pause = threading.Event()
         while not pause.wait(_HOUSEKEEPING_S):
             log_exceptions(partial(_report, report, watcher), _LOG, "the worker could not report its state")
@@ -168,16 +166,16 @@ class _Console:
         _LOG.error("a new file with tokens or secrets cannot be used: %s; the previous ones stay valid", error)
 
 
-def _report(report: ReportReadiness, watcher: "StateWatcher") -> None:
+def _report(report: ReportReadiness, watcher: StateWatcher) -> None:
     report(_readiness(watcher))
 
 
-def _readiness(watcher: "StateWatcher") -> Readiness:
+def _readiness(watcher: StateWatcher) -> Readiness:
     """Return the readiness of a worker. It stays ready without the extender: its pages say what is wrong."""
     return Readiness("", watcher.notice)
 
 
-def _stop_streams_on_signal(watcher: "StateWatcher") -> None:
+def _stop_streams_on_signal(watcher: StateWatcher) -> None:
     """End the streams of events when the worker must stop. It would wait for them otherwise."""
     handle: Any = signal.getsignal(signal.SIGTERM)  # gunicorn's
 

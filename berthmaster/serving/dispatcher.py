@@ -46,13 +46,18 @@ class PoolSizes(NamedTuple):
     waiting: int = 1
 
     @classmethod
-    def of(cls, threads: int) -> "PoolSizes":
+    def of(cls, threads: int, *, answers_wait: bool = False) -> "PoolSizes":
         """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread.
 
         Threads that wait compute little, so as many as for streams come on top.
+
+        Args:
+            threads: the number of threads for streams and for complete requests.
+            answers_wait: whether complete requests wait for another service as well.
         """
         streams = max(1, threads // 2)
-        return cls(max(1, min(_COMPUTING, threads - streams)), streams, streams)
+        rest = max(1, threads - streams)
+        return cls(rest if answers_wait else min(_COMPUTING, rest), streams, streams)
 
 
 class WorkerProcess(Protocol):

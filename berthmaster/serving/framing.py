@@ -25,18 +25,20 @@ class BodyCollection(NamedTuple):
         streams: the POST paths whose bodies the application reads while they arrive.
         admits: returns whether a client may send a large body, given the header fields by their names in a WSGI
             environment. The application refuses the others, and needs only the beginning of their bodies.
+        events: the GET paths whose answers last. They share the threads of streams.
     """
 
     body_bytes: int
     streams: Container[str] = ()
     admits: Callable[[Mapping[str, str]], bool] = lambda _fields: True
+    events: Container[str] = ()
 
 
 class Framing:
     """Predicts the end of one request.
 
     Attributes:
-        streamed: a thread of the pool reads the body while it arrives.
+        streamed: a thread of the pool reads the body while it arrives, or sends an answer that lasts.
         refused: the application refuses the request, whatever the rest of its body is.
         expects: the client waits for ``100 Continue`` before it sends the body.
     """
@@ -91,7 +93,8 @@ class Framing:
             # Two equal fields are refused, or do not matter here.
             fields.setdefault(key if key.startswith("CONTENT_") else f"HTTP_{key}", value.strip(" \t"))
         coding, length = fields.get("HTTP_TRANSFER_ENCODING"), fields.get("CONTENT_LENGTH", "")
-        self.streamed = method == "POST" and path in self._collection.streams
+        endless = {"POST": self._collection.streams, "GET": self._collection.events}
+        self.streamed = path in endless.get(method, ())
         if self.streamed:
             return
         expects = fields.get("HTTP_EXPECT", "").lower() == "100-continue" and line.endswith(" HTTP/1.1")

@@ -87,12 +87,15 @@ class ServedApp(NamedTuple):
         collection: how ``FastWorker`` collects the bodies of requests.
         waiting: the paths of POST requests whose answers wait for another service. They are among those of ``cheap``,
             which says that they are not, and have threads of their own in ``FastWorker``.
+        answers_wait: whether all answers wait for another service. ``FastWorker`` then answers with many threads at a
+            time, because they compute little.
     """
 
     wsgi: "WSGIApplication"
     cheap: Mapping[str, Callable[[bytes], bool]]
     collection: BodyCollection
     waiting: frozenset[str] = frozenset()
+    answers_wait: bool = False
 
 
 ReportReadiness = Callable[[Readiness], None]
@@ -162,6 +165,7 @@ class _Application(BaseApplication):
         self.cheap: Mapping[str, Callable[[bytes], bool]] = {}
         self.collection = BodyCollection(0)
         self.waiting: frozenset[str] = frozenset()
+        self.answers_wait = False
         self.balance = ConnectionBalance(options.workers)
         self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
         self._options = options
@@ -216,6 +220,7 @@ class _Application(BaseApplication):
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
         self.cheap, self.collection, self.waiting = app.cheap, app.collection, app.waiting
+        self.answers_wait = app.answers_wait
         if self._options.worker_class == "fast":
             return app.wsgi
         return self._for_gthread(app.wsgi)

@@ -75,7 +75,7 @@ class FastWorker(ThreadWorker):
         self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
         self._dispatcher = Dispatcher(
             self, self._connections, self._caller, app.cheap, app.collection, MemoryBudget(app.request_memory_bytes),
-            PoolSizes.of(self.cfg.threads), app.waiting,
+            PoolSizes.of(self.cfg.threads, answers_wait=app.answers_wait), app.waiting,
         )  # fmt: skip
         self._limits_clients, self._trusts = app.requires_client_certificates, app.trusts
         self._check_at = self._accept_at = self._trust_at = 0.0
@@ -248,7 +248,8 @@ class FastWorker(ThreadWorker):
 
     def get_thread_pool(self) -> ThreadPoolExecutor:
         """Create the pool. Streams, complete requests and those that wait each have a share of it."""
-        return ThreadPoolExecutor(max_workers=sum(PoolSizes.of(self.cfg.threads)))
+        # The application is not loaded yet. The pool starts a thread only for a request that needs one.
+        return ThreadPoolExecutor(max_workers=sum(PoolSizes.of(self.cfg.threads, answers_wait=True)))
 
     def start(self, conn: Connection) -> None:
         """Let a thread of the pool serve a request."""

@@ -4,6 +4,7 @@
 (() => {
   const HIDDEN_RETRY_MS = 1000;
   const LONGEST_RETRY_MS = 60000;
+  const LONGEST_PAUSE_MS = 30000;
 
   // --- Live updates: /events says that something changed; the page is fetched again and merged into this one.
 
@@ -67,6 +68,7 @@
       return;
     }
     fetching = true;
+    const begun = performance.now();
     const address = location.href;
     try {
       const answer = await fetch(address, { headers: { Accept: "text/html", "X-Live": "1" } });
@@ -80,11 +82,14 @@
     } catch {
       say("The console cannot be reached. This page may be out of date.");
     } finally {
-      fetching = false;
-      if (changedMeanwhile) {
-        changedMeanwhile = false;
-        refresh();
-      }
+      // A page that takes long is fetched less often, so that changes in a large fleet do not keep the browser busy.
+      setTimeout(() => {
+        fetching = false;
+        if (changedMeanwhile && !document.hidden) {
+          changedMeanwhile = false;
+          refresh();
+        }
+      }, Math.min(LONGEST_PAUSE_MS, 4 * (performance.now() - begun)));
     }
   }
 

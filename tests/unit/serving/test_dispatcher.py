@@ -19,6 +19,16 @@ from berthmaster.serving.request_parser import BodyError, read_body
 from berthmaster.serving.wsgi import WSGICaller
 
 LIMIT_S = 10.0
+
+
+@pytest.mark.parametrize(
+    ("threads", "answers_wait", "requests"), [(32, False, 2), (128, True, 64), (1, True, 1), (3, True, 2)]
+)
+def test_threads_that_compute_are_few_and_threads_that_wait_may_be_many(threads, answers_wait, requests):
+    sizes = PoolSizes.of(threads, answers_wait=answers_wait)
+    assert (sizes.requests, sizes.streams) == (requests, max(1, threads // 2))
+
+
 BODY_BYTES = 2**20
 CHEAP, SLOW = b"cheap", b"slow"
 

@@ -65,6 +65,15 @@ def test_a_request_is_complete_as_soon_as_the_parser_can_decide(first, rest):
 
 
 @pytest.mark.parametrize(
+    ("line", "streamed"), [("GET /events", True), ("GET /events?a=1", True), ("GET /", False), ("POST /events", False)]
+)
+def test_a_get_request_with_a_lasting_answer_gets_a_thread_of_streams(line, streamed):
+    framing = Framing(BodyCollection(100, events={"/events"}))
+    assert framing.complete(bytearray(f"{line} HTTP/1.1\r\n\r\n".encode()))
+    assert framing.streamed == streamed
+
+
+@pytest.mark.parametrize(
     ("fields", "path", "streamed", "refused", "expects"),
     [
         pytest.param(("Content-Length: 5", "Expect: 100-Continue"), "/x", False, False, True, id="an expectation"),
