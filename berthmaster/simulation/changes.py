@@ -259,11 +259,13 @@ def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) 
 
 
 def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
-    workloads = [
-        workload if workload.binding is None else replace(workload, binding=change(workload.binding))
-        for workload in world.workloads
-    ]
-    return replace(world, workloads=workloads)
+    def changed(workload: SimulatedWorkload) -> SimulatedWorkload:
+        binding = workload.binding
+        if binding is None or (after := change(binding)) is binding:
+            return workload  # most of them: a copy of each would take longer than the rest of the change
+        return replace(workload, binding=after)
+
+    return replace(world, workloads=[changed(each) for each in world.workloads])
 
 
 def _no_such_resource(world: World, name: ResourceName) -> str:

@@ -154,7 +154,8 @@ class Failures:
         self._shared = shared_capacity
         self._later = now + _LATER
         self._observed = world.clusters
-        settled, _ = run(world, profile, now, shared_capacity=shared_capacity, check=check)
+        # Explanations of failed decisions would take longer than all the rest.
+        settled, _ = run(world, profile, now, diagnose=None, shared_capacity=shared_capacity, check=check)
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._settled = self._settle(settled)
         # Dependencies follow their workloads, wherever these go.
@@ -206,7 +207,8 @@ class Failures:
 
     def _settle(self, world: World) -> _Settled:
         """Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them."""
-        _, idle = run(world, self._scheduler.profile, self._later, shared_capacity=self._shared, check=self._check)
+        profile, later = self._scheduler.profile, self._later
+        _, idle = run(world, profile, later, diagnose=None, shared_capacity=self._shared, check=self._check)
         holders: dict[str, set[int]] = defaultdict(set)
         fitting: dict[str, set[int]] = defaultdict(set)
         always = set()
@@ -249,6 +251,7 @@ class Failures:
         found = self.after(failure)
         pairs = [(self._settled.idle[position], result) for position, result in found.items()]
         changed = [(before, after, each) for before, after in pairs if (each := moves(before, after))]
+        changing = {name for _, _, each in changed for name in each}
         hit = [(before, after) for before, after in pairs if lost & before.assignment.keys()]
         arriving: dict[str, int] = defaultdict(int)
         for _, _, each in changed:
@@ -264,15 +267,15 @@ class Failures:
             moved=len(changed),
             replicas=sum(moved_replicas(each) for _, _, each in changed),
             arriving={name: count for name, count in sorted(arriving.items()) if count},
-            overcommitted={each.cluster: each.overcommitted for each in self._overcommitted(pairs, lost)},
+            overcommitted={each.cluster: each.overcommitted for each in self._overcommitted(pairs, changing - lost)},
         )
 
     def _overcommitted(
-        self, pairs: Sequence[tuple[WorkloadResult, WorkloadResult]], lost: set[str]
+        self, pairs: Sequence[tuple[WorkloadResult, WorkloadResult]], names: set[str]
     ) -> Iterator[ClusterTotal]:
-        """Yield the clusters that get more than is free. What runs there now is part of their status."""
+        """Yield those of some clusters that get more than is free. What runs there now is part of their status."""
         running = [replace(before, workload=replace(before.workload, present=True)) for before, _ in pairs]
-        clusters = (each for each in self._observed.values() if each.name not in lost)
+        clusters = (each for name, each in self._observed.items() if name in names)
         totals = cluster_totals(clusters, running, [after for _, after in pairs])
         return (each for each in totals if each.overcommitted)
 

@@ -101,7 +101,7 @@ def run(
     profile: Profile,
     now: datetime,
     *,
-    diagnose: bool = False,
+    diagnose: bool | None = False,
     shared_capacity: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[World, list[WorkloadResult]]:
@@ -111,7 +111,7 @@ def run(
         world: the world; the bindings of its workloads hold the current assignments.
         profile: the plugins that decide.
         now: the time that is recorded as the time of scheduling.
-        diagnose: whether to explain every decision, not only those that failed.
+        diagnose: whether to explain every decision; False: only those that failed; None: none.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision; an exception that it raises ends the run.
 

@@ -24,8 +24,9 @@ from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
-_LIMIT_S: Final = 120.0
+_LIMIT_S: Final = 300.0
 """The longest computation."""
+_INSTEAD: Final = "ask for larger parts of the fleet, such as each region, or run `berthmaster resilience`"
 _WAIT_S: Final = 2.0
 """How long a request waits for a result for the present state, if there is an earlier one."""
 _RESERVE_S: Final = 0.5
@@ -163,7 +164,9 @@ def _computed(services: Services, domains: Domains) -> _Result:
         impacts = Failures(world, state.profile, now, check=check).impacts(failures) if failures else []
     except _TooLong:
         wanted = " or ".join(domains)
-        return _Result(version, now, problem=f"the simulation of each {wanted} takes longer than {_LIMIT_S:g} s")
+        return _Result(
+            version, now, problem=f"the simulation of each {wanted} takes longer than {_LIMIT_S:g} s; {_INSTEAD}"
+        )
     except InputError as error:
         return _Result(version, now, problem=str(error))
     gaps = [*state.gaps, *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
