@@ -1,22 +1,38 @@
 """The page Resilience: what each failure of a region, provider, zone or cluster alone would do."""
 
+from http import HTTPStatus
 from typing import Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, make_response, render_template, request
 
 from console.context import services
 from console.pages.resilience_model import DOMAINS, PLURALS, resilience_page
 from console.query import PageQuery
+from console.source import SourceError
 
 BLUEPRINT: Final = Blueprint("resilience", __name__)
 _MOST: Final = 1000
+_RETRY_S: Final = "3"
 
 
 @BLUEPRINT.get("/resilience")
-def show() -> str:
-    """Show the failures, the worst first."""
+def show() -> Response | str:
+    """Show the failures, the worst first. While the extender simulates them, the page asks again by itself."""
     query = PageQuery(request.args, ("by", "page"))
     by, page = query.choice("by", DOMAINS, DOMAINS[0]), query.page()
     rows = services().options.page_rows
-    model = resilience_page(services().source.resilience([by], limit=_MOST), by, page, rows)
+    try:
+        view = services().source.resilience([by], limit=_MOST)
+    except SourceError as error:
+        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return _waiting(by, str(error))
+    model = resilience_page(view, by, page, rows)
     return render_template("resilience.html", model=model, domains=PLURALS, page=page, page_rows=rows)
+
+
+def _waiting(by: str, reason: str) -> Response:
+    """Return the page without an answer. The header Refresh reloads it, also in a browser without scripts."""
+    page = make_response(render_template("resilience_waiting.html", by=by, reason=reason), 503)
+    page.headers["Refresh"] = page.headers["Retry-After"] = _RETRY_S
+    return page

@@ -8,6 +8,7 @@ from console_source import GivenSource, console_client
 
 from console.pages.resilience_model import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded
+from console.source import SourceError
 
 
 def page_of(view, page=1, rows=50):
@@ -70,6 +71,17 @@ def test_the_page_shows_figures_picture_and_table():
     assert 'href="/workloads/shop/web-deployment"' in page
     assert "<script>alert" not in page
     assert re.search(r"Computed .*\d", page)
+
+
+def test_the_page_asks_again_while_the_extender_simulates():
+    source = GivenSource(resilience=SourceError("the failures are being simulated; retry in some seconds", 503))
+    client = console_client(source)
+    answer = client.get("/resilience?by=cluster")
+    assert (answer.status_code, answer.headers["Refresh"], answer.headers["Retry-After"]) == (503, "3", "3")
+    assert "the failures are being simulated" in answer.text
+    assert 'href="/resilience?by=cluster"' in answer.text
+    source.answers["resilience"] = SourceError("cannot be reached", 0)
+    assert "Refresh" not in client.get("/resilience").headers
 
 
 def test_a_fleet_without_regions_says_so():
