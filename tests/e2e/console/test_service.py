@@ -1,0 +1,91 @@
+"""The console as a process, without a browser: client certificates, a trusted proxy, a lost extender, and its stop."""
+
+import http.client
+import ssl
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from authority import Authority
+from e2e.control_plane import HOST, fetch
+from e2e.extender_service import COMMAND, START_LIMIT_S
+from e2e.processes import Process, Processes
+
+LOST = f"--extender-url=http://{HOST}:9"  # the port of discard: no extender listens there
+LIMIT_S = 30
+
+
+class Started:
+    """A console that was started for one test, and a way to send requests to it."""
+
+    def __init__(self, processes: Processes, *options: str) -> None:
+        self.port, probes = processes.ports.free(), processes.ports.free()
+        addresses = (f"--bind={HOST}:{self.port}", f"--probe-bind={HOST}:{probes}")
+        command = [COMMAND, "console", LOST, *addresses, "--workers=1", "--drain-s=0", *options]
+        self.process: Process = processes.start("console-service", command)
+        self.process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+
+    def get(self, path: str, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
+        if context is None:
+            connection = http.client.HTTPConnection(HOST, self.port, timeout=LIMIT_S)
+        else:
+            connection = http.client.HTTPSConnection(HOST, self.port, timeout=LIMIT_S, context=context)
+        with closing(connection):
+            connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def trusted(authority: Authority, name: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority.ca)
+    context.load_cert_chain(*authority.issue(name))
+    return context
+
+
+def tls(authority: Authority) -> list[str]:
+    certificate, key = authority.issue("console")
+    return [f"--cert-file={certificate}", f"--key-file={key}", f"--client-ca-file={authority.ca}"]
+
+
+@pytest.mark.e2e
+def test_a_client_certificate_signs_in(processes: Processes, authority: Authority) -> None:
+    console = Started(processes, *tls(authority))
+    status, page = console.get("/help", trusted(authority, "ada"))
+    assert status == 200
+    assert 'title="signed in by certificate">ada<' in page
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        console.get("/help", ssl.create_default_context(cafile=authority.ca))
+
+
+@pytest.mark.e2e
+def test_only_the_named_proxy_may_name_the_user(processes: Processes, authority: Authority) -> None:
+    console = Started(
+        processes, *tls(authority), "--trusted-user-header=X-Forwarded-User", "--trusted-proxy-name=oauth2-proxy"
+    )
+    status, page = console.get("/help", trusted(authority, "oauth2-proxy"), X_Forwarded_User="ada@example.com")
+    assert status == 200
+    assert 'title="signed in by proxy">ada@example.com<' in page
+    assert console.get("/help", trusted(authority, "oauth2-proxy"))[0] == 401
+    assert console.get("/help", trusted(authority, "mallory"), X_Forwarded_User="ada@example.com")[0] == 401
+
+
+@pytest.mark.e2e
+def test_without_the_extender_pages_say_so_and_open_streams_do_not_delay_a_stop(processes: Processes) -> None:
+    console = Started(processes, "--grace-s=300")
+    assert console.get("/help")[0] == 200
+    assert console.get("/help", Host="evil.example")[0] == 400
+    status, page = console.get("/fleet")
+    assert status == 502
+    assert "cannot be reached" in page
+    with closing(http.client.HTTPConnection(HOST, console.port, timeout=LIMIT_S)) as connection:
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        assert (answer.status, answer.readline()) == (200, b"retry: 2000\n")
+        console.process.stop()  # fails if the process does not end in time
+        answer.read()  # the stream has ended
+        answer.close()
