@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -58,6 +60,13 @@ _LIMIT: Final = 20
 )  # fmt: skip
 @duplicate_limits_option
 @past_options
+@click.option(
+    "--console-url",
+    envvar="BERTHMASTER_CONSOLE_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="The address of the console. The answer then ends with the address of the workload's page.",
+)
 @workload_output_option
 @namespace_option
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
@@ -70,6 +79,7 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result. With
     changes it explains the decision after them.
     """
+    link = None if not given["console_url"] else ConsoleLink(given["console_url"])
     if asks_for_past(given):
         _show_past(resource, given, output, limit)
         return
@@ -80,7 +90,7 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     name = resource_argument(resource, given["namespace"])
     workload_affinity = workload_affinity_on(given["feature_gates"])
     if remote is not None:
-        _show(explain_remotely(remote, name_in(Manifests(), name, given["namespace"])), output, limit)
+        _show(explain_remotely(remote, name_in(Manifests(), name, given["namespace"])), output, limit, link)
         return
     manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
     if manifests.federation.clusters:
@@ -92,7 +102,7 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     profile = profile_from(given, workload_affinity=workload_affinity)
     world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
-    _show(_explain(name, world, profile, manifests.read_at or current_time(), all_changes), output, limit)
+    _show(_explain(name, world, profile, manifests.read_at or current_time(), all_changes), output, limit, link)
 
 
 def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
@@ -109,13 +119,21 @@ def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, l
         print_difference(explained.difference)
 
 
-def _show(explained: Explanation, output: str, limit: int | None) -> None:
+def _show(explained: Explanation, output: str, limit: int | None, link: ConsoleLink | None = None) -> None:
     if output in {"table", "wide"}:
         _print(stdout(), explained, _table_limit(output, limit))
+        if link is not None:
+            echo(f"console: {_page(explained, link)}")
     elif output == "name":
         _print_names(explained.clusters)
     else:
         print_data(_limited(explained, limit), output)
+
+
+def _page(explained: Explanation, link: ConsoleLink) -> str:
+    """Return the address of the workload's page in the console."""
+    *namespace, kind, name = explained.resource.split("/")
+    return link.workload("/".join(namespace), binding_name(kind, name))
 
 
 def _show_federation(explained: FederationExplanation, output: str, limit: int | None) -> None:

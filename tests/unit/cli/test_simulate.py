@@ -214,6 +214,14 @@ def test_an_empty_list_of_groups_is_the_reason_that_is_reported(simulate, tmp_pa
     assert last == "not scheduled: clusterAffinities is an empty list: Karmada reports success and places nothing"
 
 
+def test_an_explanation_ends_with_the_page_of_the_workload_in_the_console(simulate, tmp_path):
+    simulate("{}")
+    inputs = ("-f", str(CLUSTERS), "-f", str(tmp_path / "web.yaml"), "Deployment/web")
+    explained = invoke("explain", *inputs, "--console-url", "https://console.example")
+    assert explained.stdout.splitlines()[-1] == "console: https://console.example/workloads/default/web-deployment"
+    assert "console" not in invoke("explain", *inputs).stdout
+
+
 FAILING_GROUPS = (
     "{replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}, clusterAffinities: "
     "[{affinityName: a, clusterNames: [none]}, {affinityName: b, clusterNames: [member1]}]}"

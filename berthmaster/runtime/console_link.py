@@ -1,0 +1,40 @@
+"""The address of a workload's page in the console, for events and commands."""
+
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from berthmaster.model.errors import InputError, shown
+
+_CLUSTER_SCOPED: Final = "-"
+_MAX_BASE: Final = 256
+
+
+class ConsoleLink:
+    """Makes the addresses of pages in one console."""
+
+    def __init__(self, url: str) -> None:
+        """Take the address of the console.
+
+        Args:
+            url: ``https://HOST`` or ``http://HOST``, with an optional port and path.
+
+        Raises:
+            InputError: it is no such address.
+        """
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable() and " " not in url
+        if not valid or parts.query or parts.fragment or parts.username is not None or len(url) > _MAX_BASE:
+            raise InputError(
+                f"{shown(url)} is not the address of a console; accepted is https://HOST[:PORT][/PATH] with at most "
+                f"{_MAX_BASE} characters"
+            )
+        self._url = url.rstrip("/")
+
+    def workload(self, namespace: str, binding: str) -> str:
+        """Return the address of a workload's page.
+
+        Args:
+            namespace: the namespace of its binding; empty for a cluster-scoped one.
+            binding: the name of its binding.
+        """
+        return f"{self._url}/workloads/{quote(namespace or _CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"
