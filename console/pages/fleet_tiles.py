@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
+
+from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetCluster, FleetView
 from console.pages.amounts import BASIC, Load, load_of, nearly_full
@@ -42,6 +45,28 @@ class Tile:
     choices: str
     movements: str
     taints: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """The name in an address."""
+        return quote(self.name, safe="")
+
+    @property
+    def load_lines(self) -> Markup:
+        """The labels of the bars, one line each. They contain numbers and words of ours only."""
+        return Markup("<br>".join([f"{load.label} {load.text}" for load in self.loads]))  # noqa: S704 - see above
+
+    @property
+    def summary(self) -> str:
+        """What is assigned to it, in one line; empty if that is not known or not shown."""
+        choices = f"{self.counts}: {self.choices}" if self.choices else self.counts
+        return f"{choices} · {self.movements}" if self.movements else choices
+
+    @property
+    def taint_line(self) -> str:
+        """Its first taint, and how many more there are; empty without taints."""
+        more = len(self.taints) - 1
+        return f"{self.taints[0]} and {more} more" if more > 0 else "".join(self.taints)
 
 
 @dataclass(frozen=True, slots=True)
