@@ -168,10 +168,20 @@ def test_the_extender_may_list_bindings_and_templates_only_if_it_watches_them():
         for values in (CASES["extender"], bindings, CASES["extender-live"])
     )
     added = {(group, resource) for _, group, resource, *_ in with_bindings - without}
-    assert added == {("work.karmada.io", plural) for plural in ("resourcebindings", "clusterresourcebindings")}
+    lease = ("karmada-system", "coordination.k8s.io", "leases", "berthmaster-controllers", "get")
+    assert added == {
+        lease[1:3], *(("work.karmada.io", plural) for plural in ("resourcebindings", "clusterresourcebindings"))
+    }  # fmt: skip
     assert {("apps", "deployments"), ("", "configmaps")} < {each[1:3] for each in with_all - with_bindings}
-    assert {each[-1] for each in with_all} == {"list", "watch"}
+    assert lease in with_all, "it says what moves wait for"
+    assert {each[-1] for each in with_all - {lease}} == {"list", "watch"}
     assert not {each for each in with_all if each[2] == "secrets"}
+
+
+def test_without_controllers_the_extender_reads_no_lease():
+    values = {**CASES["extender-live"], "controllers": {"enabled": False}}
+    assert not [each for each in granted(target_objects(values), "extender", "-target") if each[2] == "leases"]
+    assert "--lease-name" not in helm.text(values)
 
 
 def test_an_extender_without_watches_has_no_rights():

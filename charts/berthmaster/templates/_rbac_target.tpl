@@ -127,7 +127,16 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 {{- end }}
 {{- end -}}
 
-{{- define "berthmaster.targetRolesOf.extender" -}}{{- end -}}
+{{- define "berthmaster.targetRolesOf.extender" -}}
+{{- if and (has "bindings" .Values.extender.watch) (include "berthmaster.lease" .) }}
+- namespace: {{ include "berthmaster.leaseNamespace" . }}
+  rules:
+    - apiGroups: [coordination.k8s.io]
+      resources: [leases]
+      resourceNames: [{{ .Values.controllers.leaderElection.leaseName | quote }}]
+      verbs: [get] # what moves wait for
+{{- end }}
+{{- end -}}
 
 {{- define "berthmaster.targetRules.webhook" -}}
 {{- if and .Values.webhook.impact.enabled .Values.webhook.impact.events }}
