@@ -12,15 +12,19 @@ _SCALARS = {
     "int32": _FIELD.TYPE_INT32,
     "int64": _FIELD.TYPE_INT64,
 }
+# Fields of Kubernetes' types, such as resourceRequest, are those of Karmada up to 1.18.
 # Message: its fields with number and type; "*" means repeated, "map X" is a map from strings to X.
 _ESTIMATOR = {
     "NodeClaim": {
+        "nodeAffinity": (1, "NodeSelector"),
         "nodeSelector": (2, "map string"),
+        "tolerations": (3, "*Toleration"),
         "nodeAffinityBytes": (4, "bytes"),
         "tolerationsBytes": (5, "*bytes"),
     },
     "ReplicaRequirements": {
         "nodeClaim": (1, "NodeClaim"),
+        "resourceRequest": (2, "map Quantity"),
         "namespace": (3, "string"),
         "priorityClassName": (4, "string"),
         "resourceRequestBytes": (5, "map bytes"),
@@ -29,6 +33,7 @@ _ESTIMATOR = {
     "MaxAvailableReplicasResponse": {"maxReplicas": (1, "int32")},
     "ComponentReplicaRequirements": {
         "nodeClaim": (1, "NodeClaim"),
+        "resourceRequest": (2, "map Quantity"),
         "priorityClassName": (3, "string"),
         "resourceRequestBytes": (4, "map bytes"),
     },

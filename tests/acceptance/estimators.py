@@ -59,7 +59,7 @@ class NamedEstimator(NamedTuple):
         needs = proto(
             "ReplicaRequirements",
             nodeClaim=proto("NodeClaim", nodeSelector=node_selector),
-            resourceRequestBytes=amounts(cpu),
+            **amounts(cpu),
         )
         asked = proto("MaxAvailableReplicasRequest", cluster=self.cluster, replicaRequirements=needs)
         return int(self._call("MaxAvailableReplicas", asked).maxReplicas)
@@ -71,7 +71,7 @@ class NamedEstimator(NamedTuple):
                 "Component",
                 name=name,
                 replicas=1,
-                replicaRequirements=proto("ComponentReplicaRequirements", resourceRequestBytes=amounts(each)),
+                replicaRequirements=proto("ComponentReplicaRequirements", **amounts(each)),
             )
             for name, each in cpu.items()
         ]
@@ -84,9 +84,10 @@ class NamedEstimator(NamedTuple):
             return parsed(f"{method}Response", call(request.SerializeToString(), timeout=_LIMIT_S))
 
 
-def amounts(cpu: str) -> dict[str, bytes]:
-    """Return what a replica needs, in the encoding of the estimators."""
-    return {"cpu": proto("Quantity", string=cpu).SerializeToString()}
+def amounts(cpu: str) -> JSON:
+    """Return the fields for what a replica needs: that of Karmada up to 1.18, and that of 1.18 and newer."""
+    amount = proto("Quantity", string=cpu)
+    return {"resourceRequest": {"cpu": amount}, "resourceRequestBytes": {"cpu": amount.SerializeToString()}}
 
 
 def fits_on_nodes(request: Any) -> int:

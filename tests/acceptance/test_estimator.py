@@ -142,7 +142,7 @@ def test_a_set_of_components_is_placed_where_its_nodes_hold_it(scene: EstimatedS
     try:
         assert scene.estimator.sets(small) > 0
     except grpc.RpcError as error:
-        pytest.skip(f"needs an estimator of Karmada 1.18 or newer: {error}")
+        pytest.skip(f"needs an estimator with MaxAvailableComponentSets: {error}")
     assert scene.estimator.sets(large) == 0
     scene.cluster(ESTIMATED, cpu=HUGE)
     for name, components in (("small", small), ("large", large)):

@@ -3,6 +3,9 @@
 The messages contain types of Kubernetes (quantities, node selectors, tolerations) as bytes: the protobuf messages of
 ``k8s.io/api/core/v1/generated.proto``, without the envelope of the API server.
 
+Karmada 1.18 gave these fields new numbers and the type bytes, and 1.19 removed the fields with the types themselves.
+Both have the same bytes. Every question has both, so that estimators of all releases read it.
+
 The wire format (protobuf.dev/programming-guides/encoding) is implemented here: the few fields need less code than their
 descriptors, and no install needs a protobuf library. Tests compare the results with that library.
 """
@@ -79,8 +82,9 @@ def replicas_question(requirements: ReplicaRequirements | None) -> Question:
     """
     if requirements is None:
         return Question(REPLICAS, _message(2, b""))
-    content = _claim(requirements) + _text(3, requirements.namespace) + _text(4, requirements.priority_class_name)
-    return Question(REPLICAS, _message(2, content + _amounts(5, requirements)))
+    scope = _text(3, requirements.namespace) + _text(4, requirements.priority_class_name)
+    content = _claim(requirements) + _amounts(2, requirements) + scope + _amounts(5, requirements)
+    return Question(REPLICAS, _message(2, content))
 
 
 def sets_question(components: Iterable[Component], namespace: str) -> Question:
@@ -110,8 +114,8 @@ def _component(component: Component) -> bytes:
     requirements = component.replica_requirements
     needs = b""
     if requirements is not None:
-        content = _claim(requirements) + _text(3, requirements.priority_class_name) + _amounts(4, requirements)
-        needs = _message(2, content)
+        content = _claim(requirements) + _amounts(2, requirements) + _text(3, requirements.priority_class_name)
+        needs = _message(2, content + _amounts(4, requirements))
     replicas = _integer(3, component.replicas) if component.replicas else b""
     return _text(1, component.name) + needs + replicas
 
@@ -128,8 +132,11 @@ def _amounts(number: int, requirements: ReplicaRequirements) -> bytes:
 
 def _node_claim(claim: NodeClaim) -> bytes:
     selector = ((key, value.encode()) for key, value in claim.node_selector.items())
-    affinity = b"" if claim.hard_node_affinity is None else _message(4, _affinity(claim.hard_node_affinity))
-    return _entries(2, selector) + affinity + b"".join(_message(5, _toleration(each)) for each in claim.tolerations)
+    affinity = None if claim.hard_node_affinity is None else _affinity(claim.hard_node_affinity)
+    tolerations = [_toleration(each) for each in claim.tolerations]
+    older = b"".join(_message(3, each) for each in tolerations)
+    newer = b"".join(_message(5, each) for each in tolerations)
+    return _optional(1, affinity) + _entries(2, selector) + older + _optional(4, affinity) + newer
 
 
 def _affinity(raw: object) -> bytes:
@@ -166,6 +173,11 @@ def _toleration(toleration: Toleration) -> bytes:
 def _message(number: int, content: bytes) -> bytes:
     """Encode a message or bytes field, even if it is empty."""
     return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
+
+
+def _optional(number: int, content: bytes | None) -> bytes:
+    """Encode a message or bytes field; None is omitted."""
+    return b"" if content is None else _message(number, content)
 
 
 def _text(number: int, content: str) -> bytes:

@@ -25,6 +25,21 @@ def requirement(key, operator, *values):
     return {"key": key, "operator": operator, "values": list(values)}
 
 
+def for_all_releases(requirements):
+    """Return requirements with the fields that Karmada had up to 1.18, beside those that it has since."""
+    found = dict(requirements)
+    if "resourceRequestBytes" in found:
+        found["resourceRequest"] = {
+            name: parsed("Quantity", each) for name, each in found["resourceRequestBytes"].items()
+        }
+    if claim := dict(found.get("nodeClaim", {})):
+        if "nodeAffinityBytes" in claim:
+            claim["nodeAffinity"] = parsed("NodeSelector", claim["nodeAffinityBytes"])
+        claim["tolerations"] = [parsed("Toleration", each) for each in claim.get("tolerationsBytes", ())]
+        found["nodeClaim"] = claim
+    return found
+
+
 AFFINITY = {
     "nodeSelectorTerms": [
         {"matchExpressions": [requirement("zone", "In", "a", "b"), requirement("gpu", "Exists")]},
@@ -95,7 +110,7 @@ AFFINITY_PROTO = proto(
 )
 def test_a_request_equals_that_of_the_protobuf_library(requirements, expected):
     written = replicas_question(requirements).request("member1")
-    golden = proto("MaxAvailableReplicasRequest", cluster="member1", replicaRequirements=expected)
+    golden = proto("MaxAvailableReplicasRequest", cluster="member1", replicaRequirements=for_all_releases(expected))
     assert parsed("MaxAvailableReplicasRequest", written) == golden
     assert written == golden.SerializeToString(deterministic=True)
     assert parsed("MaxAvailableReplicasRequest", written).HasField("replicaRequirements")
@@ -118,9 +133,9 @@ def test_a_question_about_sets_equals_that_of_the_protobuf_library():
             {
                 "name": "driver",
                 "replicas": 1,
-                "replicaRequirements": {
-                    "nodeClaim": {"nodeSelector": {"gpu": "yes"}}, "resourceRequestBytes": {"cpu": amount}
-                },
+                "replicaRequirements": for_all_releases(
+                    {"nodeClaim": {"nodeSelector": {"gpu": "yes"}}, "resourceRequestBytes": {"cpu": amount}}
+                ),
             },
             {"name": "worker", "replicas": 3, "replicaRequirements": {"priorityClassName": "high"}},
             {"name": "idle"},
