@@ -24,6 +24,10 @@ _SCALE: Final = 320
 """The height of all bars of a side without gaps, in pixels."""
 _MIN_BAR: Final = 3.0
 _NAME_LENGTH: Final = 32
+_CHARACTER: Final = 7
+"""The width of a character of a name, in pixels, as a proportional font has it at most on average."""
+_NUMBER: Final = 64
+"""The width of the number behind a name, with the space around it, in pixels."""
 
 Flow = tuple[str, str]
 """The cluster that something leaves, and the one that it goes to; empty for neither."""
@@ -70,7 +74,7 @@ def drawing(moves: Iterable[PlannedMove]) -> str:
     right = _bars(_sums(found, 1))
     height = max(_bottom(left), _bottom(right)) + _GAP
     parts = [
-        f'<svg class="flows" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{TITLE}" font-size="12">',
+        f'<svg class="flows" viewBox="{_view(found)} {height:.0f}" role="img" aria-label="{TITLE}" font-size="12">',
         *_links(found, left, right),
         *_nodes(left, _sums(found, 0), end=True),
         *_nodes(right, _sums(found, 1), end=False),
@@ -126,6 +130,14 @@ def _limited(found: Mapping[Flow, int]) -> Counter[Flow]:
     return joined
 
 
+def _view(found: Mapping[Flow, int]) -> str:
+    """Return the left edge, the upper edge and the width of the drawing: no wider than the names need."""
+    names = [[_shown(name, instead) for name in _sums(found, side)] for side, instead in ((0, _NEW), (1, _GONE))]
+    left, right = (max(map(len, side)) * _CHARACTER + _NUMBER for side in names)
+    start = max(0.0, _LEFT - left)
+    return f"{start:.0f} 0 {min(_WIDTH, _RIGHT + _BAR + right) - start:.0f}"
+
+
 def _bars(sums: Mapping[str, int]) -> dict[str, _Bar]:
     total, top, bars = sum(sums.values()), float(_GAP), {}
     for name, amount in sums.items():
@@ -176,9 +188,9 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
     """Yield the bar and the name of each cluster of a side; ``end``: the names are left of the bars."""
     x, anchor = (_LEFT, "end") if end else (_RIGHT, "start")
     at = x - 8 if end else x + _BAR + 8
+    instead = _NEW if end else _GONE
     for name, bar in bars.items():
-        label = _label(name, _NEW if end else _GONE)
-        shown = label if len(label) <= _NAME_LENGTH else f"{label[: _NAME_LENGTH - 1]}…"
+        label, shown = _label(name, instead), _shown(name, instead)
         middle = bar.top + bar.height / 2 + 4
         place = f'x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"'
         yield f'<rect class="node" {place} fill="currentColor" fill-opacity=".6"/>'
@@ -186,6 +198,12 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
             f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]}'
             f"<title>{_text(label)}</title></text>"
         )
+
+
+def _shown(name: str, instead: str) -> str:
+    """Return a name, shortened."""
+    label = _label(name, instead)
+    return label if len(label) <= _NAME_LENGTH else f"{label[: _NAME_LENGTH - 1]}…"
 
 
 def _label(name: str, instead: str) -> str:

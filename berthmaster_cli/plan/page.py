@@ -25,7 +25,8 @@ th { color: var(--dim); font-weight: 600; white-space: nowrap; }
 td.text { min-width: 14rem; } .scroll:focus-visible { outline: 2px solid var(--move); outline-offset: 2px; }
 code { font: .9em ui-monospace, monospace; white-space: nowrap; }
 code.long { display: inline-block; min-width: 18rem; white-space: normal; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; min-width: 44rem; height: auto; background: var(--soft); border-radius: .5rem; }
+svg { display: block; width: 100%; min-width: 40rem; height: auto; max-height: 42rem; background: var(--soft);
+  border-radius: .5rem; }
 path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone { fill: var(--gone); }
 @media print { body { padding: 0; max-width: none; font-size: 11px; } tr, svg { break-inside: avoid; }
   thead { display: table-header-group; } .scroll { overflow: visible; } code { white-space: normal; } }

@@ -26,7 +26,7 @@ def show() -> Response | str:
     except SourceError as error:
         if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
-        return _waiting(by, str(error))
+        return _waiting(by, str(error).removeprefix("the service refused the request: "))
     model = resilience_page(view, by, page, rows)
     return render_template("resilience.html", model=model, domains=PLURALS, page=page, page_rows=rows)
 
