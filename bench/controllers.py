@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +22,9 @@ import click
 import msgspec
 from e2e import karmada
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.controllers_process import start_controllers
+from e2e.controllers_process import Controllers, start_controllers
 from e2e.processes import Process, Processes
-from workloads import generated
+from workloads import Scenario, generated
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import ask
@@ -40,8 +41,8 @@ _LIMIT_S: Final = 900.0
 _GRADES: Final = ((0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256), (64, 512), (128, 1024))
 """Karmada's default models: the cores and GiB of the smallest node of each grade."""
 _NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
+_NAMESPACE: Final = "bench"
 _WARMING: Final = 128
-_LAST_RECORDS_S: Final = 3.0
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -80,9 +81,7 @@ def make(
     dressed: Callable[[dict[str, Any]], dict[str, Any]] = unchanged,
 ) -> str:
     """Fill the API server, and return the namespace of the bindings. ``dressed`` adds fields to each object."""
-    workload = next(each for each in generated(1) if len(each.clusters) == clusters)
-    namespace = "bench"
-    ask(client, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
+    ask(client, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": _NAMESPACE}}))
 
     def cluster(raw: dict[str, Any]) -> None:
         raw = dressed({**raw, "apiVersion": karmada.CLUSTERS, "kind": "Cluster"})
@@ -90,18 +89,36 @@ def make(
         ask(client, create(_CLUSTERS, "", raw))
         ask(client, merge_patch(_CLUSTERS, ("", name), {"status": raw["status"]}, "status"))
 
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(cluster, [builtins(each) for each in _workload(clusters).clusters]))
+    make_bindings(client, range(bindings), clusters, dressed)
+    return _NAMESPACE
+
+
+def make_bindings(
+    client: HTTPClient,
+    numbers: range,
+    clusters: int,
+    dressed: Callable[[dict[str, Any]], dict[str, Any]] = unchanged,
+) -> None:
+    """Create the bindings with these numbers; see ``make``."""
+    bindings = _workload(clusters).bindings
+
     def binding(number: int) -> None:
-        raw = builtins(workload.bindings[number % len(workload.bindings)])
+        raw = builtins(bindings[number % len(bindings)])
         raw |= {"apiVersion": karmada.BINDINGS, "kind": "ResourceBinding"}
-        raw["metadata"] = {"name": f"w{number}-deployment", "namespace": namespace, "labels": {karmada.LABEL: "bench"}}
+        raw["metadata"] = {"name": f"w{number}-deployment", "namespace": _NAMESPACE, "labels": {karmada.LABEL: "bench"}}
         raw["spec"] |= {"schedulerName": karmada.SCHEDULER, "replicas": 3}
-        raw["spec"]["resource"] |= {"uid": f"uid-{number}", "name": f"w{number}", "namespace": namespace}
-        ask(client, create(BINDINGS, namespace, dressed(raw)))
+        raw["spec"]["resource"] |= {"uid": f"uid-{number}", "name": f"w{number}", "namespace": _NAMESPACE}
+        ask(client, create(BINDINGS, _NAMESPACE, dressed(raw)))
 
     with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
-        list(writers.map(cluster, [builtins(each) for each in workload.clusters]))
-        list(writers.map(binding, range(bindings)))
-    return namespace
+        list(writers.map(binding, numbers))
+
+
+@cache
+def _workload(clusters: int) -> Scenario:
+    return next(each for each in generated(1) if len(each.clusters) == clusters)
 
 
 def cpu_s(process: Process) -> float:
@@ -245,18 +262,28 @@ def arriving_cpu_s(plane: ControlPlane, bindings: int, clusters: int, flags: Seq
         *flags,
     )  # fmt: skip
     observer.await_complete(_WARMING)
+    if flags:
+        _await_records(controllers, _WARMING)
     measured = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
     measured["controllers"] = controllers.process
     before = {name: cpu_s(each) for name, each in measured.items()}
-    make(client, bindings, clusters)
+    make_bindings(client, range(_WARMING, _WARMING + bindings), clusters)
     observer.await_complete(_WARMING + bindings)
-    time.sleep(_LAST_RECORDS_S)
+    if flags:
+        _await_records(controllers, _WARMING + bindings)
     spent = {name: cpu_s(each) - before[name] for name, each in measured.items()}
-    if flags and controllers.measure("berthmaster_ledger_records_total", result="written") < bindings:
-        raise click.ClickException("not all decisions are on record")
     controllers.process.stop()
     observer.stop()
     return spent
+
+
+def _await_records(controllers: Controllers, count: int) -> None:
+    """Wait until the ledger has this many records."""
+    deadline_s = time.monotonic() + _LIMIT_S
+    while controllers.measure("berthmaster_ledger_records_total", result="written") < count:
+        if time.monotonic() > deadline_s:
+            raise click.ClickException(f"the ledger has less than {count} records after {_LIMIT_S:g} s")
+        time.sleep(0.5)
 
 
 def compare_ledger(pairs: int, settle_s: float, bindings: int, clusters: int) -> None:

@@ -132,13 +132,13 @@ def only_allocating_differs(old: Cluster, new: Cluster) -> bool:
     )
 
 
-def replace_allocating(numbers: list[int], start: int, cluster: Cluster) -> None:
-    """Replace the allocating amounts in the numbers of a cluster, which begin at ``start``."""
+def allocating_of(cluster: Cluster) -> tuple[int, list[int]]:
+    """Return how many numbers of ``numbers_of`` precede the allocating amounts, and these amounts."""
     summary = cluster.status.resource_summary
-    if summary is not None:
-        first = start + len(summary.allocatable) + len(summary.allocated)
-        amounts = [amount.nanos for amount in summary.allocating.values()]
-        numbers[first : first + len(amounts)] = amounts
+    if summary is None:
+        return 0, []
+    before = len(summary.allocatable) + len(summary.allocated)
+    return before, [amount.nanos for amount in summary.allocating.values()]
 
 
 class _Shape(NamedTuple):

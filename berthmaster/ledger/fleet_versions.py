@@ -15,12 +15,12 @@ from typing import Final
 from berthmaster.ledger.cluster_parts import (
     PartDecoder,
     ShapeKey,
+    allocating_of,
     enablements_of,
     identity_of,
     models_of,
     numbers_of,
     only_allocating_differs,
-    replace_allocating,
     same_identity,
     shape_key,
     shape_of,
@@ -134,6 +134,8 @@ class FleetWriter:
     def _update(self, name: str, cluster: Cluster) -> tuple[tuple[int, ...], int, list[int]]:
         """Store a cluster. Return the kind of its change, its slot and the values; the kind is empty for no change."""
         entry = self._entries.get(name)
+        if entry is not None and only_allocating_differs(entry.cluster, cluster):
+            return self._update_allocating(entry, cluster)
         vector = self._vector(cluster, entry)
         if entry is not None and entry.vector[_SHAPE] == vector[_SHAPE]:
             positions = [at for at, (old, new) in enumerate(zip(entry.vector, vector, strict=True)) if old != new]
@@ -152,12 +154,25 @@ class FleetWriter:
         entry.cluster, entry.vector, entry.digest = cluster, vector, digest
         return signature, entry.slot, values
 
+    def _update_allocating(self, entry: _Entry, cluster: Cluster) -> tuple[tuple[int, ...], int, list[int]]:
+        """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
+        vector, signature, values = entry.vector, [_DELTA], []
+        before, amounts = allocating_of(cluster)
+        for at, amount in enumerate(amounts, _DOCUMENTS + before):
+            if vector[at] != amount:
+                signature.append(at)
+                values.append(amount - vector[at])
+                vector[at] = amount
+        entry.cluster = cluster
+        if not values:
+            return (), entry.slot, []
+        digest = _cluster_digest(vector, self._digest)
+        self._version = (self._version - entry.digest + digest) % _MODULUS
+        entry.digest = digest
+        return tuple(signature), entry.slot, values
+
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
-        if entry is not None and only_allocating_differs(entry.cluster, cluster):
-            vector = entry.vector.copy()
-            replace_allocating(vector, _DOCUMENTS, cluster)
-            return vector
         shape = shape_key(cluster)
         number = self._shapes.get(shape)
         if number is None:
