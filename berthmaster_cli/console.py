@@ -32,7 +32,7 @@ _SPARE_THREADS: Final = 4
 @click.option(
     "--extender-timeout-s",
     type=click.FloatRange(0.1, 300),
-    default=10.0,
+    default=25.0,
     show_default=True,
     help="The timeout for each part of an answer of the extender, in seconds.",
 )

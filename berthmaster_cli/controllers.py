@@ -7,6 +7,7 @@ import click
 from berthmaster.controllers.registry import REGISTRY, SHADOW, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.ledger_options import configuration_of, recorder_from, recording_options, require_extra
@@ -30,6 +31,11 @@ _CLOSE_S: Final = 5.0
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
 _scheduling_options = option_group(
+    click.option(
+        "--console-url", metavar="URL",
+        help="The address of the console. Events of the binding scheduler then end with the address of the workload's "
+        "page.",
+    ),
     click.option(
         "--scheduler-name", default="berthmaster", show_default=True, metavar="NAME",
         help="Schedule bindings whose spec.schedulerName is this name.",
@@ -221,6 +227,7 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
     return ControllerSettings(
         gates=gates,
         scheduler_name=given["scheduler_name"],
+        console=ConsoleLink(given["console_url"]) if given["console_url"] else None,
         profile=profile_from(
             given, workload_affinity=gates.on(WORKLOAD_AFFINITY), component_sets=gates.on(MULTIPLE_POD_TEMPLATES)
         ),

@@ -30,6 +30,7 @@ from console.source import SourceError
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
+_TIMED_OUT: Final = "timed out"  # what Python's sockets say
 _REFUSES_US: Final = (401, 403)
 
 T = TypeVar("T")
@@ -223,4 +224,6 @@ def _for_visitors(error: ServiceError) -> SourceError:
     """Return the error with a message for people who do not run the console."""
     if error.status in _REFUSES_US:
         return SourceError("The extender does not accept the credentials of the console.", error.status)
+    if _TIMED_OUT in str(error):
+        return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
     return SourceError(str(error), error.status)

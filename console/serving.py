@@ -64,7 +64,7 @@ class ConsoleOptions:
 
     server: ServerOptions
     extender: ExtenderAccess
-    extender_timeout_s: float = 10.0
+    extender_timeout_s: float = 25.0
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     reviews: ReviewOptions | None = None
     session_secret_file: Path | None = None

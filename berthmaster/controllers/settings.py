@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import (
     MULTIPLE_POD_TEMPLATES,
     POLICY_PREEMPTION,
@@ -70,6 +71,7 @@ class ControllerSettings:
         failover_toleration_s: how long a cluster may be not ready before failover.
         estimators: the scheduler estimators; None asks none.
         moves_config: the file with the configuration of moves; None for none, which plans no moves.
+        console: the console to whose pages events of the binding scheduler refer; None for none.
         unknown_fields: what happens to bindings whose placement has fields that this version does not know.
     """
 
@@ -83,3 +85,4 @@ class ControllerSettings:
     estimators: EstimatorSettings | None = None
     moves_config: Path | None = None
     unknown_fields: UnknownFields = "hold"
+    console: ConsoleLink | None = None

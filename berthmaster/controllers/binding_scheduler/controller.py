@@ -103,6 +103,7 @@ class BindingScheduler:
             settings.scheduler_name,
             self._moves,
             waiting,
+            settings.console,
         )
         self._workers: QueueController[Key] = QueueController(
             NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings

@@ -31,12 +31,13 @@ from berthmaster.controllers.moves.lifecycle import flapped
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.kube.client import ask
-from berthmaster.kube.events import EventContent, Reference
+from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.move import MAX_MESSAGE, MoveReason, move_of
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
 _ACTION: Final = "Scheduling"
@@ -86,7 +87,9 @@ class BindingReconciler:
         scheduler_name: str,
         moves: MoveSupervisor | None = None,
         waiting: WaitingMoves | None = None,
+        console: ConsoleLink | None = None,
     ) -> None:
+        self._console = console
         self._moves = moves
         self._waiting = waiting
         self._bindings = bindings
@@ -275,6 +278,8 @@ class BindingReconciler:
         meta, resource = binding.metadata, binding.spec.resource
         own = Reference(binding.api_version, binding.kind, meta.namespace, meta.name, meta.uid)
         workload = Reference(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
+        if self._console is not None:
+            note = _with_page(note, self._console.workload(meta.namespace, meta.name))
         for regarding, related in ((own, workload), (workload, own)):
             self._recorder.record(EventContent(regarding, kind, reason, _ACTION, note, related))
 
@@ -323,3 +328,9 @@ def _binding_name(binding: Binding) -> str:
 
 def _name(key: Key) -> str:
     return f"{key[0]}/{key[1]}" if key[0] else key[1]
+
+
+def _with_page(note: str, page: str) -> str:
+    """Return a note with the address of a page at its end, within the limit of a note. A long address is left out."""
+    left_bytes = NOTE_BYTES - len(page) - len(" ()")
+    return f"{truncate(note, left_bytes)} ({page})" if left_bytes >= NOTE_BYTES // 2 else note

@@ -13,13 +13,14 @@ from kube_in_memory import KubeInMemory
 from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS, ClusterCache
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
+from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, _with_page
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.unsupported import checked_placement
+from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.resources import free_amount
@@ -34,6 +35,7 @@ class Store:
     def __init__(self, api: KubeInMemory) -> None:
         self._api = api
         self.events: list[tuple[str, str]] = []
+        self.notes: list[str] = []
 
     def get(self, key: Any) -> Binding | None:
         found = self._api.get(RESOURCE_BINDINGS.object(key))
@@ -52,6 +54,7 @@ class Store:
     def record(self, event: Any) -> None:
         if event.regarding.kind == "ResourceBinding":
             self.events.append((event.regarding.uid, event.reason))
+            self.notes.append(event.note)
 
 
 class Records(list[DecisionRecord]):
@@ -69,7 +72,7 @@ class Bench:
         records: the decisions that a ledger gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, console: ConsoleLink | None = None) -> None:
         clock = FakeClock()
         self.api = KubeInMemory()
         self.store = Store(self.api)
@@ -79,7 +82,9 @@ class Bench:
         self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), keeps_inputs=True)
         self.clusters.update_cluster(cluster("m", cpu=10))
         context = ControllerContext(self.api, clock, self.store, None, self.records)
-        self._reconciler = BindingReconciler(self.store, self.clusters, self.queue, context, self.store, "berthmaster")
+        self._reconciler = BindingReconciler(
+            self.store, self.clusters, self.queue, context, self.store, "berthmaster", console=console
+        )
 
     def empty_queue(self) -> None:
         """Finish the other binding."""
@@ -136,6 +141,30 @@ def test_status_and_event_are_written_at_once_if_no_binding_waits(bench):
     bench.work()
     assert bench.status["conditions"][0]["status"] == "True"
     assert bench.store.events == [(uid, SUCCEEDED)]
+
+
+@pytest.mark.parametrize(
+    ("console", "end"),
+    [
+        pytest.param(None, "that fit: m:1", id="no console"),
+        pytest.param("https://c.example", "m:1 (https://c.example/workloads/shop/web-deployment)", id="a console"),
+        pytest.param(f"https://c.example/{'x' * 200}", "/workloads/shop/web-deployment)", id="a long address"),
+    ],
+)
+def test_an_event_ends_with_the_page_of_the_workload_if_there_is_a_console(console, end):
+    bench = Bench(console and ConsoleLink(console))
+    bench.empty_queue()
+    bench.put()
+    bench.work()
+    assert bench.store.notes[0].endswith(end)
+
+
+def test_a_long_note_keeps_the_address_and_the_limit():
+    page = "https://c.example/workloads/shop/web-deployment"
+    note = _with_page("x" * 2000, page)
+    assert len(note.encode()) == 1024
+    assert note.endswith(f"… ({page})")
+    assert _with_page("short", f"https://{'x' * 600}") == "short"
 
 
 def test_a_binding_that_was_scaled_meanwhile_gets_two_events(bench):
