@@ -1,7 +1,7 @@
 """Time what the console asks most: ``make bench-console-api``.
 
-A control plane in memory holds a fleet in use. An extender without HTTP watches it. Each question is asked many times,
-of a fleet that rests and after a change of one binding. The figures are times of the thread that answers, with the
+An extender without HTTP has read a fleet in use. Each question is asked many times, of a fleet that rests and after a
+change of one binding. The figures are times of the thread that answers, with the
 encoded answer, so that they depend little on other processes of the machine. The memory is that of the index of
 workloads, which the first question builds.
 """
@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
+import msgspec
 from console_fleet import fleet as fleet_in_use
-from karmada_plane import serve_karmada
-from kube_in_memory import KubeInMemory
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import KARMADA_BINDINGS
 from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.native_api.fleet import SortKey
 from berthmaster.runtime.clock import SystemClock
@@ -28,10 +29,11 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import routes
 from extender.protocols.route import Handler
 from extender.protocols.services import Call, Services
+from extender.state.fingerprint import difference_of
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
 from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.state.workloads import ObservedWorkloads
 
 LIMIT_MS: Final = {"/v1/workloads": 30.0, "/v1/fleet": 50.0, "/v1/version": 1.0}
 """The limits for 10,000 workloads and 1,000 clusters, at the 95th percentile."""
@@ -46,39 +48,36 @@ QUESTIONS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("/v1/workloads", {"cluster": "eu-west-1-01", "namespaces": "shop,payments,-"}),
 )
 _LIMIT_S: Final = 600.0
-_RESOURCE_BINDING: Final = "ResourceBinding"
 
 
 class Plane:
-    """An extender without HTTP that watches a fleet in use."""
+    """An extender without HTTP and without an API server, which has read a fleet in use."""
 
     def __init__(self, workloads: int, clusters: int) -> None:
-        self.api, self._clock, self.state = KubeInMemory(), SystemClock(), State(karmada_profile())
-        serve_karmada(self.api)
+        self._clock, self.state = SystemClock(), State(karmada_profile())
+        informers = [Informer(each.collection, each.read, self._clock) for each in KARMADA_BINDINGS]
+        self._informer = informers[0]
+        self.state.observed = ObservedWorkloads(informers, None)
+        for each in informers:
+            each.subscribe(self._changed)
         manifests = fleet_in_use(clusters, workloads, now=datetime.now(UTC))
-        kinds = {"Cluster", _RESOURCE_BINDING, "ClusterResourceBinding"}
-        for each in manifests:
-            if each["kind"] in kinds:
-                self.store(each)
-        self._bindings = [each for each in manifests if each["kind"] == _RESOURCE_BINDING]
+        with self.state.updating(self._clock.now()) as cache:
+            for each in manifests:
+                if each["kind"] == "Cluster":
+                    cache.apply_cluster(convert(Cluster, each))
+        self._bindings = [each for each in manifests if each["kind"] == "ResourceBinding"]
+        self._informer.replace({key_of(each): encoded(each) for each in self._bindings})
         self._services = Services(self.state, metrics=None, log=logging.getLogger("bench"), clock=self._clock)  # type: ignore[arg-type]
         self._routes: dict[str, Handler] = {each.path: each.handler for each in routes() if each.method == "GET"}
-        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, (), BindingOptions(), clock=self._clock)
-        self.source.start(self.state)
-        while not self.state.freshness.synced:
-            time.sleep(0.05)
-
-    def store(self, manifest: dict[str, Any]) -> None:
-        """Store an object."""
-        self.api.put(self.api.served.path(manifest), manifest)
 
     def change(self, number: int) -> None:
-        """Change a binding, and wait until the extender has observed it."""
-        before, changed = self.state.version, self._bindings[number * 7919 % len(self._bindings)]
+        """Change a binding."""
+        changed = self._bindings[number * 7919 % len(self._bindings)]
         changed["spec"]["replicas"] += 1
-        self.store(changed)
-        while self.state.version == before:
-            time.sleep(0.001)
+        self._informer.put(key_of(changed), encoded(changed))
+
+    def _changed(self, _key: tuple[str, str], before: Binding | None, after: Binding | None) -> None:
+        self.state.fingerprint.add(difference_of(before, after))
 
     def index_mib(self) -> float:
         """Return the memory that an index with a list by another order takes, beside the bindings."""
@@ -108,26 +107,32 @@ def timed(work: Callable[[int], float], rounds: int) -> tuple[float, float]:
 def measured(workloads: int, clusters: int, rounds: int, *, limited: bool) -> list[str]:
     """Time every question, print the figures, and return what is slower than its limit."""
     plane, slow = Plane(workloads, clusters), []
-    try:
-        print(f"{workloads} workloads on {clusters} clusters", flush=True)
-        print(f"{plane.index_mib():8.1f} MiB for the index of workloads", flush=True)
-        print(f"{plane.asked('/v1/workloads', {}):8.0f} ms for the first question, which builds the index", flush=True)
+    print(f"{workloads} workloads on {clusters} clusters", flush=True)
+    print(f"{plane.index_mib():8.1f} MiB for the index of workloads", flush=True)
+    print(f"{plane.asked('/v1/workloads', {}):8.0f} ms for the first question, which builds the index", flush=True)
 
-        def after_change(path: str, query: dict[str, str], number: int) -> float:
-            plane.change(number)
-            return plane.asked(path, query)
+    def after_change(path: str, query: dict[str, str], number: int) -> float:
+        plane.change(number)
+        return plane.asked(path, query)
 
-        for path, query in QUESTIONS:
-            rests = timed(lambda _, path=path, query=query: plane.asked(path, query), rounds)
-            changes = timed(lambda number, path=path, query=query: after_change(path, query, number), rounds)
-            text = path + ("?" if query else "") + "&".join(f"{name}={value}" for name, value in query.items())
-            print(f"{rests[0]:8.2f} {rests[1]:8.2f}  {changes[0]:8.2f} {changes[1]:8.2f} ms  {text}", flush=True)
-            if limited and max(rests[1], changes[1]) > LIMIT_MS[path]:
-                slow.append(f"{text} takes more than {LIMIT_MS[path]:g} ms")
-    finally:
-        plane.api.cut_watches()
-        plane.source.stop()
+    for path, query in QUESTIONS:
+        rests = timed(lambda _, path=path, query=query: plane.asked(path, query), rounds)
+        changes = timed(lambda number, path=path, query=query: after_change(path, query, number), rounds)
+        text = path + ("?" if query else "") + "&".join(f"{name}={value}" for name, value in query.items())
+        print(f"{rests[0]:8.2f} {rests[1]:8.2f}  {changes[0]:8.2f} {changes[1]:8.2f} ms  {text}", flush=True)
+        if limited and max(rests[1], changes[1]) > LIMIT_MS[path]:
+            slow.append(f"{text} takes more than {LIMIT_MS[path]:g} ms")
     return slow
+
+
+def key_of(manifest: dict[str, Any]) -> tuple[str, str]:
+    """Return the namespace and the name of an object."""
+    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def encoded(manifest: dict[str, Any]) -> msgspec.Raw:
+    """Return an object as an API server sends it."""
+    return msgspec.Raw(msgspec.json.encode(manifest))
 
 
 @click.command()

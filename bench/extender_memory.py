@@ -5,6 +5,7 @@ them. The extender is the command with one worker. Its whole process tree is mea
 after plans, after the lists of the console, and after simulations, which need the most memory.
 """
 
+import logging
 import tempfile
 import time
 from collections.abc import Iterator
@@ -85,6 +86,13 @@ def planned(client: Client) -> tuple[float, str]:
     return time.perf_counter() - begun_s, f"{counts.moved} of {counts.workloads} move"
 
 
+def planned_loss(client: Client) -> tuple[float, str]:
+    """Plan the loss of a cluster, which has an index of its own. Return the seconds and what moves."""
+    begun_s = time.perf_counter()
+    counts = client.plan(changes=[DownChange("member3")]).counts
+    return time.perf_counter() - begun_s, f"{counts.moved} of {counts.workloads} move"
+
+
 def listed(client: Client) -> tuple[float, str]:
     """Ask for the fleet and for workloads, as the console does. Return the seconds and how many there are."""
     begun_s = time.perf_counter()
@@ -97,6 +105,7 @@ def listed(client: Client) -> tuple[float, str]:
 @click.option("--clusters", default=1000, show_default=True, help="The number of clusters.")
 def main(workloads: int, clusters: int) -> None:
     """Measure the memory of an extender that watches bindings and templates."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the API server of this process logs each request
     with tempfile.TemporaryDirectory() as folder:
         processes, server = Processes(Path(folder)), KubeOverHTTP()
         try:
@@ -112,7 +121,7 @@ def main(workloads: int, clusters: int) -> None:
             most_mib = tree_mib(process.pid)
             print(f"{most_mib:6d} MiB with everything read", flush=True)
             with Client(f"http://127.0.0.1:{port}", timeout_s=_LIMIT_S) as client:
-                for question in (planned, planned, listed, *(simulated for _ in range(_SIMULATIONS))):
+                for question in (planned, planned, listed, planned_loss, *(simulated for _ in range(_SIMULATIONS))):
                     passed_s, result = question(client)
                     used_mib = tree_mib(process.pid)
                     most_mib = max(most_mib, used_mib)
