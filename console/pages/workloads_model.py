@@ -157,7 +157,7 @@ def row_view(row: WorkloadRow) -> RowView:
         binding=row.binding,
         badge=_STATES[row.state],
         marks=tuple(marks),
-        group=group_text(row.group, row.group_index, row.groups),
+        group=group_text(row.group, row.group_index, row.groups) if row.clusters else "",
         clusters=tuple((name, str(count) if count else "") for name, count in shown[:_SHOWN_CLUSTERS]),
         more=max(0, len(shown) - _SHOWN_CLUSTERS),
         replicas=replicas_text(row.clusters, row.replicas),

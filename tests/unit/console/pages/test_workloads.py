@@ -115,3 +115,8 @@ def test_the_time_of_scheduling_is_an_age(page):
     assert "3 h ago" in text
     assert "never" in text
     assert NOW.tzinfo is not None
+
+
+def test_a_workload_without_clusters_is_in_no_group():
+    assert row_view(workload_row(clusters={}, group=None, group_index=None)).group == ""
+    assert row_view(workload_row(group=None, group_index=None)).group == "not known"
