@@ -22,6 +22,7 @@ from berthmaster.simulation.moving import move_note
 
 _SCHEDULED = "Scheduled"
 _MAX_MESSAGE = 512
+_AFTER_FAILURE = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
 
 
 class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
@@ -131,7 +132,7 @@ def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
         preferred=placed.preferred,
         moving=placed.moving,
         held_down=placed.held_down(now),
-        message=_message(placed)[:_MAX_MESSAGE],
+        message=_message(placed, now)[:_MAX_MESSAGE],
         last_scheduled_time=binding.status.last_scheduled_time,
     )
 
@@ -205,7 +206,7 @@ def _scheduled(binding: Binding) -> Condition | None:
     return next((each for each in binding.status.conditions if each.type == _SCHEDULED), None)
 
 
-def _message(placed: PlacedWorkload) -> str:
+def _message(placed: PlacedWorkload, now: datetime) -> str:
     binding = placed.binding
     if not placed.present:
         return "its binding does not exist yet"
@@ -213,7 +214,10 @@ def _message(placed: PlacedWorkload) -> str:
         needed = bool(binding.spec.required_by)
         return "it follows the workloads that need it" if needed else "no policy holds it, and no workload needs it"
     move, condition = move_of(binding), _scheduled(binding)
-    parts = [move_note(binding) if move is None or move.phase is not MovePhase.RELEASED else ""]
+    is_over = move is not None and (
+        move.phase is MovePhase.RELEASED or (move.phase in _AFTER_FAILURE and not move.held_down(now))
+    )
+    parts = ["" if is_over else move_note(binding)]
     if condition is not None and condition.status != "True":
         parts.append(condition.message or condition.reason)
     else:

@@ -148,6 +148,8 @@ def test_a_hold_down_ends():
         binding(clusters={"b": 2}, annotations=moving(MovePhase.ROLLED_BACK, held_down_until=until))
     )
     assert (placed.held_down(NOW), placed.held_down(until), placed.moving) == (True, False, False)
+    assert row_of(placed, NOW).message == "it does not move before 2026-01-15 12:05:00Z"
+    assert row_of(placed, until).message == ""
 
 
 def reports(*names: str, **fields) -> BindingStatus:
