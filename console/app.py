@@ -59,8 +59,8 @@ class AppOptions:
     pages: PageOptions = field(default_factory=PageOptions)
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     form_bytes: int = 2**20
-    requests_per_s: float = 20.0
-    request_burst: int = 100
+    requests_per_s: float = 50.0
+    request_burst: int = 300
     streams: int = 32
 
 
