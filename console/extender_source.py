@@ -31,6 +31,7 @@ from console.source import SourceError
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
 _TIMED_OUT: Final = "timed out"  # what Python's sockets say
+_REFUSED: Final = "the service refused the request: "
 _REFUSES_US: Final = (401, 403)
 
 T = TypeVar("T")
@@ -226,4 +227,7 @@ def _for_visitors(error: ServiceError) -> SourceError:
         return SourceError("The extender does not accept the credentials of the console.", error.status)
     if _TIMED_OUT in str(error):
         return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
-    return SourceError(str(error), error.status)
+    problem = str(error).removeprefix(_REFUSED)
+    return SourceError(
+        problem[:1].upper() + problem[1:] if error.status else f"The extender at {problem}", error.status
+    )
