@@ -61,6 +61,7 @@ def test_the_table_of_clusters_is_sorted_by_its_headers(visit):
     with page.expect_navigation():
         page.locator("tbody th a").first.click()
     expect(page.get_by_role("heading", name="Capacity")).to_be_visible()
+    visit.accessible(page)
 
 
 @pytest.mark.parametrize("restriction", ["not-preferred", "nowhere", "moving"])
