@@ -121,12 +121,6 @@ CASES: Final[dict[str, Values]] = {
         "controllers": {"replicas": 1, "ledger": {"enabled": True, "volume": {"storageClassName": "fast"}}},
         "monitoring": {"prometheusRule": {"enabled": True}},
     },
-    "ledger-in-a-database": {
-        "ledger": {"secretName": "our-ledger", "secretKey": "dsn", "port": 6432},
-        "extender": EXTENDER,
-        "networkPolicy": {"apiServerPorts": [5443]},
-        "monitoring": {"prometheusRule": {"enabled": True}},
-    },
     "moves-of-the-platform": {"controllers": {"moves": {"existingConfigMap": "our-moves"}}},
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
     "single-with-everything": {
@@ -174,6 +168,7 @@ CASES: Final[dict[str, Values]] = {
         },
         "extender": EXTENDER,
         "controllers": {"estimator": {"enabled": True}},
+        "ledger": {"secretName": "our-ledger", "secretKey": "dsn", "port": 6432},
     },
     "monitoring": {
         "monitoring": {

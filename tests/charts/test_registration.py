@@ -63,7 +63,7 @@ def test_entries_are_named_once_and_promise_no_effects(case):
     assert len(names) == len(set(names))
     for _, entry in entries:
         assert entry["name"].endswith(".berthmaster.io")
-        recorded = case == "ledger-in-a-database" or (path_of(entry) in IMPACT_PATHS and case == "impact-gate")
+        recorded = "ledger" in CASES[case] or (path_of(entry) in IMPACT_PATHS and case == "impact-gate")
         effects = "NoneOnDryRun" if recorded else "None"
         assert (entry["sideEffects"], entry["admissionReviewVersions"]) == (effects, ["v1"])
         assert "caBundle" not in entry["clientConfig"], "`register` and `certs run` own that field"

@@ -131,6 +131,10 @@ WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"]
         ),
         pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "set controllers.replicas to 1", id="two replicas without leader election"),
         pytest.param(
+            {"ledger": {"secretName": "s"}, "controllers": {"replicas": 1, "ledger": {"enabled": True}}},
+            "are two ledgers", id="a ledger on a volume and one in a database",
+        ),
+        pytest.param(
             {"controllers": {"replicas": 1, "shadow": {"enabled": True}, "ledger": {"enabled": True}}},
             "only compares decisions: remove controllers.ledger", id="a ledger of a process that decides nothing",
         ),
