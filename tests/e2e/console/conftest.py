@@ -6,7 +6,7 @@ import pytest
 from e2e.conftest import needed
 from e2e.console.chromium import ARGUMENTS, chromium, scripts
 from e2e.console.services import Console
-from e2e.console.visits import Visits, start_visits
+from e2e.console.visits import NARROW, Visits, start_visits
 from e2e.processes import Processes
 from playwright.sync_api import Browser, sync_playwright
 
@@ -48,8 +48,7 @@ def visit(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
 @pytest.fixture
 def narrow(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
     """Visits with the screen of a phone."""
-    visits = start_visits(browser, console.url, axe, has_touch=True, is_mobile=True)
-    visits.context.set_default_timeout(30_000)
+    visits = start_visits(browser, console.url, axe, NARROW)
     yield visits
     visits.check()
     visits.context.close()

@@ -11,11 +11,32 @@ from e2e.control_plane import HOST, fetch
 from e2e.extender_service import COMMAND, START_LIMIT_S
 from e2e.processes import Process, Processes
 from karmada_plane import serve_karmada
-from kube_in_memory import KubeInMemory
+from kube_in_memory import KubeInMemory, ReadyResponse
 from kube_over_http import KubeOverHTTP
+
+from berthmaster.kube.requests import APIRequest
 
 CLUSTERS: Final = 48
 WORKLOADS: Final = 400
+
+
+class _Reviewer(KubeInMemory):
+    """An API server that answers SubjectAccessReviews.
+
+    Attributes:
+        may_list: the namespaces in which a user may list bindings, by the name of the user.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_list: dict[str, set[str]] = {}
+
+    def send(self, request: APIRequest) -> ReadyResponse:
+        if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
+            return super().send(request)
+        spec = json.loads(request.body)["spec"]
+        allowed = spec["resourceAttributes"]["namespace"] in self.may_list.get(spec["user"], set())
+        return ReadyResponse([json.dumps({"status": {"allowed": allowed}}).encode()])
 
 
 class Console:
@@ -23,13 +44,14 @@ class Console:
 
     Attributes:
         url: the address of the console, without a path.
+        kubeconfig: of the API server that the extender watches.
         api: the objects that the extender watches. A change appears on the pages.
     """
 
     def __init__(self, processes: Processes, folder: Path) -> None:
         self._processes = processes
         self._server = KubeOverHTTP()
-        self.api: KubeInMemory = self._server.api
+        self.api = self._server.api = _Reviewer()
         serve_karmada(self.api)
         self.api.served.add("coordination.k8s.io/v1", "Lease", "leases")
         now = datetime.now(UTC)
@@ -40,8 +62,8 @@ class Console:
         self._ledger, manifests = console_ledger.recorded(folder, now)
         for each in manifests:
             self.put(each)
-        self._kubeconfig = folder / "kubeconfig"
-        self._kubeconfig.write_text(json.dumps(kubeconfig_of(self._server.url)))
+        self.kubeconfig = folder / "kubeconfig"
+        self.kubeconfig.write_text(json.dumps(kubeconfig_of(self._server.url)))
         self._extender_port = processes.ports.free()
         self._extender: Process | None = None
         self.start_extender()
@@ -66,7 +88,7 @@ class Console:
             "console-extender",
             [
                 COMMAND, "extender", f"--bind={HOST}:{self._extender_port}", f"--probe-bind={HOST}:{probes}",
-                f"--kubeconfig={self._kubeconfig}", "--watch=workloads", "--workers=1", "--insecure",
+                f"--kubeconfig={self.kubeconfig}", "--watch=workloads", "--workers=1", "--drain-s=0",
                 f"--ledger={self._ledger}",
             ],
         )  # fmt: skip
@@ -85,7 +107,7 @@ class Console:
             "console",
             [
                 COMMAND, "console", f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probes}",
-                f"--extender-url={self.extender_url}", "--workers=1", *options,
+                f"--extender-url={self.extender_url}", "--workers=1", "--drain-s=0", *options,
             ],
         )  # fmt: skip
         process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)

@@ -1,25 +1,74 @@
-"""What holds on every page: it is accessible, fits a phone, uses nothing from elsewhere, and works by keyboard."""
+"""What holds on every page: it is accessible, fits a phone, uses nothing from elsewhere, and needs no script."""
 
+import console_fleet
 import pytest
+from e2e.console.visits import start_visits
 from playwright.sync_api import expect
 
 from console.pages.registry import PAGES
 
 TITLES = [page.title for page in PAGES]
+MORE = {
+    "table of the fleet": "/fleet?view=table",
+    "filtered workloads": "/workloads?only=not-preferred",
+    "nothing found": "/workloads?q=there-is-no-such-workload",
+    "workload in its second group": f"/workloads/{console_fleet.TEAMS[0]}/gateway-12-deployment",
+    "workload nowhere": f"/workloads/{console_fleet.TEAMS[0]}/importer-5-deployment",
+    "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
+}
+SCRIPT_LIMIT_BYTES = 200_000
 
 
-def follow(page, title):
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name=title, exact=True).click()
-    page.wait_for_load_state()
+def addresses(visit):
+    """The addresses of all pages, from the navigation."""
+    page = visit("/")
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    return {each.inner_text(): each.get_attribute("href") for each in links.all()}
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_a_page_is_accessible_in_both_schemes(visit, title):
+def test_a_page_of_the_navigation_is_accessible_in_both_schemes(visit, title):
     page = visit("/")
-    follow(page, title)
-    expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name=title)).to_have_attribute(
-        "aria-current", "page"
-    )
+    navigation = page.get_by_role("navigation", name="Pages")
+    navigation.get_by_role("link", name=title, exact=True).click()
+    expect(navigation.get_by_role("link", name=title, exact=True)).to_have_attribute("aria-current", "page")
     if title == "Resilience":  # it reloads by itself until the failures are simulated
         expect(page.get_by_role("img")).to_be_visible()
     visit.accessible(page)
+
+
+@pytest.mark.parametrize("title", MORE)
+def test_another_page_is_accessible_in_both_schemes(visit, title):
+    visit.accessible(visit(MORE[title]))
+
+
+def test_every_page_fits_a_phone(narrow):
+    page = narrow.page()
+    for address in [*addresses(narrow).values(), *MORE.values()]:
+        narrow.open(page, address)
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{address} is {wide} px wider than the screen"
+
+
+def test_every_page_works_without_scripts(browser, console, axe):
+    visits = start_visits(browser, console.url, axe, java_script_enabled=False)
+    page = visits.page()
+    for address in ("/fleet?view=tiles", *MORE.values(), "/what-if", "/resilience", "/moves", "/policies", "/help"):
+        visits.open(page, address)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    visits.open(page, "/workloads")
+    page.get_by_role("searchbox", name="Search").fill("gateway-12")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("link", name="gateway-12", exact=True)).to_be_visible()
+    assert not visits.problems
+    visits.context.close()
+
+
+def test_all_scripts_together_are_small(visit):
+    page = visit("/fleet")
+    sizes = page.evaluate(
+        "Promise.all([...document.scripts].map((each) => fetch(each.src).then((got) => got.text())))"
+        ".then((texts) => texts.map((text) => text.length))"
+    )
+    assert len(sizes) == 2, "the console's own script and idiomorph"
+    assert sum(sizes) <= SCRIPT_LIMIT_BYTES

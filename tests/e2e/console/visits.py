@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize, expect
 
 WAIT_MS: Final = 30_000
-NARROW: Final = {"width": 390, "height": 844}
-WIDE: Final = {"width": 1280, "height": 900}
+NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
+WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
 _RULES: Final = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 _COLOURS: Final = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
 # Chromium reports each answer with an error status in its log. A test that expects such a page checks the status.
@@ -100,8 +100,8 @@ def _told(url: str, scheme: str, violation: dict[str, Any]) -> str:
     return "\n".join([f"{url} ({scheme}): {violation['id']}: {violation['help']}", *nodes])
 
 
-def start_visits(browser: Browser, origin: str, axe: str, **options: Any) -> Visits:
+def start_visits(browser: Browser, origin: str, axe: str, screen: ViewportSize = WIDE, **options: Any) -> Visits:
     """Return visits with a new profile. Options are those of Playwright's ``new_context``."""
-    context = browser.new_context(viewport=WIDE, **options)
+    context = browser.new_context(viewport=screen, **options)
     context.add_init_script(_RECORD_VIOLATIONS)
     return Visits(origin, context, axe)

@@ -1,0 +1,128 @@
+"""Filters stand in the address, the back button returns to them, and everything works by keyboard."""
+
+import re
+
+import console_fleet
+import pytest
+from playwright.sync_api import expect
+
+TEAM = console_fleet.TEAMS[0]
+
+
+def names(page):
+    """The names of the workloads in the table."""
+    return page.locator("main table tbody th[scope=row]").all_inner_texts()
+
+
+def test_the_back_button_returns_to_the_filtered_list(visit):
+    page = visit("/workloads")
+    page.get_by_role("combobox", name="Namespace").fill(TEAM)
+    page.get_by_label("not in its preferred group").check()
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile(rf"namespace={TEAM}.*only=not-preferred"))
+    listed = names(page)
+    assert listed
+    page.get_by_role("link", name="gateway-12", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("gateway-12")
+    page.go_back()
+    expect(page.get_by_role("combobox", name="Namespace")).to_have_value(TEAM)
+    expect(page.get_by_label("not in its preferred group")).to_be_checked()
+    assert names(page) == listed
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "absent"),
+    [
+        pytest.param("q=gateway-12", "gateway-12", "importer-5", id="by a part of the name"),
+        pytest.param(f"namespace={TEAM}&only=nowhere", "importer-5", "gateway-12", id="nowhere"),
+        pytest.param(f"namespace={TEAM}&only=moving", "index-7", "gateway-12", id="moving"),
+        pytest.param(f"namespace={TEAM}&only=held-down", "web-8", "gateway-12", id="held down"),
+        pytest.param(f"namespace={TEAM}&only=suspended", "worker-10", "gateway-12", id="suspended"),
+        pytest.param(f"namespace={TEAM}&group=neighbour&only=not-preferred", "gateway-12", "importer-5", id="by group"),
+        pytest.param("namespace=-", "viewer", "gateway-12", id="cluster-scoped"),
+        pytest.param(f"policy=PropagationPolicy+{TEAM}/critical", "importer-5", "gateway-12", id="by policy"),
+    ],
+)  # fmt: skip
+def test_a_filter_of_workloads(visit, query, found, absent):
+    page = visit(f"/workloads?{query}")
+    expect(page.get_by_role("link", name=found, exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=absent, exact=True)).to_have_count(0)
+
+
+def test_a_list_is_sorted_and_turned_by_links(visit):
+    page = visit("/workloads?sort=name")
+    first = names(page)
+    page.get_by_role("link", name="Next").first.click()
+    expect(page).to_have_url(re.compile("page=2"))
+    assert not set(first) & set(names(page))
+    page.get_by_role("columnheader", name="Workload").get_by_role("link").click()
+    expect(page).to_have_url(re.compile("sort=-name"))
+    assert names(page) != first
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "absent"),
+    [
+        pytest.param("view=table&region=berlin", "berlin-01", "oslo-01", id="by region, as a table"),
+        pytest.param("region=berlin", "berlin-01", "oslo-01", id="by region, as tiles"),
+        pytest.param("provider=gcp", "us-central1-01", "oslo-01", id="by provider"),
+        pytest.param("state=draining", "berlin-02", "oslo-01", id="draining"),
+        pytest.param("q=oslo", "oslo-01", "berlin-01", id="by a part of the name"),
+    ],
+)
+def test_a_filter_of_clusters(visit, query, found, absent):
+    page = visit(f"/fleet?{query}")
+    expect(page.get_by_role("main").get_by_role("link", name=found, exact=True)).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name=absent, exact=True)).to_have_count(0)
+
+
+def test_an_invalid_value_names_itself_and_what_is_accepted(visit):
+    page = visit("/fleet?view=globe", status=400)
+    expect(page.get_by_role("main")).to_contain_text("globe")
+    expect(page.get_by_role("main")).to_contain_text("tiles")
+    visit.accessible(page)
+    visit("/workloads?only=everything&sorted=name", status=400)
+    visit("/no-such-page", status=404)
+
+
+def test_a_visitor_gets_everywhere_by_keyboard(visit):
+    page = visit("/fleet")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Workloads")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
+    page.keyboard.type("gateway-12")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=gateway-12"))
+    link = page.get_by_role("link", name="gateway-12", exact=True)
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if link.evaluate("each => each === document.activeElement"):
+            break
+    outline = link.evaluate("each => getComputedStyle(each).outlineStyle")
+    assert outline != "none", "the focus is not visible"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("gateway-12")
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Help")
+
+
+def test_pages_turn_by_keys(visit):
+    page = visit("/workloads")
+    page.keyboard.press("n")
+    expect(page).to_have_url(re.compile("page=2"))
+    page.keyboard.press("p")
+    expect(page).to_have_url(re.compile("page=1"))
+
+
+def test_a_workload_answers_why_not_a_cluster(visit):
+    page = visit(f"/workloads/{TEAM}/gateway-12-deployment")
+    page.get_by_label("Cluster", exact=True).fill("oslo-01")
+    page.get_by_role("button", name="Ask").click()
+    expect(page).to_have_url(re.compile("why-not=oslo-01"))
+    expect(page.locator("#why-not ~ .panel")).to_contain_text("oslo-01")
