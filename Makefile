@@ -189,6 +189,10 @@ ci: ## Run everything that must pass before a change lands
 pictures: $(VENV)/.run ## Draw the pictures of README.md from the output of the commands
 	@$(BIN)/python docs/pictures.py
 
+.PHONY: console-pictures
+console-pictures: $(VENV)/.e2e console-assets ## Take the pictures of docs/console.md with Chromium
+	@$(BIN)/python docs/console_pictures.py
+
 .PHONY: pins
 pins: $(VENV)/.dev ## Compile requirements/*.txt from pyproject.toml
 	@$(PIP) install "uv>=0.5,<1"

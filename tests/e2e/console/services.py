@@ -48,7 +48,7 @@ class Console:
         api: the objects that the extender watches. A change appears on the pages.
     """
 
-    def __init__(self, processes: Processes, folder: Path) -> None:
+    def __init__(self, processes: Processes, folder: Path, *, hostile: bool = True) -> None:
         self._processes = processes
         self._server = KubeOverHTTP()
         self.api = self._server.api = _Reviewer()
@@ -57,7 +57,7 @@ class Console:
         now = datetime.now(UTC)
         for each in console_fleet.fleet(CLUSTERS, WORKLOADS, now=now):
             self.put(each)
-        for number, each in enumerate(console_fleet.hostile(now)):
+        for number, each in enumerate(console_fleet.hostile(now) if hostile else []):
             self.put(each, stored_as=f"hostile-{number}")
         self._ledger, manifests = console_ledger.recorded(folder, now)
         for each in manifests:
