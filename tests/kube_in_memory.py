@@ -23,6 +23,7 @@ _IMMUTABLE: Final = (
     "name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "resourceVersion"
 )  # fmt: skip
 """Metadata that no write changes."""
+_QUIET_S: Final = 60.0
 _ALL_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
@@ -225,11 +226,13 @@ class KubeInMemory(KubeStore):
             seen = since
             while True:
                 with self.changed:
-                    while not (cut.is_set() or over.is_set() or self.version > seen):
-                        self.changed.wait()
+                    if not (cut.is_set() or over.is_set() or self.version > seen):
+                        self.changed.wait(_QUIET_S)
                     news = self.changes[seen:]
                 if cut.is_set() or over.is_set():
                     return
+                if not news:
+                    yield b"\n"  # so that clients do not take the watch for broken; an API server sends bookmarks
                 seen += len(news)
                 for change in news:
                     if place.holds(change.path):
