@@ -23,10 +23,12 @@ IMPACT: Final[Values] = {"enabled": True, "token": "0123456789abcdef"}
 CASES: Final[dict[str, Values]] = {
     "default": {},
     "single": {"mode": "single"},
-    "webhook-off": {"webhook": {"enabled": False}},
+    "shadow": {
+        "webhook": {"enabled": False},
+        "controllers": {"shadow": {"enabled": True, "featureGates": {"WorkloadAffinity": True}}},
+    },
     "controllers-off": {"controllers": {"enabled": False}},
     "certs-off": {"certs": {"enabled": False}, "certificates": {"source": "secret", "secret": {"webhook": "my-tls"}}},
-    "shadow": {"controllers": {"shadow": {"enabled": True, "featureGates": {"WorkloadAffinity": True}}}},
     "registration-off": {"registration": {"enabled": False}},
     "extender": {"extender": EXTENDER},
     "extender-live": {"extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]}},

@@ -29,7 +29,7 @@ def events(each):
         pytest.param("default", "cleanup", {"post-delete"}, "remove", id="after an uninstall: Secrets"),
         pytest.param("default", "unregister", {"pre-delete"}, "remove", id="before an uninstall: remove"),
         pytest.param(
-            "webhook-off",
+            "shadow",
             "unwanted",
             {"pre-upgrade", "pre-rollback"},
             "remove",
