@@ -28,7 +28,7 @@ from berthmaster.native_api.client import Client
 from berthmaster.native_api.wire import DownChange
 
 LIMIT_MIB: Final = 350
-_LIMIT_S: Final = 300.0
+_LIMIT_S: Final = 900.0
 _SIMULATIONS: Final = 3
 
 
