@@ -79,7 +79,7 @@ def pages(made: Fleet) -> dict[str, Addresses]:
         "Workloads, search": lambda draw: f"/workloads?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
         "Workloads, filter": lambda draw: f"/workloads?namespace={draw.choice(teams)}&only=not-preferred",
         "Workload": workload,
-        "Resilience": lambda draw: f"/resilience?by={draw.choice(('region', 'provider'))}",
+        "Resilience": lambda _: "/resilience?by=region",  # the first visitor waits for the simulation
         "Moves": lambda _: "/moves",
         "Policies": lambda _: "/policies",
         "What if": lambda _: "/what-if",
