@@ -32,6 +32,8 @@ _START_S: Final = 900.0
 _SCRIPT_LIMIT_BYTES: Final = 200_000
 _TILES: Final = 2000
 _TICKS_PER_S: Final = 100
+_PER_FILE: Final = 10_000
+"""The extender reads files up to a size."""
 
 Addresses = Callable[[random.Random], str]
 
@@ -91,14 +93,17 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
     """Run an extender and a console. Yield the address of the console, and both processes."""
     with tempfile.TemporaryDirectory(prefix="bench-console-") as folder:
         processes = Processes(Path(folder))
-        file = Path(folder) / "fleet.json"
-        file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": made.manifests}))
+        manifests = Path(folder) / "manifests"
+        manifests.mkdir()
+        for number, items in enumerate(batched(made.manifests, _PER_FILE)):
+            text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
+            (manifests / f"{number:03}.json").write_bytes(text)
         ports = [processes.ports.free() for _ in range(4)]
         try:
             extender = processes.start(
                 "extender",
                 [
-                    COMMAND, "extender", "-f", file, f"--bind={HOST}:{ports[0]}", f"--probe-bind={HOST}:{ports[1]}",
+                    COMMAND, "extender", "-f", manifests, f"--bind={HOST}:{ports[0]}", f"--probe-bind={HOST}:{ports[1]}",
                     "--workers=1", "--interval-s=600", "--request-timeout-s=60",
                 ],
             )  # fmt: skip
@@ -114,6 +119,12 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
             yield f"http://{HOST}:{ports[2]}", [extender, console]
         finally:
             processes.stop_all()
+
+
+def batched(manifests: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the manifests in parts."""
+    for first in range(0, len(manifests), size):
+        yield manifests[first : first + size]
 
 
 def processor_s(processes: list[Process]) -> float:
