@@ -103,8 +103,8 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
             extender = processes.start(
                 "extender",
                 [
-                    COMMAND, "extender", "-f", manifests, f"--bind={HOST}:{ports[0]}", f"--probe-bind={HOST}:{ports[1]}",
-                    "--workers=1", "--interval-s=600", "--request-timeout-s=60",
+                    COMMAND, "extender", "-f", manifests, f"--bind={HOST}:{ports[0]}",
+                    f"--probe-bind={HOST}:{ports[1]}", "--workers=1", "--interval-s=600", "--request-timeout-s=60",
                 ],
             )  # fmt: skip
             extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[1]}/readyz"), _START_S)
