@@ -34,6 +34,8 @@ _TILES: Final = 2000
 _TICKS_PER_S: Final = 100
 _PER_FILE: Final = 10_000
 """The extender reads files up to a size."""
+_MAX_DOCUMENTS: Final = 200_000
+"""And up to this number of objects."""
 
 Addresses = Callable[[random.Random], str]
 
@@ -62,6 +64,8 @@ def generated(clusters: int, workloads: int) -> Fleet:
         for each in manifests
         if each["kind"] == "ResourceBinding"
     ]
+    if len(manifests) > _MAX_DOCUMENTS:  # the bindings say enough for every page
+        manifests = [each for each in manifests if each["kind"] != "Deployment"]
     return Fleet(names, bindings, manifests)
 
 
