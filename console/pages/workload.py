@@ -36,6 +36,7 @@ def one(namespace: str, binding: str) -> str:
     known = source.binding(binding, place)
     history = optional(lambda: _history(known, query.text("after")))
     decision = _NOTHING if record else optional(lambda: source.decision(binding, place), _TOO_LARGE)
+    reviews = _NOTHING if record or not known.policy else optional(lambda: _reviews(known.policy or ""))
     claims = _NOTHING if record else optional(lambda: source.claims(binding, place))
     why_not = _NOTHING
     if cluster:
@@ -46,6 +47,7 @@ def one(namespace: str, binding: str) -> str:
         outlook=None if record else source.outlook(binding, place, group),
         claims=claims.answer,
         history=() if history.answer is None else history.answer.items,
+        reviews=() if reviews.answer is None else reviews.answer.items,
         past=source.recorded_decision(record, binding, place) if record else None,
         why_not=why_not.answer,
     )
@@ -67,3 +69,12 @@ def one(namespace: str, binding: str) -> str:
 def _history(known: BindingView, after: str) -> HistoryPage:
     resource = known.resource
     return services().source.history(resource.namespace, resource.kind, resource.name, after=after, limit=_RECORDS)
+
+
+def _reviews(policy: str) -> HistoryPage:
+    """Return what is on record about a policy, such as plans that were accepted for its changes."""
+    kind, _, resource = policy.partition(" ")
+    namespace, _, name = resource.rpartition("/")
+    if not visitor().may_see(namespace):
+        return HistoryPage([], None)
+    return services().source.history(namespace, kind, name, limit=_RECORDS)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.native_api.outlook import BindingOutlook
@@ -15,6 +16,9 @@ from console.pages.workload_groups import GroupRow, StageView, group_rows, stage
 from console.pages.workload_timeline import DifferenceView, TimelineRow, difference_view, moment_of, timeline
 from console.pages.workload_words import assignment_words, sentence
 
+_PASSED: Final = frozenset({"plan-accepted", "exemption"})
+"""The records of a change of a policy that took effect with a plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
@@ -26,6 +30,7 @@ class WorkloadFacts:
         outlook: what each group could hold now.
         claims: the policies that match the workload.
         history: what is on record about it, the latest first.
+        reviews: what is on record about changes of the policy, the latest first.
         past: the recorded decision that the visitor opened.
         why_not: the answer about the cluster that the visitor asked about.
     """
@@ -35,6 +40,7 @@ class WorkloadFacts:
     outlook: BindingOutlook | None = None
     claims: ClaimsView | None = None
     history: Sequence[HistoryRow] = ()
+    reviews: Sequence[HistoryRow] = ()
     past: PastExplanation | None = None
     why_not: WhyNotView | None = None
 
@@ -108,6 +114,7 @@ class WorkloadPart:
         policy: the policy that holds the workload; empty if none does or it is not known.
         policy_why: why it holds the workload, or why none does.
         claims: the policies that match, the holder first.
+        last_plan: the plan of the last change of the policy that has one on record; None without one.
         timeline: the records.
         past: the recorded decision that the page shows; None for the present.
         why_not: the answer about a cluster; None if none was asked about.
@@ -125,6 +132,7 @@ class WorkloadPart:
     policy: str
     policy_why: str
     claims: tuple[ClaimRow, ...]
+    last_plan: TimelineRow | None
     timeline: tuple[TimelineRow, ...]
     past: PastView | None
     why_not: WhyNotPart | None
@@ -162,6 +170,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         policy=_policy(facts, explained),
         policy_why=sentence(facts.claims.why) if facts.claims is not None and past is None else "",
         claims=_claims(facts, explained),
+        last_plan=next((each for each in timeline(facts.reviews) if each.plan and each.title in _PASSED), None),
         timeline=timeline(facts.history, past.record.id if past is not None else ""),
         past=None if past is None else _past_view(past),
         why_not=None if facts.why_not is None else _why_not_part(facts.why_not),

@@ -334,6 +334,24 @@ def test_the_page_answers_in_its_first_lines(workload):
         assert part in text
 
 
+def test_the_last_accepted_plan_of_its_policy_is_shown(workload):
+    def history(_namespace, kind, _name, **_more):
+        if kind == "Deployment":
+            return history_page()
+        return history_page(
+            history_row(9, kind="refusal", before=None, after=None, details={"plan": "refused-plan"}),
+            history_row(8, kind="plan-accepted", before=None, after=None, message="by ann", details={"plan": "9f3a"}),
+            history_row(7, kind="plan-accepted", before=None, after=None, details={"plan": "older-plan"}),
+        )
+
+    answer, source = workload(history=history)
+    assert "plan <code>9f3a</code>" in answer.text
+    assert "by ann" in answer.text
+    assert "refused-plan" not in answer.text
+    assert "older-plan" not in answer.text
+    assert ("history", ("shop", "PropagationPolicy", "web"), {"after": "", "limit": 20}) in source.asked
+
+
 def test_a_recorded_decision_is_shown_as_it_was(workload):
     answer, source = workload("?record=1.1", recorded_decision=PAST)
     text = answer.text
