@@ -289,6 +289,8 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
     reads = [
         ({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list", "watch"]}, None),
         ({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}, None),
+        ({"apiGroups": ["policy.karmada.io"], "resources": ["federatedresourcequotas"], "verbs": ["list", "watch"]},
+         None),
         ({"apiGroups": ["work.karmada.io"], "resources": ["resourcebindings", "clusterresourcebindings"],
           "verbs": ["list", "watch"]}, None),
         ({"apiGroups": ["work.karmada.io"],
