@@ -120,3 +120,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed and (children := item.config.stash.get(CHILDREN, None)):
         report.sections.extend(children.tails())
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests in a browser last: their services stay until the end of the run, and slow other tests down."""
+    items.sort(key=lambda item: "console" in item.path.parts)
