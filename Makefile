@@ -67,7 +67,7 @@ console/static/vendor/LICENSES.txt: console/assets/package-lock.json packaging/c
 	@$(BIN)/python packaging/console_assets.py
 
 .PHONY: console
-console: $(VENV)/.run ## Show the console with a generated fleet of 200 clusters (ARGS="--clusters 1000 --workloads 10000")
+console: $(VENV)/.dev ## Show the console with a generated fleet of 200 clusters (ARGS="--clusters 1000 --workloads 10000")
 	@$(BIN)/python tests/console_demo.py $(ARGS)
 
 .PHONY: console-assets
