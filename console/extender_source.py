@@ -17,12 +17,10 @@ from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, Resili
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
-    Change,
     HistoryPage,
     PlanAnswer,
     PlannableChange,
     PolicyName,
-    SimulateAnswer,
 )
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
@@ -202,9 +200,6 @@ class ExtenderSource:
         limit: int = 1000,
     ) -> PlanAnswer:
         return self._ask(lambda client: client.plan(create, update, delete, changes=changes, limit=limit))
-
-    def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
-        return self._ask(lambda client: client.simulate(changes))
 
     def _kept(self, question: Hashable, ask: Callable[[Client], V]) -> V:
         """Return the answer to a question, asked only if no answer about the present state is kept."""

@@ -12,12 +12,10 @@ from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, Resili
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
-    Change,
     HistoryPage,
     PlanAnswer,
     PlannableChange,
     PolicyName,
-    SimulateAnswer,
 )
 
 
@@ -90,6 +88,3 @@ class Source(Protocol):
         limit: int = 1000,
     ) -> PlanAnswer:
         """Return what changes of policies, clusters and replicas would move."""
-
-    def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
-        """Return what changes would do."""

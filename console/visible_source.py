@@ -13,12 +13,10 @@ from berthmaster.native_api.why import ClaimsView, ImpactView, MovesView, Policy
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
-    Change,
     HistoryPage,
     PlanAnswer,
     PlannableChange,
     PolicyName,
-    SimulateAnswer,
 )
 from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PolicyEffect
@@ -135,13 +133,6 @@ class VisibleSource:
     ) -> PlanAnswer:
         found = self._source.plan(create, update, delete, changes=changes, limit=limit)
         return found if self._visitor.namespaces is None else replace(found, plan=self._plan(found.plan))
-
-    def simulate(self, changes: Sequence[Change]) -> SimulateAnswer:
-        found = self._source.simulate(changes)
-        if self._visitor.namespaces is None:
-            return found
-        rows = [each for each in found.rows if self._sees(each.resource)]
-        return replace(found, rows=rows, plan=self._summary(found.plan))
 
     def _require(self, namespace: str) -> None:
         """Refuse a question about a namespace that the visitor may not see.

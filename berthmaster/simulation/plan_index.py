@@ -124,11 +124,6 @@ class PlanIndex:
         for resource in detector.named():
             yield key_of(resource)
 
-    @property
-    def has_companions(self) -> bool:
-        """Whether any workload follows another one or is followed."""
-        return bool(self._companions)
-
     def peers(self) -> Peers:
         """Return where the workloads of affinity groups are, for decisions that may change it."""
         peers = Peers()

@@ -9,7 +9,7 @@ from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.why import ImpactView, PolicyList, ResilienceView
-from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, SimulateAnswer, Staleness
+from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary
@@ -84,7 +84,6 @@ def history():
         pytest.param(lambda: visible(resilience=resilience()).resilience(), id="resilience"),
         pytest.param(lambda: visible(plan=plan()).plan(), id="plan"),
         pytest.param(lambda: visible(history=history()).history("shop", "Deployment", "web"), id="history"),
-        pytest.param(lambda: visible(simulate=SimulateAnswer(3, 3, 3, SUMMARY, [], [])).simulate(()), id="simulation"),
     ],
 )
 def test_an_answer_names_nothing_of_other_namespaces(ask):
