@@ -1,13 +1,18 @@
 """Removal of null fields from the text of a JSON document, for documents that are too large to decode as dicts."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 MAX_NULL_FIELDS: Final = 50_000
 
-# All groups are possessive: the expression never tries a part of the text twice, so the search is linear.
-_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
-_NULL_FIELD: Final = re.compile(rb'(?:[^"]++|%b(?!\s*:\s*null))*+(%b\s*+:\s*+null)' % (_STRING, _STRING), re.DOTALL)
+# A match takes up to 1,000 strings, and then a null field if one follows. No part of the text is tried twice, so the
+# search is linear. Before 3.11.5, Python cannot match a possessive group that contains a lookahead. An atomic group can
+# be matched, but it keeps some state for each repetition: hence the limit.
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRINGS: Final = re.compile(
+    rb'(?>[^"]*+(?:%b(?!\s*+:\s*+null)[^"]*+){0,1000})(%b\s*+:\s*+null)?+' % (_STRING, _STRING), re.DOTALL
+)
 _COMMA: Final = re.compile(rb"\s*+,")
 _SPACE: Final = b" \t\r\n"
 
@@ -25,17 +30,25 @@ def without_null_fields(document: bytes) -> bytes | None:
     """
     kept = bytearray()
     at = found = 0
-    while match := _NULL_FIELD.match(document, at):
+    for start, end in _null_fields(document):
         found += 1
         if found > MAX_NULL_FIELDS:
             return None
-        start, end = match.span(1)
         kept += document[at:start]
         comma = _COMMA.match(document, end)
         if comma is None:
             _drop_last_comma(kept)
         at = comma.end() if comma is not None else end
     return document if not found else bytes(kept + document[at:])
+
+
+def _null_fields(document: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each null field, without the comma after it."""
+    at = 0
+    while (match := _STRINGS.match(document, at)) and match.end() > at:
+        at = match.end()
+        if match[1] is not None:
+            yield match.span(1)
 
 
 def _drop_last_comma(text: bytearray) -> None:

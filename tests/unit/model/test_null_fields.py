@@ -25,6 +25,12 @@ def test_only_null_fields_of_objects_are_removed(raw, indent):
     assert msgspec.json.decode(without_null_fields(document)) == pruned(raw)
 
 
+@pytest.mark.parametrize("strings", [999, 1000, 1001, 5000])
+def test_null_fields_after_many_strings_are_removed(strings):
+    raw = {**dict.fromkeys(map(str, range(strings)), 1), "a": None, "b": 1, "c": None}
+    assert msgspec.json.decode(without_null_fields(json.dumps(raw).encode())) == pruned(raw)
+
+
 @pytest.mark.parametrize(
     "document",
     [
