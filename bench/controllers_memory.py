@@ -19,7 +19,7 @@ from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
 from e2e.processes import Process, wait_for
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import ask

@@ -22,7 +22,7 @@ import click
 import msgspec
 from workloads import generated
 
-from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.decision_recorder import DecisionRecord

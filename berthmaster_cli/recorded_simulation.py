@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.decision_recorder import DecisionRecord

@@ -8,16 +8,13 @@ import msgspec
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.cache import (
-    CLUSTER_RESOURCE_BINDINGS,
-    RESOURCE_BINDINGS,
-    BindingCache,
-    ClusterCache,
-)
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json

@@ -10,8 +10,9 @@ import msgspec
 from builders import cluster
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
+from fixed_control import FixedControl
 
-from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import Version, status_write
@@ -19,7 +20,7 @@ from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.controllers.moves.admissions import Admissions
 from berthmaster.controllers.moves.budgets import Budgets
 from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
-from berthmaster.controllers.moves.supervisor import FixedControl, MoveSupervisor
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store

@@ -11,9 +11,10 @@ from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionRecorder
-from berthmaster.controllers.preemption.policy_index import POLICIES, NamedKind
+from berthmaster.controllers.preemption.policy_index import NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
 from berthmaster.kube.events import EventContent
+from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.note import Note
 
@@ -135,7 +136,7 @@ class Stage:
     def put(self, manifest: JSON, *, observed: bool = True) -> JSON:
         """Store an object. The controller observes it if it is a policy."""
         stored = self.api.put(self.api.served.path(manifest), manifest)
-        if observed and stored["kind"] in POLICIES:
+        if observed and stored["kind"] in POLICIES_BY_KIND:
             self.observe(stored)
         return stored
 
@@ -192,7 +193,7 @@ class Stage:
 
     def policies(self) -> list[JSON]:
         """Return the stored policies."""
-        return [each for kind in POLICIES.values() for each in self.api.all(kind.collection.path)]
+        return [each for kind in POLICIES_BY_KIND.values() for each in self.api.all(kind.collection.path)]
 
     def web(self) -> JSON:
         """Return the stored Deployment."""
@@ -205,7 +206,7 @@ class Stage:
         return sum(not request.path.startswith(f"/apis/{API}/") for request in self.api.writes())
 
     def _informer(self, manifest: JSON) -> Any:
-        watched = POLICIES[manifest["kind"]]
+        watched = POLICIES_BY_KIND[manifest["kind"]]
         return self.context.informer(watched.collection, watched.read)
 
 

@@ -1,12 +1,12 @@
 """What all controllers of a process share."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.events import Recorder
+from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease
 from berthmaster.kube.requests import Collection
@@ -56,3 +56,10 @@ class ControllerContext:
         if collection not in self.optional:
             self.optional[collection] = Informer(collection, read, self.clock)
         return self.optional[collection]
+
+    def record_on_lease(self, kind: Literal["Normal", "Warning"], reason: str, action: str, note: str) -> None:
+        """Record an event on the lease of the leader. Without leader election there is no object to record it on."""
+        if self.lease is not None:
+            options = self.lease.options
+            regarding = Reference("coordination.k8s.io/v1", "Lease", options.namespace, options.name)
+            self.recorder.record(EventContent(regarding, kind, reason, action, note))

@@ -27,7 +27,7 @@ from berthmaster.controllers.target import report_target
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate
-from berthmaster.kube.events import EventContent, EventRecorder, Reference
+from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
@@ -207,9 +207,7 @@ class Runtime:
         self._started = True
         self._recorder.start()
         if (lease := self._options.lease) is not None:
-            regarding = Reference("coordination.k8s.io/v1", "Lease", lease.namespace, lease.name)
-            note = f"{lease.identity} became leader"
-            self._recorder.record(EventContent(regarding, "Normal", "LeaderElection", "Leading", note))
+            self._context.record_on_lease("Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")
         for informer in self._all_informers():
             informer.unmute()
         for each in self._controllers:

@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec.structs
 
-from berthmaster.kube.requests import Collection
+from berthmaster.kube.requests import Collection, Key
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
@@ -43,13 +43,16 @@ KARMADA_POLICIES = tuple(
     Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_checked_policy(raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
 )
+POLICIES_BY_KIND = dict(zip(("PropagationPolicy", "ClusterPropagationPolicy"), KARMADA_POLICIES, strict=True))
 FEDERATED_QUOTAS = Watched(
     Collection.of("policy.karmada.io/v1alpha1", "federatedresourcequotas"),
     lambda raw: decode_json(FederatedResourceQuota, raw),
 )
+RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 KARMADA_BINDINGS = tuple(
-    Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_checked_binding(raw)))
-    for plural in ("resourcebindings", "clusterresourcebindings")
+    Watched(collection, lambda raw: _reduced(decode_checked_binding(raw)))
+    for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 )
 """Bindings without their version, and of what members report only which clusters of the assignment run the workload.
 
@@ -86,6 +89,11 @@ class WatchOptions(NamedTuple):
         """The kinds, and the kinds that they need, in a fixed order."""
         found = {*self.kinds, *(needed for kind in self.kinds for needed in _NEEDED.get(kind, ()))}
         return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
+
+
+def binding_collection(key: Key) -> Collection:
+    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
 
 
 @lru_cache(maxsize=_CLUSTERS)

@@ -29,6 +29,11 @@ Key = tuple[str, str]
 """The namespace (empty for cluster-scoped objects) and the name of an object."""
 
 
+def key_text(key: Key) -> str:
+    """Return a key as people read it: ``NAMESPACE/NAME``, or ``NAME`` for a cluster-scoped object."""
+    return f"{key[0]}/{key[1]}" if key[0] else key[1]
+
+
 class Collection(NamedTuple):
     """All objects of a kind in the whole cluster.
 

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.writes import targets
 from berthmaster.controllers.decision_recorder import GroupKey
 from berthmaster.ledger.past import PastDecision, Recalled
 from berthmaster.ledger.records import ChangeRecord, InputDifference
@@ -116,7 +115,7 @@ class _Trial:
         )  # fmt: skip
         outcome = self._scene.decide(past, inputs.binding)
         self._put(touched, self._inputs.clusters)
-        clusters = targets(inputs.binding) if outcome.clusters is None else outcome.clusters
+        clusters = inputs.binding.assignment if outcome.clusters is None else outcome.clusters
         return tuple(sorted(clusters.items())), outcome.reason, outcome.group
 
     def flips(self, undone: Sequence[InputChange]) -> bool:

@@ -148,6 +148,11 @@ class Binding(Value, frozen=True):
     kind: Literal["ResourceBinding", "ClusterResourceBinding"] = "ResourceBinding"
 
     @property
+    def assignment(self) -> dict[str, int]:
+        """The assigned replicas by cluster."""
+        return {target.name: target.replicas for target in self.spec.clusters}
+
+    @property
     def reschedule_requested(self) -> bool:
         """Whether a rescheduling was triggered after the last successful scheduling."""
         triggered, last = self.spec.reschedule_triggered_at, self.status.last_scheduled_time

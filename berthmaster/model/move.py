@@ -31,6 +31,8 @@ DRAINING: Final = "policy.berthmaster.io/draining"
 """The key of the taint of a cluster that is being drained. Its effect is NoSchedule."""
 APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
 """The annotation ``GROUP@DIGEST`` of a binding: the group of an assignment, and a digest of that assignment."""
+POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
+"""The annotations of policies about moves."""
 
 
 class MoveReason(Enum):
@@ -217,7 +219,7 @@ def as_before(binding: Binding) -> Binding:
 
 def is_intact(binding: Binding, state: MoveState) -> bool:
     """Whether the assignment of a binding is what its move has written. Clusters with an eviction task may lack."""
-    return {each.name: each.replicas for each in binding.spec.clusters} == written_clusters(left_by(binding, state))
+    return binding.assignment == written_clusters(left_by(binding, state))
 
 
 def left_by(binding: Binding, state: MoveState) -> MoveState:

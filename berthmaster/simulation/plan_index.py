@@ -238,4 +238,4 @@ def _place(peers: Peers, binding: Binding | None) -> None:
 def _replicas(workload: SimulatedWorkload) -> dict[str, int]:
     if not workload.present or workload.binding is None:
         return {}
-    return {target.name: target.replicas for target in workload.binding.spec.clusters}
+    return workload.binding.assignment

@@ -57,7 +57,7 @@ class WorkloadResult:
         binding = self._binding
         if binding is None:
             return {}
-        own = {target.name: target.replicas for target in binding.spec.clusters}
+        own = binding.assignment
         if not binding.spec.required_by:
             return own
         followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
@@ -245,7 +245,7 @@ def schedule_one(
     explains = diagnose if diagnose is not False else decision.failure is not None
     diagnosis = explain(scheduler, request, decision) if explains else None
     recorded = _recorded(base, decision, now)
-    assignment = {target.name: target.replicas for target in recorded.spec.clusters}
+    assignment = recorded.assignment
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
         key = workload.resource.namespace, recorded.metadata.name

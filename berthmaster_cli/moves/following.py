@@ -8,16 +8,15 @@ from typing import Any, Final, Self
 from berthmaster.controllers.moves.lease_record import BrakeRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import Collection, Key, get
+from berthmaster.kube.requests import Key, get
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
 
-_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
-_CLUSTER_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 _POLL_S: Final = 0.2
 
 
@@ -36,7 +35,7 @@ class FollowedBindings:
         self._changed = threading.Event()
         self._informers = [
             Informer(each, lambda raw: decode_json(Binding, raw), SystemClock())
-            for each in (_RESOURCE_BINDINGS, _CLUSTER_BINDINGS)
+            for each in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
         for informer in self._informers:
             informer.on_contact(self._changed.set)

@@ -98,7 +98,7 @@ def clusters_of(binding: Binding) -> dict[str, int]:
 
     Karmada sends a dependency to its own clusters, and to those of the workloads that need it.
     """
-    found = {target.name: target.replicas for target in binding.spec.clusters}
+    found = binding.assignment
     for snapshot in binding.spec.required_by:
         for target in snapshot.clusters:
             found.setdefault(target.name, target.replicas)

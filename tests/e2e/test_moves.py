@@ -21,10 +21,10 @@ from e2e.karmada import assigned, binding, cluster, cluster_status, divided
 from e2e.manifests import JSON, unique
 from e2e.processes import Processes, wait_for
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import load_client
+from berthmaster.kube.kinds import RESOURCE_BINDINGS
 from berthmaster.kube.requests import create, page
 
 pytestmark = pytest.mark.e2e

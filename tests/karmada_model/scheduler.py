@@ -5,6 +5,7 @@ from typing import Any, cast
 import msgspec
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
+from fixed_control import FixedControl
 from kube_in_memory import KubeInMemory
 from kube_store import Place
 
@@ -13,7 +14,6 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.admissions import Admissions
 from berthmaster.controllers.moves.budgets import Budgets
 from berthmaster.controllers.moves.config import MovesConfig
-from berthmaster.controllers.moves.supervisor import FixedControl
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.events import EventContent
 from berthmaster.kube.requests import Key

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from berthmaster.controllers.moves.admissions import QUIET_S, Admissions
-from berthmaster.controllers.moves.budgets import Admitted, Budgets, MoveCandidate
+from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate
 from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSelector, MoveSubject
 from berthmaster.controllers.moves.windows import Window, Windows
 from berthmaster.model.move import MoveReason
@@ -156,7 +156,7 @@ class TwoLeaders(RuleBasedStateMachine):
                 key, MoveSubject("shop", {}, policy), MoveReason.DRAIN, {source: replicas}, {target: replicas}, replicas
             )
             now = self.wall()
-            if self.leader.admissions.admit(move, str(version), now, self.now_s, {"all": TOTAL}) == Admitted():
+            if self.leader.admissions.admit(move, str(version), now, self.now_s, {"all": TOTAL}) is None:
                 self.admitted_outside += now.minute >= 50
                 self.send(key, version, move, fate)
         self.process()

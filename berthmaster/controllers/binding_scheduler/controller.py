@@ -5,7 +5,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, names_scheduler
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
@@ -21,7 +22,6 @@ from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
 from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor
-from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
@@ -71,7 +71,6 @@ class BindingScheduler:
         # Without a configuration of moves no right to read policies is needed.
         annotations = PolicyAnnotations(context) if control is not None or settings.moves_config is not None else None
         self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name, annotations)
-        waiting = WaitingMoves(context.clock)
         after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
             settings.profile,
@@ -90,9 +89,8 @@ class BindingScheduler:
             self._queue,
             self._metrics,
             settings.scheduler_name,
-            self._estimators,
             self._moves,
-            waiting,
+            self._estimators,
         )
         reconciler = BindingReconciler(
             self._bindings,
@@ -102,7 +100,6 @@ class BindingScheduler:
             self._metrics,
             settings.scheduler_name,
             self._moves,
-            waiting,
             settings.console,
         )
         self._workers: QueueController[Key] = QueueController(

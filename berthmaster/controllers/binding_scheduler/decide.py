@@ -17,7 +17,6 @@ from berthmaster.controllers.binding_scheduler.writes import (
     SchedulingResult,
     assignment_write,
     effective,
-    targets,
 )
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.controllers.moves.lifecycle import MoveEvent
@@ -85,7 +84,6 @@ class BindingDecision:
         move_event: the event of the move of the binding; None for none.
         waits_for_place: whether the binding should move, and no place for it exists.
         plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
-        in_move: whether it was not decided for the binding as it is, because of a move.
     """
 
     trigger: Trigger
@@ -104,7 +102,6 @@ class BindingDecision:
     move_event: MoveEvent | None = None
     waits_for_place: bool = False
     plain: "BindingDecision | None" = None
-    in_move: bool = False
 
     @property
     def attempted(self) -> bool:
@@ -303,7 +300,7 @@ def unchanged(binding: Binding) -> SchedulingResult:
         for condition in binding.status.conditions:
             if condition.type == SCHEDULED and condition.status == "True":
                 return SchedulingResult(SUCCESS, condition.message, group)
-    return SchedulingResult(SUCCESS, scheduled_message(group, targets(binding)), group)
+    return SchedulingResult(SUCCESS, scheduled_message(group, binding.assignment), group)
 
 
 def assignment_text(replicas: Mapping[str, int]) -> str:

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache, became_healthy
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.controllers.moves.waiting import LIMIT, WaitingMoves
+from berthmaster.controllers.moves.waiting import LIMIT
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
@@ -56,12 +57,10 @@ class EventHandlers:
         queue: SchedulingQueue,
         metrics: SchedulingMetrics,
         scheduler_name: str,
+        moves: MoveSupervisor,
         estimators: Estimators | None = None,
-        moves: MoveSupervisor | None = None,
-        waiting: WaitingMoves | None = None,
     ) -> None:
         self._moves = moves
-        self._waiting = waiting
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -81,17 +80,16 @@ class EventHandlers:
         if after is None:
             if before is not None:
                 self._clusters.remove_binding(key, before)
-            if self._moves is not None:
-                self._moves.remove(key)
+            self._moves.remove(key)
             self._queue.add(key)  # the reconciler may hold a pending status for it
             return
-        if self._moves is not None and (_has_move(after) or (before is not None and _has_move(before))):
+        if _has_move(after) or (before is not None and _has_move(before)):
             self._moves.observe(key, after)
         own = self._bindings.is_own(key, after)
-        if not own:  # own writes were assumed when they were decided
-            self._assume_observed(key, before, after)
+        if not own:  # own writes were assumed when they were decided; those of other schedulers take capacity, too
+            self._clusters.observe_assignment(key, before, self._bindings.get(key) or after)
         if before is not None:
-            self._clusters.forget(key, became_healthy(before, after))
+            self._clusters.observe_health(key, before, after)
         if eligible(after, self._scheduler_name):
             self._push_changed(key, before, after, own=own)
         elif before is not None and eligible(before, self._scheduler_name):
@@ -131,12 +129,10 @@ class EventHandlers:
         gained |= self._clusters.take_freed()
         if gained:
             self._queue.activate(list(self._could_go_to(self._queue.unschedulable(), gained)))
-            if self._waiting is not None:
-                self._waiting.gained(gained)
+            self._moves.waiting.gained(gained)
         self._queue.activate_expired()
-        if self._waiting is not None:
-            for key in islice(self._could_go_to(*self._waiting.take()), LIMIT):
-                self._push(key, "ClusterChanged")
+        for key in islice(self._could_go_to(*self._moves.waiting.take()), LIMIT):
+            self._push(key, "ClusterChanged")
 
     def policy_changed(self, policy: PolicyReference) -> None:
         """Queue the bindings of a policy whose annotations about moves have changed."""
@@ -152,14 +148,6 @@ class EventHandlers:
                 continue
             if _has_move(binding) or placement.cluster_affinities:
                 self._queue.add_late(key)
-
-    def _assume_observed(self, key: Key, before: Binding | None, after: Binding) -> None:
-        latest = self._bindings.get(key) or after
-        self._clusters.update_peers(latest)
-        if before is not None:
-            self._clusters.forget_moved(key, before, latest)
-        # Assignments of other schedulers take capacity, too.
-        self._clusters.adopt(key, before, latest)
 
     def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
         # Bindings of one policy share one placement, which this dict keeps alive.

@@ -94,7 +94,7 @@ def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple
     """Return the tasks with which Karmada removes the workload from the lost clusters once it runs elsewhere."""
     cluster_failover = binding.spec.failover.cluster if binding.spec.failover is not None else None
     purge_mode = (cluster_failover.purge_mode if cluster_failover is not None else "") or "Gracefully"
-    replicas = {target.name: target.replicas for target in binding.spec.clusters}
+    replicas = binding.assignment
     known = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
     return tuple(
         GracefulEvictionTask(

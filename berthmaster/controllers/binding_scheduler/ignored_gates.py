@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import Gauge
 
-from berthmaster.kube.requests import Key
+from berthmaster.kube.requests import Key, key_text
 from berthmaster.model.binding import Binding
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, Gate
 from berthmaster.runtime.logs import fields
@@ -33,7 +33,7 @@ class IgnoredGates:
             _LOG.warning(
                 "a binding uses a feature whose gate is off here, and it is ignored: set --feature-gates %s=true",
                 gate.name,
-                extra=fields(binding=f"{key[0]}/{key[1]}" if key[0] else key[1]),
+                extra=fields(binding=key_text(key)),
             )
 
 

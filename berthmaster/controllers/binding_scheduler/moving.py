@@ -30,7 +30,6 @@ from berthmaster.controllers.binding_scheduler.writes import (
     SchedulingResult,
     effective,
     move_write,
-    targets,
 )
 from berthmaster.controllers.moves.break_first import leftover_tasks, tasks_after, why_not_broken
 from berthmaster.controllers.moves.config import MoveSettings
@@ -148,7 +147,7 @@ class _Decider:
         def may_fail_over(found: Replacement) -> str:
             if self._moves.braked:
                 return f"storm brake: {self._moves.braked}"
-            source = {name: replicas for name, replicas in targets(binding).items() if name in found.left}
+            source = {name: replicas for name, replicas in binding.assignment.items() if name in found.left}
             move = MoveState(MoveReason.FAILOVER, MovePhase.SURGING, source=source, target=found.clusters)
             waiting = self._moves.admit(binding, move)
             return waiting.reason if waiting is not None else ""
@@ -217,7 +216,7 @@ class _Decider:
 
     def _is_movable(self, binding: Binding, decision: BindingDecision) -> bool:
         """Whether the requested rescheduling of a binding is a move."""
-        if decision.clusters is None or decision.clusters == targets(binding) or not binding.spec.clusters:
+        if decision.clusters is None or decision.clusters == binding.assignment or not binding.spec.clusters:
             return False
         return decision.result.ok and self._moves.policy(binding).reschedules
 
@@ -254,7 +253,7 @@ class _Decider:
             reason,
             MovePhase.ADMITTED,
             strategy=settings.strategy,
-            source=targets(binding),
+            source=binding.assignment,
             target=dict(target.clusters),
             source_group=binding.status.scheduler_observing_affinity_name,
             target_group=target.group,
@@ -306,7 +305,7 @@ class _Decider:
         if tasks and step.tasks is None:
             step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
         decision = self._stepped(binding, step, trigger if trigger is Trigger.RESCHEDULED else Trigger.NONE)
-        decision.refresh, decision.in_move = trigger is Trigger.RESCHEDULED, True
+        decision.refresh = trigger is Trigger.RESCHEDULED
         decision.requeue_after_s = _earliest(decision.requeue_after_s, loss_s)
         return decision
 
@@ -348,7 +347,7 @@ class _Decider:
 
     def _back_to_its_group(self, binding: Binding, move: MoveState) -> Target | None:
         """Return an earlier group that can hold a stalled failover; None without one. All its copies count as there."""
-        running = without_move(binding, targets(binding), move.target_group)
+        running = without_move(binding, binding.assignment, move.target_group)
         avoided = frozenset(self._state.unready_since_s) | frozenset(self._state.draining)
         found = earlier_target(self._state.scheduler, running, avoided, 0)
         return found if isinstance(found, Target) else None
@@ -389,9 +388,9 @@ class _Decider:
     def _abandoned(self, binding: Binding, prior: Binding, event: MoveEvent) -> BindingDecision:
         """End a move without a result. The binding is decided as if it were ``prior``, without a record."""
         group = prior.status.scheduler_observing_affinity_name
-        plain = without_move(prior, targets(prior), group)
+        plain = without_move(prior, prior.assignment, group)
         decision = self._decide(plain)
-        clusters = decision.clusters if decision.clusters is not None else targets(plain)
+        clusters = decision.clusters if decision.clusters is not None else plain.assignment
         write = decision.write
         known = (write.annotations if write is not None else {}).get(APPLIED_PLACEMENT)
         tasks = write.evictions if write is not None and write.evictions is not None else None
@@ -407,7 +406,6 @@ class _Decider:
         decision.clusters = clusters
         decision.binding = binding
         decision.move_event = event
-        decision.in_move = True
         decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
         return decision
 
@@ -417,7 +415,7 @@ class _Decider:
         group = step.group if step.clusters is not None else binding.status.scheduler_observing_affinity_name
         logical = move.target if move is not None and move.phase is not MovePhase.ROLLED_BACK else step.clusters
         name = move.target_group if move is not None and move.phase is not MovePhase.ROLLED_BACK else group
-        message = scheduled_message(name, logical if logical is not None else targets(binding))
+        message = scheduled_message(name, logical if logical is not None else binding.assignment)
         request = Request.of(binding)
         components = components_of(self._state, binding, request) if step.clusters is not None else ()
         return BindingDecision(

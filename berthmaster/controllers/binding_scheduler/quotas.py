@@ -6,7 +6,7 @@ them, a refused binding is only tried again with backoff.
 
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.writes import QUOTA_EXCEEDED, SCHEDULED

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache, collection_of
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text, outcome_of
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
@@ -22,17 +23,16 @@ from berthmaster.controllers.binding_scheduler.writes import (
     Version,
     move_write,
     status_write,
-    targets,
 )
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.controllers.moves.lifecycle import flapped
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
-from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
+from berthmaster.kube.kinds import binding_collection
+from berthmaster.kube.requests import ONLY_METADATA, Key, key_text, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
@@ -85,13 +85,11 @@ class BindingReconciler:
         context: ControllerContext,
         metrics: SchedulingMetrics,
         scheduler_name: str,
-        moves: MoveSupervisor | None = None,
-        waiting: WaitingMoves | None = None,
+        moves: MoveSupervisor,
         console: ConsoleLink | None = None,
     ) -> None:
         self._console = console
         self._moves = moves
-        self._waiting = waiting
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -123,12 +121,12 @@ class BindingReconciler:
             binding = self._complete(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.remove(key)
-            self._waits(key, waits=False)
+            self._moves.waiting.update(key, waits=False)
             return None
         started_s = self._clock.monotonic_s()
         decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
         for attempt in decision.attempts:
-            _STEPS.debug("group tried", extra=fields(binding=_name(key), **attempt))
+            _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))
         try:
             self._write(key, binding, decision)
         except ApiError as error:
@@ -139,15 +137,11 @@ class BindingReconciler:
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
-            _STEPS.debug("unchanged", extra=fields(binding=_name(key), trigger=decision.trigger.value))
+            _STEPS.debug("unchanged", extra=fields(binding=key_text(key), trigger=decision.trigger.value))
         if decision.waits_for_capacity:
             self._queue.add_unschedulable(key)
-        self._waits(key, waits=decision.waits_for_place)
+        self._moves.waiting.update(key, waits=decision.waits_for_place)
         return Requeue(decision.requeue_after_s) if decision.requeue_after_s is not None else None
-
-    def _waits(self, key: Key, *, waits: bool) -> None:
-        if self._waiting is not None:
-            self._waiting.update(key, waits=waits)
 
     def _concerns(self, binding: Binding) -> bool:
         """Whether the latest version of a binding still needs a decision."""
@@ -169,19 +163,17 @@ class BindingReconciler:
         except BerthmasterError as error:  # a response that cannot be decoded counts as lost
             self._clusters.mark_unconfirmed(key, decision)
             refused = isinstance(error, ApiError) and (error.rejected or error.conflict)
-            if self._moves is not None:
-                self._moves.refused(key) if refused else self._moves.lost(key)
+            self._moves.refused(key) if refused else self._moves.lost(key)
             if isinstance(error, ApiError) and error.rejected:
                 self._refused(key, binding, decision, error)
             raise
         latest = decision.write.applied(binding, version)
         self._bindings.add_written(key, binding, latest)
-        if self._moves is not None:
-            self._moves.written(key, binding, latest)
+        self._moves.written(key, binding, latest)
         self._pending[key] = _PendingStatus(latest, decision, now)
         if self._queue.busy:
             self._queue.add_late(key)
-            _STEPS.debug("status delayed", extra=fields(binding=_name(key)))
+            _STEPS.debug("status delayed", extra=fields(binding=key_text(key)))
         else:
             self._complete(key, latest)
 
@@ -202,7 +194,7 @@ class BindingReconciler:
         The workload runs where it was, so its scheduling has not failed.
         """
         event, write = decision.move_event, decision.write
-        if self._moves is None or event is None or event.reason != "MoveStarted" or write is None:
+        if event is None or event.reason != "MoveStarted" or write is None:
             return False
         state = move_of(write.applied(binding, Version(binding.metadata.resource_version, binding.metadata.generation)))
         if state is None or state.reason is MoveReason.FAILOVER:
@@ -252,11 +244,11 @@ class BindingReconciler:
 
     def _patch(self, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Version:
         """Patch the binding. The response holds only metadata, because the rest is known here."""
-        request = merge_patch(collection_of(key), key, patch, subresource)
+        request = merge_patch(binding_collection(key), key, patch, subresource)
         version = decode_json(_PatchResponse, ask(self._client, request._replace(accept=ONLY_METADATA))).metadata
         if _STEPS.isEnabledFor(logging.DEBUG):
             what = f"{subresource or 'assignment'} written"
-            _STEPS.debug(what, extra=fields(binding=_name(key), resource_version=version.resource_version))
+            _STEPS.debug(what, extra=fields(binding=key_text(key), resource_version=version.resource_version))
         return version
 
     def _record_events(self, binding: Binding, decision: BindingDecision) -> None:
@@ -266,7 +258,14 @@ class BindingReconciler:
         if decision.move_event is not None and decision.write is not None:
             event = decision.move_event
             self._record(binding, event.urgency, event.reason, event.note)
-            _LOG.info("move", extra=fields(binding=_binding_name(binding), event=event.reason, note=event.note))
+            _LOG.info(
+                "move",
+                extra=fields(
+                    binding=key_text((binding.metadata.namespace, binding.metadata.name)),
+                    event=event.reason,
+                    note=event.note,
+                ),
+            )
         conditions = [each for each in binding.status.conditions if each.type == SCHEDULED]
         result = decision.result
         if result.ok and (decision.attempted or any(each.status == "False" for each in conditions)):
@@ -304,10 +303,10 @@ class BindingReconciler:
         self._metrics.attempted(outcome, decision.trigger, duration_s)
         if not _LOG.isEnabledFor(logging.INFO):
             return
-        before = targets(decision.binding)
+        before = decision.binding.assignment
         after = before if decision.clusters is None else decision.clusters
         values: dict[str, object] = {
-            "binding": _name(key),
+            "binding": key_text(key),
             "trigger": decision.trigger.value,
             "group": decision.result.group,
             "before": assignment_text(before),
@@ -320,14 +319,6 @@ class BindingReconciler:
         if decision.warning:
             values["warning"] = decision.warning
         _LOG.info("not written" if outcome == "error" else outcome, extra=fields(**values))
-
-
-def _binding_name(binding: Binding) -> str:
-    return _name((binding.metadata.namespace, binding.metadata.name))
-
-
-def _name(key: Key) -> str:
-    return f"{key[0]}/{key[1]}" if key[0] else key[1]
 
 
 def _with_page(note: str, page: str) -> str:

@@ -11,7 +11,6 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.wishes import Wish
-from berthmaster.controllers.binding_scheduler.writes import targets
 from berthmaster.controllers.moves.failback import Target
 from berthmaster.controllers.moves.lifecycle import BRAKED_LOOK_S, is_over, later
 from berthmaster.model.binding import Binding
@@ -96,7 +95,7 @@ def _begun(binding: Binding, wish: Wish, record: MoveState | None, now: Timestam
         wish.reason,
         MovePhase.ELIGIBLE,
         strategy=wish.policy.settings.strategy,
-        source=targets(binding),
+        source=binding.assignment,
         target=target.clusters,
         source_group=binding.status.scheduler_observing_affinity_name,
         target_group=target.group,

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text
-from berthmaster.controllers.binding_scheduler.writes import SCHEDULED, targets
+from berthmaster.controllers.binding_scheduler.writes import SCHEDULED
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Condition
@@ -112,8 +112,8 @@ def difference(decision: BindingDecision, after: Binding, now: datetime, *, held
         now: the time.
         held: whether this scheduler would hold the binding for an unknown part of its placement.
     """
-    theirs = targets(after)
-    ours = dict(decision.clusters) if decision.clusters is not None else targets(decision.binding)
+    theirs = after.assignment
+    ours = dict(decision.clusters) if decision.clusters is not None else decision.binding.assignment
     if held and theirs != ours:
         reason = DifferenceReason.UNSUPPORTED
     elif ours == theirs:

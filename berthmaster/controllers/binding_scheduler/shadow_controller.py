@@ -10,7 +10,8 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
@@ -27,7 +28,7 @@ from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.requests import Key
+from berthmaster.kube.requests import Key, key_text
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
@@ -87,7 +88,7 @@ class ShadowScheduler:
         context.pages[PAGE] = self._page
 
     def load(self) -> ControllerLoad:
-        return ControllerLoad(0, 0.0, 0)
+        return ControllerLoad()
 
     def start(self) -> None:
         self._ticker.start()
@@ -134,6 +135,8 @@ class ShadowScheduler:
         elif (asked := self._asked.get(key)) is not None and is_answered(asked, after):
             self._compare(key, self._clusters.preview(asked), asked, after)
         self._clusters.observe_assignment(key, before, after)
+        if before is not None:
+            self._clusters.observe_health(key, before, after)
         if self._is_compared(after):
             self._ask(key, after)
 
@@ -169,8 +172,7 @@ class ShadowScheduler:
         if due:
             SHADOW_DECISIONS.labels(result.value, found.reason.value if found is not None else "").inc()
         if found is not None:
-            name = f"{key[0]}/{key[1]}" if key[0] else key[1]
-            _LOG.info("the decisions differ", extra=fields(binding=name, **summary(found)))
+            _LOG.info("the decisions differ", extra=fields(binding=key_text(key), **summary(found)))
 
     def _drop(self, key: Key) -> None:
         self._asked.pop(key, None)

@@ -10,7 +10,6 @@ from typing import Any
 
 from berthmaster.controllers.binding_scheduler.decide import ClusterState
 from berthmaster.controllers.binding_scheduler.failover import Replacement, replacement
-from berthmaster.controllers.binding_scheduler.writes import targets
 from berthmaster.controllers.moves.break_first import why_not_broken
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
@@ -105,7 +104,7 @@ def is_away(state: ClusterState, binding: Binding) -> bool:
     if placement is None or not placement.cluster_affinities or not binding.spec.clusters:
         return False
     observed = binding.status.scheduler_observing_affinity_name
-    return rank(state.scheduler, placement, observed, targets(binding)) > (0, False)
+    return rank(state.scheduler, placement, observed, binding.assignment) > (0, False)
 
 
 def is_better(state: ClusterState, binding: Binding, reason: MoveReason, found: Target, source: Target) -> bool:
@@ -146,7 +145,7 @@ def _failback(state: ClusterState, binding: Binding, policy: PolicyMoves, bounds
     settings = policy.settings
     avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
     found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)
-    if isinstance(found, Target) and found.clusters == targets(binding):
+    if isinstance(found, Target) and found.clusters == binding.assignment:
         found = f"group {found.group} would use the same clusters"
     return Wish(
         MoveReason.FAILBACK,
@@ -162,7 +161,7 @@ def _possible(binding: Binding, settings: MoveSettings, found: Target | str) -> 
     """Return the target; the reason against it if the old copies cannot go first, as the strategy demands."""
     if isinstance(found, str) or settings.strategy is not MoveStrategy.BREAK_BEFORE_MAKE:
         return found
-    leaving = [name for name in targets(binding) if name not in found.clusters]
+    leaving = [name for name in binding.assignment if name not in found.clusters]
     return why_not_broken(binding, leaving) or found
 
 

@@ -15,7 +15,6 @@ import msgspec.structs
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
     Binding,
-    BindingStatus,
     GracefulEvictionTask,
     TargetCluster,
     TargetComponent,
@@ -102,11 +101,6 @@ def applied_affinity(group: str, clusters: Mapping[str, int]) -> str:
     return f"{group}@{hashlib.sha256(content).hexdigest()[:16]}"
 
 
-def targets(binding: Binding) -> dict[str, int]:
-    """Return the assigned replicas by cluster."""
-    return {target.name: target.replicas for target in binding.spec.clusters}
-
-
 def effective(binding: Binding) -> Binding:
     """Return a binding whose status names the group of its assignment, even if the stored status is stale.
 
@@ -116,7 +110,7 @@ def effective(binding: Binding) -> Binding:
     observed = binding.status.scheduler_observing_affinity_name
     if not group or group == observed:
         return binding
-    if binding.metadata.annotations[APPLIED_AFFINITY] != applied_affinity(group, targets(binding)):
+    if binding.metadata.annotations[APPLIED_AFFINITY] != applied_affinity(group, binding.assignment):
         return binding
     status = msgspec.structs.replace(binding.status, scheduler_observing_affinity_name=group)
     return msgspec.structs.replace(binding, status=status)
@@ -227,7 +221,7 @@ def assignment_write(
     outdated = any(each.components not in {(), components} for each in binding.spec.clusters)
     write = AssignmentWrite(
         changed,
-        listed if outdated or dict(clusters) != targets(binding) else None,
+        listed if outdated or dict(clusters) != binding.assignment else None,
         (*binding.spec.graceful_eviction_tasks, *evictions) if evictions else None,
     )
     return write if changed or write.clusters is not None or write.evictions is not None else None
@@ -259,7 +253,7 @@ def move_write(
     known = binding.metadata.annotations
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
     listed = None
-    if clusters is not None and dict(clusters) != targets(binding):
+    if clusters is not None and dict(clusters) != binding.assignment:
         listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
     tasks = evictions if evictions != binding.spec.graceful_eviction_tasks else None
     return AssignmentWrite(changed, listed, tasks) if changed or listed is not None or tasks is not None else None
@@ -279,7 +273,7 @@ def status_write(
     """
     of = of or binding
     status, now = binding.status, now.replace(microsecond=0)
-    conditions = _with_moving(_with_condition(status, result, now), move_of(binding), now)
+    conditions = _with_moving(_with_scheduled(status.conditions, result, now), move_of(binding), now)
     changed = conditions if conditions != status.conditions else None
     if not result.ok:
         return StatusWrite(changed)
@@ -303,36 +297,30 @@ def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:
     return now if triggered is None else max(now, triggered)
 
 
-def _with_condition(status: BindingStatus, result: SchedulingResult, now: datetime) -> tuple[Condition, ...]:
-    """Return the conditions with an updated ``Scheduled``. Its transition time changes only with its status."""
-    state = "True" if result.ok else "False"
-    before = next((each for each in status.conditions if each.type == SCHEDULED), None)
-    changed = before is None or before.status != state
-    scheduled = Condition(
-        SCHEDULED,
-        state,
-        result.reason,
-        result.message[:_MESSAGE_LENGTH],
-        _rfc3339(now) if changed or before is None else before.last_transition_time,
-    )
-    if before is None:
-        return (*status.conditions, scheduled)
-    return tuple(scheduled if each is before else each for each in status.conditions)
+def _with_scheduled(
+    conditions: tuple[Condition, ...], result: SchedulingResult, now: datetime
+) -> tuple[Condition, ...]:
+    """Return the conditions with an updated ``Scheduled``."""
+    return _with_condition(conditions, SCHEDULED, result.reason, result.message[:_MESSAGE_LENGTH], now, holds=result.ok)
 
 
 def _with_moving(conditions: tuple[Condition, ...], move: MoveState | None, now: datetime) -> tuple[Condition, ...]:
     """Return the conditions with an updated ``Moving``. A binding that never moved does not have it."""
-    before = next((each for each in conditions if each.type == MOVING), None)
     if move is None:
-        return conditions if before is None else tuple(each for each in conditions if each is not before)
-    state = "True" if move.under_way else "False"
-    changed = before is None or before.status != state
+        return tuple(each for each in conditions if each.type != MOVING)
     reason = move.reason.value if move.under_way else move.phase.value
-    time = _rfc3339(now) if changed or before is None else before.last_transition_time
-    moving = Condition(MOVING, state, reason, moving_message(move), time)
-    if before is None:
-        return (*conditions, moving)
-    return tuple(moving if each is before else each for each in conditions)
+    return _with_condition(conditions, MOVING, reason, moving_message(move), now, holds=move.under_way)
+
+
+def _with_condition(
+    conditions: tuple[Condition, ...], kind: str, reason: str, message: str, now: datetime, *, holds: bool
+) -> tuple[Condition, ...]:
+    """Return the conditions with one of them updated or added. Its transition time changes only with its status."""
+    before = next((each for each in conditions if each.type == kind), None)
+    status = "True" if holds else "False"
+    time = before.last_transition_time if before is not None and before.status == status else _rfc3339(now)
+    after = Condition(kind, status, reason, message, time)
+    return (*conditions, after) if before is None else tuple(after if each is before else each for each in conditions)
 
 
 def moving_message(move: MoveState) -> str:

@@ -16,6 +16,7 @@ from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import Metadata, Question, replicas_question, sets_question
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
+from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import BindingSpec, Component
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaRequirements
@@ -114,7 +115,7 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
         return None
     clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
     resource = spec.resource
-    name = f"{resource.namespace}/{resource.name}" if resource.namespace else resource.name
+    name = key_text((resource.namespace, resource.name))
     if not clusters:
         return None
     components = spec.components if places_whole_sets(request, compiled) else ()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from berthmaster.controllers.moves.budgets import Admitted, Budgets, MoveCandidate, Waiting
+from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate, Waiting
 from berthmaster.kube.requests import Key
 
 QUIET_S: Final = 60.0
@@ -109,8 +109,8 @@ class Admissions:
         now: datetime,
         now_s: float,
         totals: Mapping[str, int] | None = None,
-    ) -> Admitted | Waiting:
-        """Decide whether a move may begin, and reserve it if it may.
+    ) -> Waiting | None:
+        """Return what a move waits for. If it may begin, reserve it and return None.
 
         Send the write after this call, valid only for ``version``. Then call ``observe`` with the version that it
         returned, ``refused`` or ``lost``. A move under way whose clusters change is admitted again in the same way.
@@ -123,16 +123,16 @@ class Admissions:
             totals: see ``Budgets.admit``.
         """
         found = self._answer(candidate, now, now_s, totals)
-        if isinstance(found, Waiting):
+        if found is not None:
             self._causes[candidate.key] = found.cause
             return found
         self._causes.pop(candidate.key, None)
         self._reserved.setdefault(candidate.key, []).append(_Reservation(candidate, version))
-        return found
+        return None
 
     def _answer(
         self, candidate: MoveCandidate, now: datetime, now_s: float, totals: Mapping[str, int] | None
-    ) -> Admitted | Waiting:
+    ) -> Waiting | None:
         if now_s < self._quiet_until_s and self._budgets.limits(candidate):
             left_s = min(self._quiet_until_s - now_s, self._quiet_s)
             return Waiting(

@@ -87,11 +87,6 @@ def pause_of(annotations: Mapping[str, str]) -> Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """The move may begin."""
-
-
-@dataclass(frozen=True, slots=True)
 class Waiting:
     """The move has to wait.
 
@@ -139,8 +134,8 @@ class Budgets:
         active: Iterable[MoveCandidate],
         now: datetime,
         totals: Mapping[str, int] | None = None,
-    ) -> Admitted | Waiting:
-        """Decide whether a move may begin.
+    ) -> Waiting | None:
+        """Return what a move waits for; None if it may begin.
 
         Args:
             candidate: the move.
@@ -150,7 +145,7 @@ class Budgets:
         """
         found = self.waits(candidate, active, now, totals)
         if not found:
-            return Admitted()
+            return None
         return found[0] if found[0].cause == "paused" else _joined(found)
 
     def waits(

@@ -17,13 +17,11 @@ class PolicyMoves:
     Attributes:
         settings: how it moves.
         reschedules: whether a requested rescheduling is a move.
-        pause: ``None``, ``Planned`` or ``All``: which of its moves wait.
         problem: what is wrong with the annotations of its policy; empty if nothing is.
     """
 
     settings: MoveSettings = field(default_factory=MoveSettings)
     reschedules: bool = False
-    pause: str = "None"
     problem: str = ""
 
 

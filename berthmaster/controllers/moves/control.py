@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.admissions import Admissions
@@ -13,8 +13,8 @@ from berthmaster.controllers.moves.budgets import Budgets
 from berthmaster.controllers.moves.config import MovesConfig, subject_of
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.controllers.moves.lease_record import SOURCES, SourcesRecord, text_of
-from berthmaster.controllers.moves.storm_watch import BrakeMetrics, StormWatch
-from berthmaster.kube.events import EventContent, Reference
+from berthmaster.controllers.moves.metrics import MoveMetrics
+from berthmaster.controllers.moves.storm_watch import StormWatch
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
@@ -32,22 +32,6 @@ _CLOSED: Final = MovesConfig(pause="Planned")
 """In use if the file is invalid at the start. Scheduling must not wait for a correct file, and planned moves can."""
 
 
-class CountsMoves(BrakeMetrics, Protocol):
-    """Counts what moves do."""
-
-    def bindings(self, counts: Mapping[tuple[MoveReason, MovePhase], int], held_down: int) -> None:
-        """Set how many bindings have a move in each phase, and how many are held down."""
-
-    def waiting(self, causes: Mapping[str, int]) -> None:
-        """Set how many bindings wait, by cause."""
-
-    def below_wanted(self, replica_seconds: float) -> None:
-        """Count replicas of moving workloads that no healthy cluster runs."""
-
-    def config_problem(self, problem: str) -> None:
-        """Set why the latest content of the configuration file is not in use; empty if it is."""
-
-
 class LiveControl:
     """The ``MovesControl`` of a process: with a configuration that is reloaded, and with the storm brake.
 
@@ -56,7 +40,7 @@ class LiveControl:
     """
 
     def __init__(
-        self, context: ControllerContext, path: Path | None, metrics: CountsMoves, scheduler_name: str = ""
+        self, context: ControllerContext, path: Path | None, metrics: MoveMetrics, scheduler_name: str = ""
     ) -> None:
         """Read the configuration. Nothing may move before ``begin``.
 
@@ -161,7 +145,7 @@ class LiveControl:
         self._problem = str(error)
         note = f"the configuration of moves is invalid, and {consequence}: {error}"
         _LOG.error(note)
-        self._event("InvalidMovesConfiguration", note)
+        self._context.record_on_lease("Warning", "InvalidMovesConfiguration", "Moving", note)
 
     def _use(self, config: MovesConfig) -> bool:
         self._metrics.config_problem(self._problem)
@@ -193,11 +177,6 @@ class LiveControl:
             else None
         )
         lease.annotate(SOURCES, None if record is None else text_of(record))
-
-    def _event(self, reason: str, note: str) -> None:
-        if (lease := self._context.lease) is not None:
-            regarding = Reference("coordination.k8s.io/v1", "Lease", lease.options.namespace, lease.options.name)
-            self._context.recorder.record(EventContent(regarding, "Warning", reason, "Moving", note))
 
     def _count(self, bindings: Iterable[tuple[Key, Binding]], passed_s: float) -> None:
         now = self._context.clock.now()

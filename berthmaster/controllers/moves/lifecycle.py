@@ -162,17 +162,8 @@ def rolled_back(
     """Restore the old assignment, and hold the binding down."""
     if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE and state.phase is not MovePhase.ADMITTED:
         return _returned(binding, state, settings, now, why, producer)
-    failures = state.failures + 1
-    until = later(now, hold_down_s(failures, settings))
-    state = msgspec.structs.replace(
-        state,
-        phase=MovePhase.ROLLED_BACK,
-        since=_whole(now),
-        until=until,
-        failures=failures,
-        held_down_until=until,
-        message=why,
-    )
+    until = later(now, hold_down_s(state.failures + 1, settings))
+    state = _failed(state, MovePhase.ROLLED_BACK, now, until, why)
     note = f"{state.reason.value}: {why}; {_assignment(state.source)} is restored until {until:%Y-%m-%d %H:%M:%S}Z"
     tasks = tasks_after(binding, state, producer) if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else None
     return Step(
@@ -205,17 +196,7 @@ def released(binding: Binding, state: MoveState, settings: MoveSettings, now: Ti
 
 def flapped(state: MoveState, settings: MoveSettings, now: Timestamp, why: str) -> MoveState:
     """Return the record of a binding whose released move did not last: one more failure, and a hold-down."""
-    failures = state.failures + 1
-    until = later(now, hold_down_s(failures, settings))
-    return msgspec.structs.replace(
-        state,
-        phase=MovePhase.HELD_DOWN,
-        since=_whole(now),
-        until=until,
-        failures=failures,
-        held_down_until=until,
-        message=why,
-    )
+    return _failed(state, MovePhase.HELD_DOWN, now, later(now, hold_down_s(state.failures + 1, settings)), why)
 
 
 def is_over(state: MoveState, now: Timestamp) -> bool:
@@ -348,6 +329,19 @@ def _returned(
         returning_tasks(binding, state, back, producer),
         _wait(back, now),
         MoveEvent("Warning", "MoveRolledBack", note),
+    )
+
+
+def _failed(state: MoveState, phase: MovePhase, now: Timestamp, until: Timestamp, why: str) -> MoveState:
+    """Return the record of a binding that stays until a time after one more failure."""
+    return msgspec.structs.replace(
+        state,
+        phase=phase,
+        since=_whole(now),
+        until=until,
+        failures=state.failures + 1,
+        held_down_until=until,
+        message=why,
     )
 
 

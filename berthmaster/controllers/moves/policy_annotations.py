@@ -4,13 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.kube.informer import Handler, Informer
-from berthmaster.kube.kinds import KARMADA_POLICIES
-from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import POLICIES_BY_KIND
+from berthmaster.model.move import POLICY_KEYS
 from berthmaster.model.policy import Policy, PolicyReference
 
-KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
-_KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
 _NONE: Final[Mapping[str, str]] = {}
 
 
@@ -19,8 +17,7 @@ class PolicyAnnotations:
 
     def __init__(self, context: ControllerContext) -> None:
         self._informers: dict[str, Informer[Policy]] = {
-            kind: context.informer(watched.collection, watched.read)
-            for kind, watched in zip(_KINDS, KARMADA_POLICIES, strict=True)
+            kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES_BY_KIND.items()
         }
 
     def subscribe(self, changed: Callable[[PolicyReference], None]) -> None:
@@ -32,9 +29,8 @@ class PolicyAnnotations:
             if policy is not None and before is not None and about_moves(before) != about_moves(after):
                 changed(policy.reference)
 
-        handler: Handler[Policy] = handle
         for informer in self._informers.values():
-            informer.subscribe(handler)
+            informer.subscribe(handle)
 
     def of(self, policy: PolicyReference) -> Mapping[str, str]:
         """Return the annotations of a policy; empty if it is not known."""
@@ -45,4 +41,4 @@ class PolicyAnnotations:
 def about_moves(policy: Policy | None) -> dict[str, str]:
     """Return the annotations of a policy that concern moves."""
     annotations = policy.metadata.annotations if policy is not None else {}
-    return {key: annotations[key] for key in sorted(KEYS) if key in annotations}
+    return {key: annotations[key] for key in sorted(POLICY_KEYS) if key in annotations}

@@ -3,7 +3,7 @@
 import logging
 import threading
 from datetime import datetime
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves.config import BrakeSettings
@@ -15,8 +15,8 @@ from berthmaster.controllers.moves.lease_record import (
     resume_request,
     text_of,
 )
+from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.controllers.moves.storm_brake import BrakeState, StormBrake
-from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
@@ -27,17 +27,10 @@ _NEVER_READY_S: Final = 60.0
 """A cluster whose condition turned this soon after its creation was never ready: it begins as unready."""
 
 
-class BrakeMetrics(Protocol):
-    """Counts what the storm brake does."""
-
-    def brake(self, state: BrakeState) -> None:
-        """Set the state of the brake."""
-
-
 class StormWatch:
     """Keeps the storm brake up to date. Safe for several threads."""
 
-    def __init__(self, context: ControllerContext, settings: BrakeSettings, metrics: BrakeMetrics) -> None:
+    def __init__(self, context: ControllerContext, settings: BrakeSettings, metrics: MoveMetrics) -> None:
         self._context = context
         self._clock = context.clock
         self._metrics = metrics
@@ -156,6 +149,4 @@ class StormWatch:
 
     def _announce(self, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         _LOG.log(logging.WARNING if kind == "Warning" else logging.INFO, note, extra=fields(reason=reason))
-        if (lease := self._context.lease) is not None:
-            regarding = Reference("coordination.k8s.io/v1", "Lease", lease.options.namespace, lease.options.name)
-            self._context.recorder.record(EventContent(regarding, kind, reason, "Moving", note))
+        self._context.record_on_lease(kind, reason, "Moving", note)

@@ -6,30 +6,25 @@ reservations of ``Admissions``.
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 from berthmaster.controllers.moves.admissions import Admissions
 from berthmaster.controllers.moves.budgets import MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.controllers.moves.config import (
-    MovesConfig,
-    MoveSettings,
-    failback_annotation,
-    subject_of,
-)
+from berthmaster.controllers.moves.config import JOB, MovesConfig, MoveSettings, failback_annotation, subject_of
 from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
 from berthmaster.controllers.moves.copies import seconds_since
 from berthmaster.controllers.moves.metrics import MoveMetrics
+from berthmaster.controllers.moves.waiting import WaitingMoves
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import FieldError
-from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveState, MoveStrategy, move_of
+from berthmaster.model.move import FAILBACK, POLICY_KEYS, STRATEGY, MoveState, MoveStrategy, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock
 
-Key = tuple[str, str]
-_JOB: Final = "Job"
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -60,28 +55,12 @@ class MovesControl(Protocol):
         """Return the replicas of each budget with a percentage; None if no budget has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedControl:
-    """A ``MovesControl`` with a configuration that does not change, and without a storm brake."""
-
-    admissions: Admissions
-    settings: MovesConfig
-
-    def begin(self, now_s: float) -> None:
-        pass
-
-    def config(self) -> MovesConfig:
-        return self.settings
-
-    def brake_reason(self) -> str | None:
-        return None
-
-    def totals(self) -> Mapping[str, int] | None:
-        return None
-
-
 class MoveSupervisor:
-    """Answers for the decisions of one process. Safe for several threads."""
+    """Answers for the decisions of one process. Safe for several threads.
+
+    Attributes:
+        waiting: the bindings that should move and have no place to go.
+    """
 
     def __init__(
         self,
@@ -100,6 +79,7 @@ class MoveSupervisor:
             annotations: the annotations of policies; None if they do not count.
             metrics: counts phases and results.
         """
+        self.waiting = WaitingMoves(clock)
         self._control = control
         self._clock = clock
         self._producer = producer
@@ -129,7 +109,7 @@ class MoveSupervisor:
         settings = self._control.config().settings_for(subject_of(binding))
         reference = holder(binding.metadata)
         annotations = self._annotations_of(reference)
-        if not annotations.keys() & {FAILBACK, STRATEGY, PAUSE}:
+        if not annotations.keys() & POLICY_KEYS:
             return PolicyMoves(settings)
         try:
             return _annotated(settings, annotations, binding.spec.resource.kind)
@@ -171,14 +151,13 @@ class MoveSupervisor:
     def _admit(self, key: Key, binding: Binding, state: MoveState) -> Waiting | None:
         candidate = self._candidate(key, binding, state)
         with self._lock:
-            found = self._control.admissions.admit(
+            return self._control.admissions.admit(
                 candidate,
                 binding.metadata.resource_version,
                 self._clock.now(),
                 self._clock.monotonic_s(),
                 self._control.totals(),
             )
-        return found if isinstance(found, Waiting) else None
 
     def _candidate(self, key: Key, binding: Binding, state: MoveState) -> MoveCandidate:
         return candidate_of(key, binding, state, pause_of(self._annotations_of(holder(binding.metadata))))
@@ -200,7 +179,7 @@ def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str
             raise FieldError(STRATEGY, f"{strategy!r} is unknown; use {' or '.join(known)}")
         settings = replace(settings, strategy=MoveStrategy(strategy))
     text = annotations.get(FAILBACK)
-    if text is not None and kind != _JOB:
+    if text is not None and kind != JOB:
         try:
             settings = replace(settings, failback=failback_annotation(text, settings.failback))
         except FieldError as error:

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
+from berthmaster.kube.requests import Key
 from berthmaster.runtime.clock import Clock
 
-Key = tuple[str, str]
 INTERVAL_S: Final = 10.0
 """How often bindings that wait are looked at, at most."""
 LIMIT: Final = 500

@@ -2,14 +2,14 @@
 
 import threading
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.client_wrappers import MetadataOnlyClient
 from berthmaster.kube.discovery import Discovery, ServedKind
-from berthmaster.kube.kinds import KARMADA_POLICIES
+from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.model.claims import (
     MetadataPatch,
@@ -22,9 +22,6 @@ from berthmaster.model.claims import (
 from berthmaster.model.decode import decode_json
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
-
-POLICIES: Final = dict(zip(("PropagationPolicy", "ClusterPropagationPolicy"), KARMADA_POLICIES, strict=True))
-"""The collection and the decoder of each kind of policy."""
 
 
 class NamedKind(NamedTuple):
@@ -153,7 +150,7 @@ class ClaimStore:
         ask(self.metadata_client, merge_patch(found.collection, key, {"metadata": guarded}))
 
     def policy(self, reference: PolicyReference) -> Policy | None:
-        watched = POLICIES[reference.kind]
+        watched = POLICIES_BY_KIND[reference.kind]
         raw = ask_if_found(self._client, get(watched.collection, (reference.namespace, reference.name)))
         return watched.read(raw) if raw is not None else None
 
@@ -163,7 +160,7 @@ class ClaimStore:
         Returns:
             The policy after the write, or None if it does not exist. Admission may have restored the annotation.
         """
-        watched = POLICIES[policy.kind]
+        watched = POLICIES_BY_KIND[policy.kind]
         patch = {"metadata": {"resourceVersion": policy.metadata.resource_version, "annotations": {annotation: None}}}
         key = (policy.reference.namespace, policy.reference.name)
         raw = ask_if_found(self._client, merge_patch(watched.collection, key, patch))

@@ -7,10 +7,11 @@ from berthmaster.controllers.controller import Controller, QueueController, Requ
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.preemption.event_handlers import PolicyHandler, PreemptionKey, ResourceWatches
 from berthmaster.controllers.preemption.messages import PreemptionEvents
-from berthmaster.controllers.preemption.policy_index import POLICIES, ClaimStore, NamedKind, PolicyIndex
+from berthmaster.controllers.preemption.policy_index import ClaimStore, NamedKind, PolicyIndex
 from berthmaster.controllers.preemption.takeover import Takeover
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.discovery import Discovery
+from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     PriorityDrop,
@@ -141,7 +142,7 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
     queue: WorkQueue[PreemptionKey] = WorkQueue(context.clock)
     index = PolicyIndex()
     handler = PolicyHandler(index, queue.add)
-    informers = {kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES.items()}
+    informers = {kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES_BY_KIND.items()}
     for informer in informers.values():
         informer.subscribe(handler)
 

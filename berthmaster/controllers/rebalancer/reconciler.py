@@ -21,6 +21,7 @@ from berthmaster.controllers.rebalancer.progress import (
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
+from berthmaster.kube.kinds import binding_collection
 from berthmaster.kube.requests import APIRequest, Collection, Key, delete, get, merge_patch
 from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins, decode_json
@@ -39,8 +40,6 @@ LONGEST_WAIT_S: Final = 3600.0
 LONGEST_PASS_S: Final = 60.0
 """How long one pass marks bindings. Then the status is written, and the health check sees that the worker is alive."""
 _API_VERSION: Final = "work.karmada.io/v1alpha2"
-_RESOURCE_BINDINGS: Final = Collection.of(_API_VERSION, "resourcebindings")
-_CLUSTER_RESOURCE_BINDINGS: Final = Collection.of(_API_VERSION, "clusterresourcebindings")
 _LOG: Final = logging.getLogger("berthmaster.rebalancer")
 _LOG.addFilter(BurstFilter(per_s=100, burst=1000))
 _STEPS: Final = logging.getLogger("berthmaster.rebalancer.steps")
@@ -249,8 +248,8 @@ def binding_of(workload: RebalancedWorkload) -> tuple[Collection, Key] | None:
     name = binding_name(workload.kind, workload.name)
     if not is_dns_subdomain(name) or not (workload.namespace == "" or is_dns_subdomain(workload.namespace)):
         return None
-    collection = _RESOURCE_BINDINGS if workload.namespace else _CLUSTER_RESOURCE_BINDINGS
-    return collection, (workload.namespace, name)
+    key = (workload.namespace, name)
+    return binding_collection(key), key
 
 
 def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkOutcome:

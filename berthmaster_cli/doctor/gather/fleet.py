@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from berthmaster.kube.client import ask_if_found
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import APIRequest, Collection, get, page
 from berthmaster.kube.responses import ListMeta
@@ -16,10 +17,8 @@ from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 
 T = TypeVar("T")
 MAX_PAGES: Final = 20
-CLUSTERS: Final = Collection.of("cluster.karmada.io/v1alpha1", "clusters")
-BINDINGS: Final = tuple(
-    Collection.of("work.karmada.io/v1alpha2", plural) for plural in ("resourcebindings", "clusterresourcebindings")
-)
+CLUSTERS: Final = KARMADA_CLUSTERS.collection
+BINDINGS: Final = (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 _SETTLED: Final = timedelta(seconds=60)
 """A younger binding may not have been scheduled yet."""
 _MAX_LEASES: Final = 2000

@@ -19,11 +19,10 @@ from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.kube.requests import APIRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.trigger import Trigger

@@ -15,9 +15,8 @@ from e2e.processes import Ports
 from kube_over_http import KubeOverHTTP, Storm, no_storm, storm_of
 from runtime_thread import RuntimeThread
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.registry import REGISTRY
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.model.decode import builtins
 
 BINDINGS = 24

@@ -11,11 +11,10 @@ from click.testing import CliRunner, Result
 from e2e.processes import Ports
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.registry import SHADOW
 from berthmaster.controllers.run import RunOptions, Runtime
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.main import main
 

@@ -7,10 +7,12 @@ import pytest
 from builders import binding, cluster, placement, quantities
 from decisions import DYNAMIC, asked
 from fake_clock import FakeClock
+from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
@@ -140,7 +142,14 @@ class Handlers:
     def __init__(self, clusters: ClusterCache) -> None:
         context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events
         self.queue = SchedulingQueue(context.clock, lambda _: 0)
-        self.changed = EventHandlers(BindingCache(context), clusters, self.queue, self, "berthmaster").binding_changed  # type: ignore[arg-type]
+        self.changed = EventHandlers(
+            BindingCache(context),
+            clusters,
+            self.queue,
+            self,
+            "berthmaster",
+            default_moves(context.clock),  # type: ignore[arg-type]
+        ).binding_changed
 
     def incoming(self, _event: str) -> None:
         pass

@@ -6,7 +6,7 @@ from builders import cluster
 from decisions import AGGREGATED, DYNAMIC, asked
 from fake_clock import FakeClock
 
-from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, decide
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import Version, status_write

@@ -7,9 +7,11 @@ from builders import cluster, quantities
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked
 from estimator_server import EstimatorServer, Services
 from fake_clock import FakeClock
+from fixed_control import default_moves
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
@@ -155,7 +157,9 @@ def test_estimators_follow_cluster_events_and_settings():
     estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock)
     clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), estimators.max_available)
     queue = SchedulingQueue(clock, lambda _: 0)
-    handlers = EventHandlers(BindingCache(context), clusters, queue, SchedulingMetrics(), "me", estimators)
+    handlers = EventHandlers(
+        BindingCache(context), clusters, queue, SchedulingMetrics(), "me", default_moves(clock), estimators
+    )
     changed = CLUSTERS[0]
     try:
         handlers.cluster_changed(("", "a"), None, changed)

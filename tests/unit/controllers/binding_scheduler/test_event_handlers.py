@@ -7,13 +7,16 @@ import pytest
 from builders import binding, cluster
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
+from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS, BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import MANAGED_BY, EventHandlers, eligible, gains_capacity
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.kube.kinds import RESOURCE_BINDINGS
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -95,7 +98,7 @@ class Handled:
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # no events, no metrics
         bindings = BindingCache(self._context)
-        self.handlers = EventHandlers(bindings, self.clusters, self.queue, Uncounted(), "me")
+        self.handlers = EventHandlers(bindings, self.clusters, self.queue, Uncounted(), "me", default_moves(clock))
         self.handlers.cluster_changed(("", "m"), None, cluster("m", cpu=10))
 
     def hold(self, *bindings: Binding) -> None:

@@ -8,14 +8,16 @@ import pytest
 from builders import cluster
 from fake_clock import FakeClock
 from faults import nothing, only, refuse
+from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS, ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, _with_page
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.kube.kinds import RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
@@ -83,7 +85,7 @@ class Bench:
         self.clusters.update_cluster(cluster("m", cpu=10))
         context = ControllerContext(self.api, clock, self.store, None, self.records)
         self._reconciler = BindingReconciler(
-            self.store, self.clusters, self.queue, context, self.store, "berthmaster", console=console
+            self.store, self.clusters, self.queue, context, self.store, "berthmaster", default_moves(clock), console
         )
 
     def empty_queue(self) -> None:

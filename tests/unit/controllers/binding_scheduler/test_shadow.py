@@ -10,11 +10,10 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.binding_scheduler.shadow_controller import PAGE, ShadowScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import GATES, ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState

@@ -7,15 +7,16 @@ import msgspec.structs
 import pytest
 from builders import binding, cluster, placement
 from fake_clock import FakeClock
+from fixed_control import FixedControl
 
-from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import applied_placement
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.controllers.moves.admissions import Admissions
 from berthmaster.controllers.moves.budgets import Budgets
 from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
-from berthmaster.controllers.moves.supervisor import FixedControl, MoveSupervisor
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
 from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveReason, MoveState, annotation_of, move_of
 from berthmaster.scheduling.karmada.profile import karmada_profile

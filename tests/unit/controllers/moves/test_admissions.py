@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from berthmaster.controllers.moves.admissions import QUIET_S, Admissions
-from berthmaster.controllers.moves.budgets import Admitted, Budgets, MoveCandidate
+from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate
 from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSubject
 from berthmaster.model.move import MoveReason
 
@@ -30,7 +30,7 @@ def admissions():
 
 
 def admit(admissions, candidate, version="10", now_s=START):
-    return admissions.admit(candidate, version, NOON, now_s) == Admitted()
+    return admissions.admit(candidate, version, NOON, now_s) is None
 
 
 def counted(admissions, now_s=START):

@@ -51,11 +51,7 @@ class Plane:
 
     def workloads(self) -> dict[str, dict[str, int]]:
         """The workloads and where their bindings place them."""
-        return {
-            str(each): {target.name: target.replicas for target in each.binding.spec.clusters}
-            for each in self.state.world().workloads
-            if each.binding is not None
-        }
+        return {str(each): each.binding.assignment for each in self.state.world().workloads if each.binding is not None}
 
     def stored(self) -> list[Document]:
         return [Document("stored", 0, "", each) for each in self.api.objects.values()]

@@ -1,11 +1,9 @@
-"""The caches of the binding scheduler: the latest bindings, and the clusters with assumed replicas deducted."""
+"""The cache of clusters, with assumed replicas deducted. Decisions are taken on it."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
-
-import msgspec
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
 from berthmaster.controllers.binding_scheduler.decide import (
@@ -19,22 +17,16 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.move_trace import MoveTrace
 from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
 from berthmaster.controllers.binding_scheduler.wishes import about_to_move, is_draining
-from berthmaster.controllers.binding_scheduler.writes import effective, targets
-from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.decision_recorder import DecisionInputs
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.kube.informer import Handler, Informer
-from berthmaster.kube.requests import Collection, Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import decode_json, json_value
-from berthmaster.model.errors import FieldError
 from berthmaster.model.move import as_moved
 from berthmaster.model.placement import Placement
-from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
 from berthmaster.runtime.clock import Clock
-from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
@@ -46,106 +38,9 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import TooLargeError
 
-RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
-CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 _HEALTHY: Final = "Healthy"
-_PLACEMENT_BYTES: Final = 32 * 2**20
 
 Ask = Callable[[EstimatorQuery], Mapping[str, int]]
-
-
-def collection_of(key: Key) -> Collection:
-    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
-    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
-
-
-class BindingCache:
-    """The bindings of both kinds: as observed, or as written by this process if that is newer.
-
-    An informer observes a write some milliseconds later. Until then the object that the write returned is the latest
-    one. A decision on the older one would end in a conflict.
-    """
-
-    def __init__(self, context: ControllerContext, *, hold_unknown: bool = True) -> None:
-        """Subscribe to bindings.
-
-        Args:
-            context: the informers.
-            hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the
-                fields are ignored.
-        """
-        self._hold_unknown = hold_unknown
-        self._placements: BoundedCache[bytes, Placement] = BoundedCache(_PLACEMENT_BYTES)
-        self._informers = [
-            context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
-        ]
-        self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
-        self._writing = threading.Lock()
-
-    def subscribe(self, handler: Handler[Binding]) -> None:
-        """Set the event handler. ``is_own`` answers for the event that the handler is called with."""
-        for informer in self._informers:
-            informer.subscribe(handler)
-            informer.subscribe(self._observed)
-
-    def get(self, key: Key) -> Binding | None:
-        """Return the latest version of a binding; None if it does not exist."""
-        observed = self._informer(key).get(key)
-        older, written = self._written.get(key, (frozenset(), None))
-        if observed is not None and written is not None and observed.metadata.resource_version in older:
-            return written
-        return observed
-
-    def items(self) -> Iterator[tuple[Key, Binding]]:
-        for informer in self._informers:
-            yield from informer.items()
-
-    def add_written(self, key: Key, before: Binding, after: Binding) -> None:
-        """Store the binding that a write returned; ``before`` is the version that it replaced."""
-        with self._writing:
-            older, _ = self._written.get(key, (frozenset(), None))
-            older |= {before.metadata.resource_version}
-            observed = self._informer(key).get(key)
-            # If the informer was faster than the response, no later event would remove the entry.
-            if observed is None or observed.metadata.resource_version not in older:
-                self._written.pop(key, None)
-            else:
-                self._written[key] = older, after
-
-    def is_own(self, key: Key, observed: Binding) -> bool:
-        """Whether an observed binding is just what this process wrote."""
-        older, written = self._written.get(key, (frozenset(), None))
-        version = observed.metadata.resource_version
-        return written is not None and (version in older or version == written.metadata.resource_version)
-
-    def _observed(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
-        """Remove a written binding once it, or a later version, was observed."""
-        with self._writing:
-            known = self._written.get(key)
-            if known is not None and (after is None or after.metadata.resource_version not in known[0]):
-                del self._written[key]
-
-    def _informer(self, key: Key) -> Informer[Binding]:
-        return self._informers[0 if key[0] else 1]
-
-    def _read(self, raw: bytes) -> Binding:
-        """Decode a binding. Bindings of one policy share one placement, whose fields are checked once."""
-        try:
-            binding = decode_json(Binding, raw)
-        except FieldError:
-            held = decode_held_binding(raw)
-            if held is None:
-                raise
-            return held
-        placement = binding.spec.placement
-        if placement is None:
-            return binding
-        text = placement_text(raw)
-        shared = self._placements.get(text)
-        if shared is None:
-            shared = checked_placement(placement, json_value(text)) if self._hold_unknown else placement
-            self._placements.add(text, shared, BYTES_OF_JSON * len(text))
-        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
 
 
 class ClusterCache:
@@ -215,7 +110,7 @@ class ClusterCache:
         """Store an observed assignment for the workload affinity of other bindings."""
         if binding.spec.workload_affinity_groups is not None:
             with self._lock:
-                self._scheduler.peers.place(Request.of(binding), targets(binding))
+                self._scheduler.peers.place(Request.of(binding), binding.assignment)
 
     def adopt(self, key: Key, before: Binding | None, after: Binding) -> None:
         """Assume the replicas that an observed assignment adds, unless they are assumed already.
@@ -229,15 +124,11 @@ class ClusterCache:
         assigned = request.occupied(request.current)
         if not assigned or not self._protects:
             return
-        running = request.occupied(targets(before) if before is not None else _reported(after))
+        running = request.occupied(before.assignment if before is not None else _reported(after))
         added = {name: count - running.get(name, 0) for name, count in assigned.items()}
         with self._lock:
             now_s = self._clock.monotonic_s()
             self._apply(self._assumed.adopt(key, added, request.requests, now_s, request.set_templates))
-
-    def forget_moved(self, key: Key, before: Binding, after: Binding) -> None:
-        """Forget what is assumed on clusters that another client removed from the assignment."""
-        self.forget(key, targets(before).keys() - targets(after).keys())
 
     def forget(self, key: Key, clusters: Iterable[str]) -> None:
         """Forget what is assumed on clusters whose own numbers include the replicas from now on."""
@@ -268,18 +159,18 @@ class ClusterCache:
         """Compare what is assumed with the latest binding (None if it is gone), and forget what was not written."""
         with self._lock:
             if binding is not None and key not in self._unconfirmed:
-                self._free(self._assumed.trim(key, Request.of(binding).occupied(targets(binding))))
+                self._free(self._assumed.trim(key, Request.of(binding).occupied(binding.assignment)))
             decision = self._unconfirmed.pop(key, None)
             if decision is None:
                 return
             if binding is None or binding.metadata.uid != decision.binding.metadata.uid:
                 self._free(self._assumed.forget(key))
-            elif targets(binding) == decision.clusters:
+            elif binding.assignment == decision.clusters:
                 return
             elif decision.assumed_before is not None:
                 self._free(self._assumed.restore(key, decision.assumed_before))
             self._scheduler.peers.place(
-                Request.of(binding or decision.binding), targets(binding) if binding is not None else ()
+                Request.of(binding or decision.binding), binding.assignment if binding is not None else ()
             )
 
     def expire(self) -> None:
@@ -320,10 +211,7 @@ class ClusterCache:
         bounds = self._bounds(binding)
         with self._lock:
             now_s = self._clock.monotonic_s()
-            if bounds:
-                # Estimators do not see assumed replicas yet.
-                taken = self._equivalents(Request.of(binding), bounds)
-                bounds = {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
+            bounds = self._without_assumed(binding, bounds)
             moves = self._moves.context(key) if self._moves is not None else None
             trace = MoveTrace(moves) if self._keeps_inputs and moves is not None else None
             moves = trace.context if trace is not None else moves
@@ -338,9 +226,7 @@ class ClusterCache:
         """Decide for a binding with a placement, and assume nothing. Moves do not count. See ``decide``."""
         bounds = self._bounds(binding)
         with self._lock:
-            if bounds:
-                taken = self._equivalents(Request.of(binding), bounds)
-                bounds = {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
+            bounds = self._without_assumed(binding, bounds)
             return decide(self._state, binding, self._clock.monotonic_s(), bounds)
 
     def trigger(self, binding: Binding) -> Trigger:
@@ -349,12 +235,17 @@ class ClusterCache:
             return trigger_for(self._state, effective(binding))
 
     def observe_assignment(self, key: Key, before: Binding | None, after: Binding) -> None:
-        """Store an observed assignment: for the affinity of other workloads, and until clusters report it."""
+        """Store an assignment that this process did not write: for workload affinity, and until clusters report it."""
         self.update_peers(after)
         if before is not None:
-            self.forget_moved(key, before, after)
-            self.forget(key, became_healthy(before, after))
+            self.forget(key, before.assignment.keys() - after.assignment.keys())
         self.adopt(key, before, after)
+
+    def observe_health(self, key: Key, before: Binding, after: Binding) -> None:
+        """Forget what is assumed on clusters that report the workload healthy, and whose report has changed."""
+        known = {each.cluster_name: each for each in before.status.aggregated_status}
+        healthy = (each for each in after.status.aggregated_status if each.health == _HEALTHY)
+        self.forget(key, [each.cluster_name for each in healthy if known.get(each.cluster_name) != each])
 
     def _inputs(
         self, request: Request, now_s: float, bounds: Mapping[str, int] | None, moves: MoveTrace | None
@@ -396,7 +287,7 @@ class ClusterCache:
 
         What runs now counts, not what the request says: while a move is under way they differ.
         """
-        request, running = decision.request, targets(decision.binding)
+        request, running = decision.request, decision.binding.assignment
         if request.affinity_group or request.anti_affinity_group:
             self._scheduler.peers.place(request, clusters)
         current, after = request.occupied(running), request.occupied(clusters)
@@ -407,12 +298,17 @@ class ClusterCache:
         self._freed.update(name for name in before if after.get(name, 0) < current.get(name, 0))
         return before
 
-    def _equivalents(self, request: Request, clusters: Iterable[str]) -> dict[str, int]:
-        """Return what is assumed on clusters in replicas of a workload, or in sets of its pods."""
+    def _without_assumed(self, binding: Binding, bounds: Mapping[str, int] | None) -> Mapping[str, int] | None:
+        """Deduct what is assumed, in replicas of the workload or in sets of its pods. Estimators do not see it yet."""
+        if not bounds:
+            return bounds
+        request = Request.of(binding)
         if places_whole_sets(request, self._scheduler.compile(request.placement)):
             demand = demand_of(request.component_set)
-            return {name: self._assumed.equivalent_sets(name, demand) for name in clusters}
-        return {name: self._assumed.equivalent_replicas(name, request.requests) for name in clusters}
+            taken = {name: self._assumed.equivalent_sets(name, demand) for name in bounds}
+        else:
+            taken = {name: self._assumed.equivalent_replicas(name, request.requests) for name in bounds}
+        return {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
 
     def _free(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
@@ -428,13 +324,3 @@ def _reported(binding: Binding) -> dict[str, int]:
     """Return the replicas on clusters that have reported the workload: their numbers include them."""
     reported = {each.cluster_name for each in binding.status.aggregated_status}
     return {target.name: target.replicas for target in binding.spec.clusters if target.name in reported}
-
-
-def became_healthy(before: Binding, after: Binding) -> list[str]:
-    """Return the clusters that report the workload healthy, and whose report has changed."""
-    known = {each.cluster_name: each for each in before.status.aggregated_status}
-    return [
-        each.cluster_name
-        for each in after.status.aggregated_status
-        if each.health == _HEALTHY and known.get(each.cluster_name) != each
-    ]

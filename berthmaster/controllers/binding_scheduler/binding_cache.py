@@ -1,0 +1,109 @@
+"""The cache of bindings: as observed, or as written by this process."""
+
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from berthmaster.kube.requests import Key
+from berthmaster.model.binding import Binding
+from berthmaster.model.decode import decode_json, json_value
+from berthmaster.model.errors import FieldError
+from berthmaster.model.placement import Placement
+from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
+
+_PLACEMENT_BYTES: Final = 32 * 2**20
+
+
+class BindingCache:
+    """The bindings of both kinds: as observed, or as written by this process if that is newer.
+
+    An informer observes a write some milliseconds later. Until then the object that the write returned is the latest
+    one. A decision on the older one would end in a conflict.
+    """
+
+    def __init__(self, context: ControllerContext, *, hold_unknown: bool = True) -> None:
+        """Subscribe to bindings.
+
+        Args:
+            context: the informers.
+            hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the
+                fields are ignored.
+        """
+        self._hold_unknown = hold_unknown
+        self._placements: BoundedCache[bytes, Placement] = BoundedCache(_PLACEMENT_BYTES)
+        self._informers = [
+            context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+        ]
+        self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
+        self._writing = threading.Lock()
+
+    def subscribe(self, handler: Handler[Binding]) -> None:
+        """Set the event handler. ``is_own`` answers for the event that the handler is called with."""
+        for informer in self._informers:
+            informer.subscribe(handler)
+            informer.subscribe(self._observed)
+
+    def get(self, key: Key) -> Binding | None:
+        """Return the latest version of a binding; None if it does not exist."""
+        observed = self._informer(key).get(key)
+        older, written = self._written.get(key, (frozenset(), None))
+        if observed is not None and written is not None and observed.metadata.resource_version in older:
+            return written
+        return observed
+
+    def items(self) -> Iterator[tuple[Key, Binding]]:
+        for informer in self._informers:
+            yield from informer.items()
+
+    def add_written(self, key: Key, before: Binding, after: Binding) -> None:
+        """Store the binding that a write returned; ``before`` is the version that it replaced."""
+        with self._writing:
+            older, _ = self._written.get(key, (frozenset(), None))
+            older |= {before.metadata.resource_version}
+            observed = self._informer(key).get(key)
+            # If the informer was faster than the response, no later event would remove the entry.
+            if observed is None or observed.metadata.resource_version not in older:
+                self._written.pop(key, None)
+            else:
+                self._written[key] = older, after
+
+    def is_own(self, key: Key, observed: Binding) -> bool:
+        """Whether an observed binding is just what this process wrote."""
+        older, written = self._written.get(key, (frozenset(), None))
+        version = observed.metadata.resource_version
+        return written is not None and (version in older or version == written.metadata.resource_version)
+
+    def _observed(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
+        """Remove a written binding once it, or a later version, was observed."""
+        with self._writing:
+            known = self._written.get(key)
+            if known is not None and (after is None or after.metadata.resource_version not in known[0]):
+                del self._written[key]
+
+    def _informer(self, key: Key) -> Informer[Binding]:
+        return self._informers[0 if key[0] else 1]
+
+    def _read(self, raw: bytes) -> Binding:
+        """Decode a binding. Bindings of one policy share one placement, whose fields are checked once."""
+        try:
+            binding = decode_json(Binding, raw)
+        except FieldError:
+            held = decode_held_binding(raw)
+            if held is None:
+                raise
+            return held
+        placement = binding.spec.placement
+        if placement is None:
+            return binding
+        text = placement_text(raw)
+        shared = self._placements.get(text)
+        if shared is None:
+            shared = checked_placement(placement, json_value(text)) if self._hold_unknown else placement
+            self._placements.add(text, shared, BYTES_OF_JSON * len(text))
+        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
