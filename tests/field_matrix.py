@@ -473,6 +473,7 @@ RULES: Final = (
     ("A workload of several templates without clusters is scheduled again", "1.16", ""),
     ("Scale-down ignores clusters that are no candidates any more", "1.17", ""),
     ("Workload affinity", "1.17", ""),
+    ("Both rules about several templates hold for one template in `spec.components`, too", "1.18", ""),
     ("One common zone is enough for `In`", "1.18", "Before, all zones of a cluster had to be listed."),
     ("Overflow affinities", "1.18", ""),
     ("A triggered rescheduling starts at the first group", "1.19-rc.0", ""),

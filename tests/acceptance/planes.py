@@ -93,7 +93,9 @@ class ModelPlane:
     scheduler = SCHEDULER
     prefix = "bm-"
     preempts = False
-    gates: frozenset[str] = frozenset({"PropagationPolicyPreemption", "FederatedQuotaEnforcement"})
+    gates: frozenset[str] = frozenset(
+        {"PropagationPolicyPreemption", "FederatedQuotaEnforcement", "MultiplePodTemplatesScheduling"}
+    )
 
     def __init__(self, delays: Delays | None = None, estimators: EstimatorSettings | None = None) -> None:
         karmada = Settings(preemption=True, delays=delays or Delays(), reports_resources=True)

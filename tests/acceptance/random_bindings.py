@@ -52,6 +52,25 @@ def random_binding(chance: random.Random, scene: Scene, name: str, clusters: lis
     }
 
 
+def with_components(chance: random.Random, binding: JSON) -> JSON:
+    """Return a binding of a workload with one to three pod templates. Most such workloads go to one cluster."""
+    spec = {key: value for key, value in binding["spec"].items() if key not in {"replicas", "replicaRequirements"}}
+    if chance.random() < 0.8:
+        one = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]
+        spec["placement"] = {**spec["placement"], "spreadConstraints": one}
+    spec["components"] = [_component(chance, f"template-{number}") for number in range(chance.randint(1, 3))]
+    return {**binding, "spec": spec}
+
+
+def _component(chance: random.Random, name: str) -> JSON:
+    amount = {"cpu": chance.choice(("100m", "1", "3")), "memory": chance.choice(("100Mi", "4Gi", "60Gi"))}
+    return {
+        "name": name,
+        "replicas": chance.choice((0, 1, 2, 5, 12)),
+        "replicaRequirements": {"resourceRequest": amount},
+    }
+
+
 def _placement(chance: random.Random, scene: Scene, clusters: list[str]) -> JSON:
     strategy = _strategy(chance, scene, clusters)
     placement: JSON = {"replicaScheduling": strategy, "clusterTolerations": list(_TOLERATED)}

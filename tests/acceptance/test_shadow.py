@@ -3,8 +3,9 @@
 import json
 import random
 
+import pytest
 from acceptance.planes import KARMADA_SCHEDULER
-from acceptance.random_bindings import random_binding, random_cluster
+from acceptance.random_bindings import random_binding, random_cluster, with_components
 from acceptance.scenes import Scene
 from karmada_model.objects import Ident, ident
 from kube_store import JSON
@@ -20,6 +21,8 @@ from berthmaster.scheduling.scheduler import Scheduler
 
 CLUSTERS = 10
 BINDINGS = {"model": 40, "karmada": 500}
+SETS = {"model": 20, "karmada": 200}
+TEMPLATES = "MultiplePodTemplatesScheduling"
 LIMIT_S = 600.0
 
 
@@ -61,6 +64,30 @@ def is_done(binding: JSON) -> bool:
 
 def test_random_bindings_get_the_same_answers(scene: Scene):
     chance = random.Random(20)
+    state, shorts = random_fleet(chance, scene)
+    made = [random_binding(chance, scene, f"w{number}", shorts) for number in range(BINDINGS[scene.plane.kind])]
+    expected = decided(scene, state, made)
+    found = compare(scene, expected)
+    compare(scene, scaled(chance, scene, state, found))
+    assert some_fit(expected)
+
+
+def test_random_sets_of_components_get_the_same_answers(scene: Scene):
+    if TEMPLATES not in scene.plane.gates:
+        pytest.skip(f"needs a Karmada 1.18 or newer with the gate {TEMPLATES}, and KARMADA_FEATURE_GATES={TEMPLATES}")
+    chance = random.Random(21)
+    state, shorts = random_fleet(chance, scene)
+    made = [
+        with_components(chance, random_binding(chance, scene, f"w{number}", shorts))
+        for number in range(SETS[scene.plane.kind])
+    ]
+    expected = decided(scene, state, made)
+    compare(scene, expected)
+    assert some_fit(expected)
+
+
+def random_fleet(chance: random.Random, scene: Scene) -> tuple[ClusterState, list[str]]:
+    """Register random clusters, and return a scheduler that knows them, and their short names."""
     plane = scene.plane
     shorts = [f"m{number}" for number in range(CLUSTERS)]
     for short in shorts:
@@ -71,18 +98,23 @@ def test_random_bindings_get_the_same_answers(scene: Scene):
         for each in plane.all("Cluster")
         if each["metadata"]["name"].startswith(plane.prefix)
     )
-    state = ClusterState(Scheduler(fleet, karmada_profile()), {}, FailoverOptions())
-    made = [random_binding(chance, scene, f"w{number}", shorts) for number in range(BINDINGS[plane.kind])]
-    for each in made:
+    return ClusterState(Scheduler(fleet, karmada_profile()), {}, FailoverOptions()), shorts
+
+
+def decided(scene: Scene, state: ClusterState, bindings: list[JSON]) -> dict[Ident, JSON]:
+    """Create bindings for the scheduler of the control plane, and return what Berthmaster would decide."""
+    for each in bindings:
         each["spec"]["schedulerName"] = KARMADA_SCHEDULER
         scene.make(each)
         # An older Karmada drops the fields that it does not know.
-        each["spec"]["placement"] = (plane.get(ident(each)) or each)["spec"]["placement"]
-    expected = {ident(each): own_decision(state, each) for each in made}
-    found = compare(scene, expected)
-    compare(scene, scaled(chance, scene, state, found))
+        each["spec"]["placement"] = (scene.plane.get(ident(each)) or each)["spec"]["placement"]
+    return {ident(each): own_decision(state, each) for each in bindings}
+
+
+def some_fit(expected: dict[Ident, JSON]) -> bool:
+    """Whether most bindings fit, and some do not."""
     failed = sum(not each["scheduled"] for each in expected.values())
-    assert 0 < failed < len(made) / 2, "most bindings fit, and some do not"
+    return 0 < failed < len(expected) / 2
 
 
 def scaled(chance: random.Random, scene: Scene, state: ClusterState, found: dict[Ident, JSON]) -> dict[Ident, JSON]:
