@@ -64,8 +64,11 @@ def _schedulers(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
         yield warning("fleet/strange-scheduler", message, remedy)
     theirs = bindings.by_scheduler.get(_KARMADA_SCHEDULER, 0)
     if theirs and not isinstance(facts.karmada_lease, Unobserved) and not is_live(facts.karmada_lease, facts):
-        message = f"{theirs} bindings wait for {_KARMADA_SCHEDULER}, and karmada-scheduler does not lead"
-        remedy = f"Find out why karmada-scheduler does not lead: {setup.in_karmada} get pods"
+        message = f"{theirs} bindings name {_KARMADA_SCHEDULER}, and karmada-scheduler holds no current lease"
+        remedy = (
+            "Make sure that karmada-scheduler runs. With --leader-elect=false it has no lease: "
+            f"{setup.in_karmada} get pods"
+        )
         yield warning("fleet/karmada-scheduler", message, remedy)
 
 
