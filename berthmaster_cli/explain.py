@@ -200,10 +200,18 @@ def _print(console: Console, explained: Explanation, limit: int) -> None:
     for note in explained.notes:
         print_line(console, styled(note, "dim"))
     if explained.diagnosis is not None:
+        if explained.trigger is Trigger.NONE and _moves(explained.diagnosis):
+            print_line(console, "nothing triggers scheduling; otherwise it would be scheduled like this:")
         _print_diagnosis(console, explained.diagnosis, limit)
     result = _result(explained)
     if result:
         print_line(console, *result)
+
+
+def _moves(diagnosis: Diagnosis) -> bool:
+    """Return whether the decision differs from the current assignment."""
+    clusters = [each for group in diagnosis.groups for each in group.clusters]
+    return any((each.replicas or 0) != (each.current or 0) for each in clusters)
 
 
 def _print_diagnosis(console: Console, diagnosis: Diagnosis, limit: int) -> None:

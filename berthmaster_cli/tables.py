@@ -77,7 +77,7 @@ def print_changes(rows: Changes, output: str) -> None:
         cells = [
             (
                 each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
-                _placed(each.before), _placed(each.after), _moves(each), _reason(each.after),
+                _placed(each.before), _placed(each.after), _moves(each), _change_note(each),
             )
             for each in rows
         ]  # fmt: skip
@@ -120,11 +120,16 @@ def _moves(change: ChangeRow | FederationChange) -> str | Text:
     return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or styled("none", "dim")
 
 
-def _reason(row: Row | FederationRow) -> str:
-    """Format why a workload was scheduled, and with which result."""
+def _change_note(change: ChangeRow | FederationChange) -> str:
+    due = isinstance(change, ChangeRow) and change.moves and not change.caused
+    return _reason(change.after, "moves also without the changes" if due else "nothing triggers rescheduling")
+
+
+def _reason(row: Row | FederationRow, without_trigger: str) -> str:
+    """Format why a workload was scheduled, and with which result, or why it was not."""
     trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
     if trigger == Trigger.NONE.value:
-        return "; ".join((row.message or "nothing triggers rescheduling", *_notes(row)))
+        return "; ".join((row.message or without_trigger, *_notes(row)))
     group = _group(row)
     return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message, *_notes(row))))
 

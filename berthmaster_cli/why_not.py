@@ -7,6 +7,7 @@ import click
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import peers_of, run
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
@@ -89,7 +90,7 @@ def _present(resource: Sequence[str], cluster: str, given: Mapping[str, Any]) ->
         raise InputError(_not_one(name, len(found)))
     request = request_of(found[0])
     scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
-    return why_not(scheduler, request, cluster)
+    return why_not(scheduler, request, cluster, due=found[0].trigger is not Trigger.NONE)
 
 
 def _not_one(name: ResourceName, count: int) -> str:
@@ -100,12 +101,12 @@ def _print(answer: WhyNot) -> None:
     console = stdout()
     clusters = assignment_text(without_zeros(answer.clusters)) or "no cluster"
     if answer.taken:
-        print_line(console, styled(f"{answer.cluster} is taken", "bold green"), f": {clusters}")
+        print_line(console, styled(f"{answer.cluster} is selected", "bold green"), f": {clusters}")
         return
     for reason in answer.reasons:
         print_line(console, reason)
     if answer.changes:
-        print_line(console, styled(f"{answer.cluster} would be taken with:", "bold"))
+        print_line(console, styled(f"{answer.cluster} would be selected with:", "bold"))
         for change in answer.changes:
             print_line(console, "  ", styled(change, "green"))
         print_line(console, "then: ", clusters)

@@ -33,6 +33,8 @@ _MOST_SHOWN: Final = 5
 _SLACK: Final = 1
 """How many more changes than the smallest set so far are tried: some of them may turn out to be unnecessary."""
 _EDITS: Final = frozenset({"affinity", "label", "location", "weight"})
+_OF_THE_CLUSTER: Final = frozenset({"capacity", "eviction", "kind", "label", "location", "taint"})
+"""Changes after which Karmada does not schedule a divided workload again that has its replicas."""
 
 
 class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +72,9 @@ def request_of(result: WorkloadResult) -> Request:
     return Request.of(binding)
 
 
-def why_not(scheduler: Scheduler, request: Request, cluster: str, check: Callable[[], None] = lambda: None) -> WhyNot:
+def why_not(
+    scheduler: Scheduler, request: Request, cluster: str, check: Callable[[], None] = lambda: None, *, due: bool = True
+) -> WhyNot:
     """Find the smallest change under which a workload would be on a cluster.
 
     Tries changes of the cluster and of the workload, alone and together: taints, labels, names, kinds, evictions,
@@ -82,6 +86,7 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str, check: Callabl
         request: the workload.
         cluster: the cluster.
         check: called before each decision; an exception that it raises ends the search.
+        due: whether something triggers scheduling. Otherwise the workload stays where it is until something does.
 
     Raises:
         InputError: there is no such cluster.
@@ -93,6 +98,8 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str, check: Callabl
     search = _Search(scheduler, request, found, check)
     decided = search.assignment(())
     if cluster in decided:
+        if not due and cluster not in request.current:
+            return _not_due(search, request, cluster)
         return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
     reasons = search.reasons()
     unknown = _limits(found)
@@ -100,11 +107,23 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str, check: Callabl
     if not smallest:
         unknown.append("no combination of the changes that were tried helps")
         return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=decided, unknown=unknown)
+    if not due and {each.kind for each in smallest[0]} <= _OF_THE_CLUSTER:
+        unknown.append(f"the changes alone do not trigger scheduling: then {rescheduled().text}")
     best, *others = [[each.text for each in remedies] for remedies in smallest]
     return WhyNot(
         cluster, taken=False, reasons=reasons, changes=best, clusters=search.assignment(smallest[0]), unknown=unknown,
         alternatives=others,
     )  # fmt: skip
+
+
+def _not_due(search: "_Search", request: Request, cluster: str) -> WhyNot:
+    """Return the answer for a cluster that the next decision takes, if nothing triggers this decision."""
+    reasons = [f"nothing triggers scheduling: the workload stays on {', '.join(request.current)}"]
+    anew = search.assignment([rescheduled()])
+    if cluster in anew:
+        return WhyNot(cluster, taken=False, reasons=reasons, changes=[rescheduled().text], clusters=anew)
+    unknown = [f"a decision that something else triggers would take {cluster}"]
+    return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=request.current, unknown=unknown)
 
 
 def _edits(remedies: Sequence[Remedy]) -> int:

@@ -24,7 +24,7 @@ def print_summary(console: Console, summary: PlanSummary) -> None:
         if names:
             new = len(set(names) & set(summary.new_failures))
             some = f"{len(names) - new} of them " if new else ""
-            before = "" if new == len(names) else f" ({some}without the changes, too)"
+            before = "" if new == len(names) else f" ({some}also without the changes)"
             left += ["; ", styled(f"{len(names)} {text}", "bold red"), before]
     print_line(console, styled("Plan", "bold"), f": {moved}, {_count(summary.replicas, 'replica')}", *left)
     if summary.new_failures:

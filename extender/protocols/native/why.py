@@ -19,6 +19,7 @@ from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, 
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.report import claim_rows
@@ -111,10 +112,11 @@ class Investigator:
             scheduler = self._scheduler(clusters, state.profile)
             scheduler.peers = peers
             try:
-                request = request_of(examine(scheduler, workload, services.clock.now()))
+                result = examine(scheduler, workload, services.clock.now())
+                request = request_of(result)
             except InputError as error:
                 raise Refusal(409, str(error)) from None
-            answer = why_not(scheduler, request, cluster, check)
+            answer = why_not(scheduler, request, cluster, check, due=result.trigger is not Trigger.NONE)
         return why_not_view(answer, state.gaps, version, state.freshness)
 
     def why_not_then(

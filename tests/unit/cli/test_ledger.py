@@ -122,7 +122,7 @@ def test_explain_prints_the_difference(run):
 
 def test_why_not_answers_for_the_past(run):
     words = lines(run("why-not", "deploy/web", "m3", "-n", "shop", "--at", "2026-01-01T02:00"))
-    assert ["m3", "would", "be", "taken", "with:"] in words
+    assert ["m3", "would", "be", "selected", "with:"] in words
 
 
 @pytest.mark.parametrize(

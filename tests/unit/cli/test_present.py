@@ -53,9 +53,19 @@ def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(run):
     assert lines[-1] == "stays on a=2: nothing triggers rescheduling"
 
 
+def test_explain_says_that_nothing_triggers_the_decision_that_it_shows(run):
+    note = "nothing triggers scheduling; otherwise it would be scheduled like this:"
+    assert note not in run("explain Deployment/web", *SETTLED).stdout
+    elsewhere = stored_binding(TEMPLATE, {"b": 2}, policy=POLICY)
+    lines = run("explain Deployment/web", *members("a", "b"), POLICY, TEMPLATE, elsewhere).stdout.splitlines()
+    assert note in lines
+    assert lines[-1] == "stays on b=2: nothing triggers rescheduling"
+
+
 def test_simulate_notes_where_a_workload_is_now(run):
     moving = [*members("a", "b"), POLICY, TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False)]
     assert "First: now on b=2" in run("simulate", *moving).stdout
+    assert "b 2→0   moves also without the changes" in run("simulate --label b=env=test", *moving).stdout
 
 
 def test_a_rebalancer_among_the_input_is_a_change(run):

@@ -84,7 +84,7 @@ def resources(output):
 def test_a_plan_is_one_sentence_then_what_moves_then_the_clusters(call):
     lines = call("simulate --down a").splitlines()
     assert lines[0] == (
-        "Plan: 2 of 4 workloads move, 8 replicas; 2 left without a place (1 of them without the changes, too)"
+        "Plan: 2 of 4 workloads move, 8 replicas; 2 left without a place (1 of them also without the changes)"
     )
     assert lines[1] == "left by the changes: default/Deployment/stuck"
     table = lines[3 : lines.index("")]

@@ -118,6 +118,30 @@ def test_the_changes_are_confirmed_and_the_fleet_stays_as_it_was(clusters, bindi
     assert scheduler.schedule(request).assignment == before
 
 
+IN_REGION = {"clusterAffinity": {"labelSelector": {"matchLabels": {"region": "r"}}}}
+RESCHEDULE = "reschedule the workload, for example by a WorkloadRebalancer"
+
+
+def settled(name: str, *clusters: Cluster, **fields: object) -> WhyNot:
+    """The answer for a workload that has its replicas, so that nothing triggers scheduling."""
+    return why_not(scheduler_of(*clusters), Request.of(asked(scheduling=AGGREGATED, **fields)), name, due=False)
+
+
+def test_a_cluster_that_only_a_rescheduling_takes_is_not_taken():
+    members = cluster("a", labels={"region": "r"}, pods=9), cluster("b", pods=9)
+    found = settled("a", *members, clusters={"b": 2}, replicas=2, **IN_REGION)
+    assert (found.taken, found.changes, found.clusters) == (False, [RESCHEDULE], {"a": 2})
+    assert found.reasons == ["nothing triggers scheduling: the workload stays on b"]
+    assert settled("b", *members, clusters={"b": 2}, replicas=2).taken
+
+
+def test_changes_of_a_cluster_do_not_trigger_scheduling():
+    members = cluster("a", pods=9), cluster("b", pods=9)
+    found = settled("a", *members, clusters={"b": 2}, replicas=2, **IN_REGION)
+    assert found.changes == ["label a with region=r"]
+    assert found.unknown == [f"the changes alone do not trigger scheduling: then {RESCHEDULE}"]
+
+
 def test_alternatives_of_the_same_size_are_listed():
     found = answer(
         "a", cluster("a", cpu=2, pods=9), cluster("b", cpu=9, pods=9), scheduling=AGGREGATED, replicas=6,
