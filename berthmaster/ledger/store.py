@@ -71,6 +71,10 @@ class Store:
         self.engine = engine
         self._path = path
         self._inode = _inode(path)
+        # Each batch runs the same statements, so they are compiled once. Rows have a value for each column, in order.
+        self._insert_batch, self._insert_records, self._insert_touched = (
+            str(insert(table).compile(dialect=engine.dialect)) for table in (batches, records, touched)
+        )
 
     @property
     def is_sqlite(self) -> bool:
@@ -150,23 +154,18 @@ class Store:
                     opened.digest, opened.last_us = digest, last_us  # the response to an earlier attempt was lost
                     return
                 raise SegmentLostError(f"segment {opened.segment} is not in the ledger as it was written")
-            connection.execute(
-                insert(batches).values(
-                    segment=opened.segment, number=batch.number, start=batch.start, first_record=batch.rows[0].sequence,
-                    records=len(batch.rows), first_us=batch.first_us, last_us=batch.last_us,
-                    first_document=batch.first_document, document_count=batch.document_count,
-                    payload=batch.payload, documents=batch.documents, digest=digest,
-                )
+            segment, number = opened.segment, batch.number
+            connection.exec_driver_sql(
+                self._insert_batch,
+                (
+                    segment, number, batch.start, batch.rows[0].sequence, len(batch.rows), batch.first_us,
+                    batch.last_us, batch.first_document, batch.document_count, batch.payload, batch.documents, digest,
+                ),
             )  # fmt: skip
-            connection.execute(
-                insert(records),
-                [{"segment": opened.segment, "batch": batch.number, **row._asdict()} for row in batch.rows],
-            )
+            rows = [(segment, sequence, number, *found_by) for sequence, *found_by in batch.rows]
+            connection.exec_driver_sql(self._insert_records, rows)
             if batch.clusters:
-                connection.execute(
-                    insert(touched),
-                    [{"cluster": name, "segment": opened.segment, "batch": batch.number} for name in batch.clusters],
-                )
+                connection.exec_driver_sql(self._insert_touched, [(name, segment, number) for name in batch.clusters])
         opened.digest, opened.last_us = digest, last_us
 
     def size_bytes(self) -> int:
@@ -299,7 +298,7 @@ def _postgresql(url: URL, *, writes: bool) -> Engine:
     if not writes:
         options += " -c default_transaction_read_only=on"
     arguments = {"connect_timeout": _TIMEOUT_S, "options": options, "tcp_user_timeout": _TIMEOUT_S * 1000}
-    return create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=2)
+    return create_engine(url, connect_args=arguments, paramstyle="format", pool_pre_ping=True, pool_size=2)
 
 
 def _prepare(engine: Engine, *, create: bool) -> None:
