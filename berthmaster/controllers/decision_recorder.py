@@ -1,9 +1,8 @@
 """What the controllers hand to a ledger of decisions. The ledger itself is in ``berthmaster.ledger``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -15,8 +14,7 @@ GroupKey = tuple[str, str]
 """The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveInputs:
+class MoveInputs(NamedTuple):
     """What a decision asked about moves, and the answers.
 
     Attributes:
@@ -34,8 +32,7 @@ class MoveInputs:
     admissions: tuple[tuple[str, float, str] | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionInputs:
+class DecisionInputs(NamedTuple):
     """Everything that one decision read besides its binding. All values are immutable, so keeping them is cheap.
 
     Attributes:
@@ -85,8 +82,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
     event: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionRecord:
+class DecisionRecord(NamedTuple):
     """A decision with everything that it read, and what became of its write.
 
     Attributes:

@@ -1,6 +1,5 @@
 """What a decision asked about moves, for a ledger: recorded while it is taken, and answered again for a replay."""
 
-from dataclasses import replace
 
 import msgspec
 
@@ -23,7 +22,7 @@ class MoveTrace:
         self._asked = context
         self._policy: PolicyMoves | None = None
         self._admissions: list[Waiting | None] = []
-        self.context = replace(context, policy=self._policy_of, admit=self._admit)
+        self.context = context._replace(policy=self._policy_of, admit=self._admit)
 
     def inputs(self) -> MoveInputs:
         """Return the answers so far."""

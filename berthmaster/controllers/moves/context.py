@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berthmaster.controllers.moves.budgets import Waiting
 from berthmaster.controllers.moves.config import MoveSettings
@@ -25,8 +26,7 @@ class PolicyMoves:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveContext:
+class MoveContext(NamedTuple):
     """The configuration of moves at one time.
 
     Attributes:
