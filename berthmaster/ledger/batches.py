@@ -60,6 +60,7 @@ class BatchWriter:
         self._whole = True
         self._configuration = self._number_of(encode_json(configuration))
         self._placements: dict[int, tuple[object, int]] = {}
+        self._texts: dict[str, int] = {}
         self.records = 0
 
     def __len__(self) -> int:
@@ -157,7 +158,15 @@ class BatchWriter:
         return number
 
     def _text(self, text: str | None) -> int:
-        return NO_DOCUMENT if text is None else self._number_of(text.encode())
+        """Return the document of a text. Most bindings of a policy have the same applied placement."""
+        if text is None:
+            return NO_DOCUMENT
+        number = self._texts.get(text)
+        if number is None:
+            if len(self._texts) >= BATCH_RECORDS:
+                self._texts.clear()
+            number = self._texts[text] = self._number_of(text.encode())
+        return number
 
     def _placement(self, binding: Binding) -> int:
         """Return the document of a placement. The bindings of one policy share one object."""

@@ -2,14 +2,16 @@
 
 A cluster is a vector of integers: the numbers of its four documents, then its own numbers. A delta holds the positions
 that changed, column by column. Numbers of clusters that change between two decisions are written once, with the later
-decision. The digest of a version is the sum of the digests of its clusters, so that it can be kept up to date.
+decision. The digest of a version is the sum of the digests of its clusters, and that of a cluster is linear in its
+numbers, so that a changed number takes one multiplication. It finds accidents; the hash chain protects the bytes.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress, count
-from operator import is_not
+from operator import is_not, mul, sub
 from typing import Final
 
 from berthmaster.ledger.cluster_parts import (
@@ -33,8 +35,10 @@ DIGEST_BYTES: Final = 16
 _DOCUMENTS: Final = 4
 """A vector starts with the numbers of the documents: identity, enablements, models, shape."""
 _SHAPE: Final = 3
-_MODULUS: Final = 1 << (8 * DIGEST_BYTES)
+_MASK: Final = (1 << (8 * DIGEST_BYTES)) - 1
 _DELTA, _WHOLE = 0, 1
+_Groups = dict[tuple[int, ...], list[tuple[int, list[int]]]]
+"""Changed clusters by the kind of their change: the slot and the values of each."""
 
 
 def digest_of(document: bytes) -> bytes:
@@ -44,12 +48,12 @@ def digest_of(document: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Entry:
-    """A cluster of the last version: its slot, its vector, its digest, and what they were made of."""
+    """A cluster of the last version: its slot, its vector, the digest of its documents, and what they were made of."""
 
     slot: int
     cluster: Cluster
     vector: list[int]
-    digest: int
+    base: int
 
 
 class FleetWriter:
@@ -99,14 +103,13 @@ class FleetWriter:
 
     def write(self, clusters: Sequence[Cluster | None]) -> bytes:
         """Return the delta to a list of clusters. Clusters are compared by identity first, so the order matters not."""
-        before, after = self._differences(clusters)
+        groups: _Groups = {}
+        before, after = self._differences(clusters, groups)
         removed = sorted(self._remove(name) for name in before - after.keys() if name in self._entries)
-        groups: dict[tuple[int, ...], list[tuple[int, list[int]]]] = {}
         for name in sorted(after):
-            signature, slot, values = self._update(name, after[name])
-            if signature:
-                groups.setdefault(signature, []).append((slot, values))
+            self._update(name, after[name], groups)
         self._last = clusters
+        self._version &= _MASK
         out = bytearray()
         put_ascending(out, removed)
         put(out, len(groups))
@@ -115,61 +118,64 @@ class FleetWriter:
             self.changed += len(groups[signature])
         return bytes(out)
 
-    def _differences(self, clusters: Sequence[Cluster | None]) -> tuple[set[str], dict[str, Cluster]]:
-        """Return the names and the clusters at the rows that changed, before and after."""
+    def _differences(self, clusters: Sequence[Cluster | None], groups: _Groups) -> tuple[set[str], dict[str, Cluster]]:
+        """Return the names and the clusters at the rows that changed, before and after.
+
+        Most of them only differ in their allocating amounts. These are stored at once, and are not returned.
+        """
         last = self._last
-        rows = list(compress(count(), map(is_not, last, clusters)))
-        before = {each.name for row in rows if (each := last[row]) is not None}
-        after = {each.name: each for row in rows if (each := clusters[row]) is not None}
+        before, after = set(), {}
+        for row in compress(count(), map(is_not, last, clusters)):
+            old, new = last[row], clusters[row]
+            if old is not None and new is not None and only_allocating_differs(old, new):
+                self._update_allocating(self._entries[new.metadata.name], new, groups)
+                continue
+            if old is not None:
+                before.add(old.name)
+            if new is not None:
+                after[new.name] = new
         before.update(each.name for each in last[len(clusters) :] if each is not None)
         after.update((each.name, each) for each in clusters[len(last) :] if each is not None)
         return before, after
 
     def _remove(self, name: str) -> int:
         entry = self._entries.pop(name)
-        self._version = (self._version - entry.digest) % _MODULUS
+        self._version -= _cluster_digest(entry.base, entry.vector)
         self._free_slots.append(entry.slot)
         return entry.slot
 
-    def _update(self, name: str, cluster: Cluster) -> tuple[tuple[int, ...], int, list[int]]:
-        """Store a cluster. Return the kind of its change, its slot and the values; the kind is empty for no change."""
+    def _update(self, name: str, cluster: Cluster, groups: _Groups) -> None:
+        """Store a cluster, and add its change to those of its kind."""
         entry = self._entries.get(name)
-        if entry is not None and only_allocating_differs(entry.cluster, cluster):
-            return self._update_allocating(entry, cluster)
         vector = self._vector(cluster, entry)
-        if entry is not None and entry.vector[_SHAPE] == vector[_SHAPE]:
+        if entry is None:
+            slot = self._free_slots.pop() if self._free_slots else len(self._entries)
+            entry = self._entries[name] = _Entry(slot, cluster, [], 0)
+        if entry.vector and entry.vector[_SHAPE] == vector[_SHAPE]:
             positions = [at for at, (old, new) in enumerate(zip(entry.vector, vector, strict=True)) if old != new]
-            values = [vector[at] - entry.vector[at] for at in positions]
-            entry.cluster = cluster
-            if not positions:
-                return (), entry.slot, []
-            signature = (_DELTA, *positions)
+            signature, values = (_DELTA, *positions), [vector[at] - entry.vector[at] for at in positions]
         else:
-            if entry is None:
-                slot = self._free_slots.pop() if self._free_slots else len(self._entries)
-                entry = self._entries[name] = _Entry(slot, cluster, vector, 0)
-            signature, values = (_WHOLE, len(vector)), vector
-        digest = _cluster_digest(vector, self._digest)
-        self._version = (self._version - entry.digest + digest) % _MODULUS
-        entry.cluster, entry.vector, entry.digest = cluster, vector, digest
-        return signature, entry.slot, values
-
-    def _update_allocating(self, entry: _Entry, cluster: Cluster) -> tuple[tuple[int, ...], int, list[int]]:
-        """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
-        vector, signature, values = entry.vector, [_DELTA], []
-        before, amounts = allocating_of(cluster)
-        for at, amount in enumerate(amounts, _DOCUMENTS + before):
-            if vector[at] != amount:
-                signature.append(at)
-                values.append(amount - vector[at])
-                vector[at] = amount
+            signature, values = (_WHOLE, len(vector)), vector.copy()
+        if values:
+            base = _documents_digest(vector, self._digest)
+            self._version += _cluster_digest(base, vector)
+            if entry.vector:
+                self._version -= _cluster_digest(entry.base, entry.vector)
+            groups.setdefault(signature, []).append((entry.slot, values))
+            entry.vector, entry.base = vector, base
         entry.cluster = cluster
-        if not values:
-            return (), entry.slot, []
-        digest = _cluster_digest(vector, self._digest)
-        self._version = (self._version - entry.digest + digest) % _MODULUS
-        entry.digest = digest
-        return tuple(signature), entry.slot, values
+
+    def _update_allocating(self, entry: _Entry, cluster: Cluster, groups: _Groups) -> None:
+        """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
+        first, amounts = allocating_of(cluster)
+        own = range(first, first + len(amounts))
+        numbers = slice(_DOCUMENTS + first, _DOCUMENTS + first + len(amounts))
+        changes = list(map(sub, amounts, entry.vector[numbers]))
+        entry.cluster, entry.vector[numbers] = cluster, amounts
+        if any(changes):
+            self._version += entry.base * sum(map(mul, map(_weight, own), changes))
+            signature = (_DELTA, *(_DOCUMENTS + at for at in compress(own, changes)))
+            groups.setdefault(signature, []).append((entry.slot, list(filter(None, changes))))
 
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
@@ -211,9 +217,21 @@ def _put_group(out: bytearray, signature: tuple[int, ...], members: list[tuple[i
         put_column(out, column)
 
 
-def _cluster_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:
-    text = b"".join(map(digest, vector[:_DOCUMENTS])) + ",".join(map(str, vector[_DOCUMENTS:])).encode()
-    return int.from_bytes(digest_of(text))
+@cache
+def _weight(position: int) -> int:
+    """Return the factor of a number in the digest of its cluster. It is odd, so that no change is multiplied to 0."""
+    return int.from_bytes(digest_of(str(position).encode())) | 1
+
+
+def _documents_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:
+    """Return the digest of the documents of a cluster. It is odd, as ``_weight`` is."""
+    return int.from_bytes(digest_of(b"".join(map(digest, vector[:_DOCUMENTS])))) | 1
+
+
+def _cluster_digest(base: int, vector: Sequence[int]) -> int:
+    """Return the digest of a cluster, from that of its documents and from its own numbers."""
+    weighted: int = sum(map(mul, map(_weight, count()), vector[_DOCUMENTS:]))
+    return base * (1 + weighted)
 
 
 class FleetReader:
@@ -278,9 +296,10 @@ class FleetReader:
     def version(self) -> bytes:
         """Return the digest of the last version. Clusters that changed since the last call are digested again."""
         for slot in self._undigested:
-            self._cluster_digests[slot] = _cluster_digest(self._vectors[slot], self._digest)
+            vector = self._vectors[slot]
+            self._cluster_digests[slot] = _cluster_digest(_documents_digest(vector, self._digest), vector)
         self._undigested.clear()
-        return (sum(self._cluster_digests.values()) % _MODULUS).to_bytes(DIGEST_BYTES)
+        return (sum(self._cluster_digests.values()) & _MASK).to_bytes(DIGEST_BYTES)
 
     def _remove(self, slot: int) -> None:
         del self._vectors[slot]

@@ -28,7 +28,7 @@ from berthmaster.runtime.logs import fields, log_exceptions
 QUEUE_RECORDS: Final = 4096
 _PENDING_BYTES: Final = 16 * 2**20
 _FLUSH_S: Final = 1.0
-_WAKE_RECORDS: Final = 64
+_WAKE_RECORDS: Final = 512
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 _SEGMENT_RECORDS: Final = 50_000
 _SEGMENT_BYTES: Final = 64 * 2**20
@@ -238,6 +238,7 @@ class LedgerRecorder:
         batch = self._batch
         if batch is None:
             return
+        self._sort()
         while self._queue and self._sealed_bytes < _PENDING_BYTES:
             record = self._queue.popleft()
             if isinstance(record, Dated):
@@ -246,6 +247,18 @@ class LedgerRecorder:
                 batch.add(record)
             if batch.full:
                 self._seal()
+
+    def _sort(self) -> None:
+        """Bring the decisions of the queue into the order in which they were taken. Other threads may add some.
+
+        A decision is recorded after its write, so several workers change the order. A fleet version is a delta on the
+        one before, which is smallest in the order of the decisions.
+        """
+        records = list(self._queue)
+        decisions = iter(sorted((each for each in records if isinstance(each, DecisionRecord)), key=_taken_s))
+        for at, record in enumerate(records):
+            if isinstance(record, DecisionRecord):
+                self._queue[at] = next(decisions)
 
     def _note_dropped(self, batch: BatchWriter | None) -> None:
         """Add a note about the records that are missing. Only called while the database can be written."""
@@ -337,6 +350,10 @@ class LedgerRecorder:
             _LOG.info("the ledger is written again", extra=fields(failures=self._failures))
         self._failures = 0
         self._metrics.failing(failing=False)
+
+
+def _taken_s(record: DecisionRecord) -> float:
+    return record.inputs.now_s
 
 
 def _size(batch: SealedBatch) -> int:

@@ -49,10 +49,16 @@ def test_a_changed_cluster_is_restored(second):
         documents.append(document)
         return len(documents) - 1
 
-    writer = FleetWriter(number_of, lambda number: digest_of(documents[number]))
+    def new_writer():
+        return FleetWriter(number_of, lambda number: digest_of(documents[number]))
+
+    writer = new_writer()
     reader = FleetReader(documents.__getitem__)
     for each in (FIRST, second, FIRST):
         reader.read(writer.write([each]))
+        anew = new_writer()
+        anew.write([each])
+        assert writer.version == anew.version, "the digest depends on the content alone"
         changed, gone = reader.changes()
         assert not gone
         assert reader.version() == writer.version

@@ -13,7 +13,7 @@ from ledger_histories import Scheduling, all_times, filled, finish, opened, reco
 from berthmaster.ledger import recorder as recorder_module
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
-from berthmaster.ledger.records import Query
+from berthmaster.ledger.records import Query, RecordId
 from berthmaster.ledger.replay import replay
 from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.store import SegmentLostError, open_store
@@ -98,6 +98,24 @@ def test_records_that_do_not_fit_are_counted_and_the_gap_is_a_record(url, clock)
     finish(recorder)
     assert kinds(url) == ["start", *["refusal"] * 5, "gap", "stop"]
     assert messages(url, "gap") == ["7 records are missing: the ledger could not be written fast enough"]
+
+
+def test_decisions_are_written_in_the_order_in_which_they_were_taken(url, clock):
+    scheduling = Scheduling(None, clock)
+    scheduling.clusters.update_cluster(cluster("m1", cpu=100))
+    for name in ("first", "second"):
+        clock.pass_by(1)
+        scheduling.put(wanted(name))
+    first, second = scheduling.recorded
+    recorder = recorder_at(url, clock)
+    recorder.decided(second)
+    recorder.noted(A_NOTE)
+    recorder.decided(first)  # its write took longer
+    finish(recorder)
+    store = opened(url)
+    rows = sorted(page(store, Query(), 10).rows, key=lambda row: RecordId.parse(row.id))
+    store.close()
+    assert [row.name or row.kind for row in rows] == ["start", "first", "refusal", "second", "stop"]
 
 
 def test_nothing_is_lost_while_the_database_fails_for_a_short_time(url, clock):
