@@ -33,10 +33,10 @@ from berthmaster_cli.inputs import (
     current_time,
     explain_remotely,
     input_options,
-    namespace_option,
     profile_from,
     remote_from,
     workload_affinity_on,
+    workload_namespace_option,
 )
 from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
@@ -68,7 +68,7 @@ _LIMIT: Final = 20
     help="The address of the console. The answer then ends with the address of the workload's page.",
 )
 @workload_output_option
-@namespace_option
+@workload_namespace_option
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
 def command(*, resource: tuple[str, ...], limit: int | None, output: str, **given: Any) -> None:  # noqa: ANN401 - click's
     """Show why one workload is placed where it is, and why not elsewhere.
@@ -78,6 +78,12 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
 
     For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result. With
     changes it explains the decision after them.
+
+    \b
+    Examples:
+      berthmaster explain deploy/checkout -n shop
+      berthmaster explain deploy/checkout -n shop --down member7
+      berthmaster explain -f examples deploy/trainer
     """
     link = None if not given["console_url"] else ConsoleLink(given["console_url"])
     if asks_for_past(given):

@@ -64,6 +64,11 @@ def command(
 
     Reads the ledger that the controllers write. The latest records come first. TYPE/NAME is as in kubectl, for
     example deploy/checkout.
+
+    \b
+    Examples:
+      berthmaster history deploy/checkout -n shop --since 24h
+      berthmaster history --cluster member7 --trigger Failover
     """
     from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 

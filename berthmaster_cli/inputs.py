@@ -69,6 +69,10 @@ live_options: Final = option_group(
 namespace_option: Final = click.option(
     "-n", "--namespace", default="", metavar="NAME", help="Only the workloads of this namespace.",
 )  # fmt: skip
+workload_namespace_option: Final = click.option(
+    "-n", "--namespace", default="", metavar="NAME",
+    help="The namespace of the workload. Default: on a control plane, that of the context.",
+)  # fmt: skip
 input_options: Final = option_group(
     click.option(
         "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
@@ -76,7 +80,7 @@ input_options: Final = option_group(
     ),
     live_options,
     scheduling_options,
-    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead of reading manifests."),
+    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender`."),
     click.option("--token-file", type=_EXISTING_FILE, help="With --server: a file with the bearer token."),
     click.option("--ca-file", type=_EXISTING_FILE, help="With --server: the CA certificates to trust, in PEM."),
     click.option("--client-cert-file", type=_EXISTING_FILE, help="With --server: the client certificate, in PEM."),

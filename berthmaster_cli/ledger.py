@@ -23,7 +23,10 @@ def command() -> None:
     """Verify, export and shrink the ledger that the controllers write."""
 
 
-@command.command(epilog="Exit codes: 0 every record is as it was written; 1 a record was changed, removed or swapped.")
+@command.command(
+    short_help="Find changed, removed and swapped records.",
+    epilog="Exit codes: 0 every record is as it was written; 1 a record was changed, removed or swapped.",
+)
 @ledger_option
 @click.option("--head", default="", metavar="DIGEST", help="Also compare the digest of everything with this one.")
 @output_option

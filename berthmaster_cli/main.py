@@ -19,35 +19,47 @@ EXIT_INTERRUPTED: Final = 130
 
 _PROGRAM: Final = "berthmaster"
 # Imported when called: `--help` and completion must not import numpy.
-_COMMANDS: Final = {
-    "certs": ("berthmaster_cli.certs", "Issue, renew and inspect serving certificates and CA bundles."),
-    "console": ("berthmaster_cli.console", "Serve pages that show the fleet, its workloads, and why they are there."),
-    "controllers": (
-        "berthmaster_cli.controllers",
-        "Run the controllers: schedule bindings, rebalance workloads, preempt policies.",
-    ),
-    "demo": ("berthmaster_cli.demo.command", "Start both services on loopback, send requests and show the responses."),
-    "doctor": ("berthmaster_cli.doctor.command", "Check an installation, report what is wrong and how to fix it."),
-    "drain": ("berthmaster_cli.moves.drain", "Move all workloads off clusters, and keep new ones away."),
-    "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
-    "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
-    "history": ("berthmaster_cli.history", "Show what moved when, why, and by which policy, from the ledger."),
-    "ledger": ("berthmaster_cli.ledger", "Verify, export and shrink the ledger of decisions."),
-    "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
-    "plan": ("berthmaster_cli.plan.command", "Show what changed policies and objects would move, before an apply."),
-    "moves": ("berthmaster_cli.moves.command", "Show what moves, what waits and for what, and what is blocked."),
-    "register": (
-        "berthmaster_cli.register",
-        "Register webhooks at an API server, and remove them, without failed calls.",
-    ),
-    "replay": ("berthmaster_cli.replay", "Decide recorded decisions again, and show what differs."),
-    "resilience": ("berthmaster_cli.resilience", "Show what the loss of each cluster, region or provider would do."),
-    "shadow": ("berthmaster_cli.shadow", "Show where decisions differ from those of the scheduler in charge."),
-    "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
-    "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
-    "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
-    "why-not": ("berthmaster_cli.why_not", "Show the smallest change under which a cluster would get a workload."),
+_SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Understand placements": {
+        "simulate": ("berthmaster_cli.simulate", "Show where workloads are placed, and what changes would move."),
+        "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
+        "why-not": ("berthmaster_cli.why_not", "Show the smallest change under which a cluster would get a workload."),
+        "plan": ("berthmaster_cli.plan.command", "Show what changed objects would move, before they are applied."),
+        "resilience": (
+            "berthmaster_cli.resilience",
+            "Show what the loss of each cluster, region or provider would do.",
+        ),
+        "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
+    },
+    "Operate a fleet": {
+        "moves": ("berthmaster_cli.moves.command", "Show what moves, what waits and for what, and what is blocked."),
+        "drain": ("berthmaster_cli.moves.drain", "Move all workloads off clusters, and keep new ones away."),
+        "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
+        "history": ("berthmaster_cli.history", "Show what moved when, why, and by which policy, from the ledger."),
+        "replay": ("berthmaster_cli.replay", "Decide recorded decisions again, and show what differs."),
+        "ledger": ("berthmaster_cli.ledger", "Verify, export and shrink the ledger of decisions."),
+        "shadow": ("berthmaster_cli.shadow", "Compare this scheduler with the one that is in charge."),
+    },
+    "Run the services": {
+        "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
+        "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
+        "controllers": ("berthmaster_cli.controllers", "Schedule bindings, rebalance workloads, preempt policies."),
+        "console": (
+            "berthmaster_cli.console",
+            "Serve pages that show the fleet, its workloads, and why they are there.",
+        ),
+        "demo": (
+            "berthmaster_cli.demo.command",
+            "Start webhook and extender on loopback, and show requests and responses.",
+        ),
+    },
+    "Set up": {
+        "doctor": ("berthmaster_cli.doctor.command", "Check an installation, report what is wrong and how to fix it."),
+        "certs": ("berthmaster_cli.certs", "Issue, renew and inspect serving certificates and CA bundles."),
+        "register": ("berthmaster_cli.register", "Register webhooks at an API server, and remove them."),
+    },
 }
+_COMMANDS: Final = {name: found for commands in _SECTIONS.values() for name, found in commands.items()}
 
 
 class _ReaderGoneError(Exception):
@@ -76,8 +88,11 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted({**own, **{name: text for name, (_, text) in _COMMANDS.items()}}.items()))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+        with formatter.section("Other"):
+            formatter.write_dl(sorted(own.items()))
 
 
 @click.group(
@@ -87,7 +102,11 @@ class _LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
 def main() -> None:
-    """Decide where workloads run in a fleet of Kubernetes clusters, and explain why."""
+    """Decide where workloads run in a fleet of Kubernetes clusters, and explain why.
+
+    Start with `berthmaster explain deploy/NAME -n NAMESPACE`, and `berthmaster simulate --down CLUSTER`. Both read the
+    control plane of the current context and change nothing.
+    """
 
 
 @main.command(

@@ -64,6 +64,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 
     The failures are ranked: first those that leave workloads nowhere, then those that move most. Reads a control plane;
     with -f it reads manifests instead.
+
+    \b
+    Examples:
+      berthmaster resilience --by region
+      berthmaster resilience -f examples --heat-map failures.svg
     """
     if given["server"] is not None:
         raise click.UsageError("resilience reads a control plane or manifests; an extender (--server) has no such API")

@@ -29,7 +29,10 @@ def command() -> None:
     """Compare this scheduler with the one that is in charge: see berthmaster controllers --shadow."""
 
 
-@command.command()
+@command.command(
+    short_help="Show where decisions differ.",
+    epilog="Exit codes: 0 success; 1 with --check, a binding differs or none was compared; 2 bad usage or no answer.",
+)
 @click.option(
     "--server", default="http://127.0.0.1:9080", show_default=True, metavar="URL",
     help="The probe address of the process that runs berthmaster controllers --shadow.",
@@ -40,10 +43,7 @@ def command() -> None:
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit with 1 if a binding differs, or if nothing was compared yet.")
 def report(server: str, output: str, *, check: bool) -> None:
-    """Show where decisions differ from what the other scheduler assigned, in total and by reason.
-
-    Exit codes: 0 success; 1 with --check, a binding differs or nothing was compared; 2 bad usage, or no answer.
-    """
+    """Show where decisions differ from what the other scheduler assigned, in total and by reason."""
     found = _fetched(server)
     if output == "table":
         _print(found)

@@ -68,6 +68,12 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
     manifests instead. With changes it prints the plan: what moves, and what the clusters get. TYPE/NAME limits what is
     printed.
+
+    \b
+    Examples:
+      berthmaster simulate --down member7
+      berthmaster simulate -n shop --scale shop/deploy/checkout=20
+      berthmaster simulate -f examples --reschedule
     """
     remote = remote_from(given)
     workload_affinity = workload_affinity_on(given["feature_gates"])

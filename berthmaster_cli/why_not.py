@@ -17,10 +17,10 @@ from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (
     current_time,
     live_options,
-    namespace_option,
     profile_from,
     scheduling_options,
     workload_affinity_on,
+    workload_namespace_option,
 )
 from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
 from berthmaster_cli.names import completed_types, resource_argument
@@ -43,13 +43,18 @@ if TYPE_CHECKING:
 @optional_ledger_option
 @click.option("--at", type=MOMENT, help="Answer for the last decision up to this time, from the ledger.")
 @output_option
-@namespace_option
+@workload_namespace_option
 @click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completed_types)
 def command(*, words: tuple[str, ...], at: "datetime | None", output: str, **given: Any) -> None:  # noqa: ANN401 - click's
     """Show the smallest change under which a cluster would get a workload.
 
     Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
     deciding again. Reads a control plane; with -f it reads manifests, with --at the ledger. Changes nothing.
+
+    \b
+    Examples:
+      berthmaster why-not deploy/checkout member7 -n shop
+      berthmaster why-not -f examples deploy/trainer member5
     """
     resource, cluster = _arguments(words)
     answer = _past(resource, cluster, at, given) if at is not None else _present(resource, cluster, given)

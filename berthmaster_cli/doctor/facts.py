@@ -94,7 +94,7 @@ class Setup:
     @property
     def upgrade(self) -> str:
         """The ``helm`` command that changes values of the release."""
-        return f"helm upgrade --install {self.release} charts/berthmaster -n {self.namespace} --reuse-values"
+        return f"helm upgrade --install {self.release} charts/berthmaster -n {self.namespace} --reset-then-reuse-values"
 
 
 @dataclass(frozen=True, slots=True)

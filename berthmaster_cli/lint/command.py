@@ -68,6 +68,12 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     """Check policies and rebalancers offline, as the webhook and karmada-webhook would.
 
     With --live, --kubeconfig or --context it checks the policies that a control plane stores, too.
+
+    \b
+    Examples:
+      berthmaster lint policies/
+      berthmaster lint --live
+      berthmaster lint --fleet clusters.yaml -o sarif policies/
     """
     settings = AdmissionSettings(
         peer_checks=True,

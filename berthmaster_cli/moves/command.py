@@ -196,7 +196,8 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
 
 
 @command.command(
-    epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader obeyed in time; 2 bad input."
+    short_help="End the storm brake.",
+    epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader obeyed in time; 2 bad input.",
 )
 @click.option("--message", default="", metavar="TEXT", help="Why, for the log and the event.")
 @click.option("--dry-run", is_flag=True, help="Only show whether the brake is engaged, and which clusters are unready.")

@@ -108,6 +108,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     Sets the taint policy.berthmaster.io/draining:NoSchedule, and shows what is left until nothing is. New copies start
     before old ones go. Workloads of other schedulers, workloads that tolerate the taint, and workloads that fit nowhere
     else stay, and are named.
+
+    \b
+    Examples:
+      berthmaster drain member7 --dry-run
+      berthmaster drain -l region=eu-west --timeout 3600
     """
     access = access_of(given)
     found = read_live(access, given)

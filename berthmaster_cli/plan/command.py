@@ -91,6 +91,12 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     Reads a control plane, or with --against files, and compares the workloads as they are with what they would be
     after the objects of -f are applied: policies, overrides, clusters and workloads. The id in the first line stands
     for the change and its effect; --check ID fails once the effect differs.
+
+    \b
+    Examples:
+      berthmaster plan -f policy.yaml
+      berthmaster plan --delete ClusterPropagationPolicy/default-all
+      berthmaster plan --against examples -f examples-plan/nginx.yaml
     """
     found = _planned(given)
     write(found, given["output"])

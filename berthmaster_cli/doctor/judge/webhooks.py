@@ -223,7 +223,7 @@ def _permanent_id(policy: Any, setup: Setup) -> Finding:  # noqa: ANN401 - JSON
         return ok(check, "policies get their permanent id")
     remedy = (
         "Run karmada-webhook too, or let Berthmaster replace it: "
-        f"helm upgrade {setup.release} charts/berthmaster --reuse-values --set webhook.mode=standalone"
+        f"helm upgrade {setup.release} charts/berthmaster --reset-then-reuse-values --set webhook.mode=standalone"
     )
     return failed(check, "policies do not get the permanent id that Karmada's controllers need", remedy)
 

@@ -1,8 +1,12 @@
+import shlex
 import signal
 import subprocess
 import sys
 
+import click
 import pytest
+
+from berthmaster_cli.main import _COMMANDS, main
 
 CRASHES = """
 import os, signal, sys
@@ -26,3 +30,18 @@ def test_a_crash_in_c_code_is_reported(stderr, message):
     assert child.returncode == -signal.SIGSEGV
     assert child.stdout.startswith(message)
     assert (b"most recent call first" in child.stdout) == bool(message)
+
+
+def test_help_lists_every_command_once():
+    lines = main.get_help(click.Context(main)).splitlines()
+    names = [line.split()[0] for line in lines if line.startswith("  ") and line[2].isalpha() and "  " in line[3:]]
+    assert sorted(names) == sorted([*_COMMANDS, "completion"])
+
+
+def test_examples_in_help_are_valid_usage():
+    commands = {name: main.get_command(click.Context(main), name) for name in _COMMANDS}
+    texts = [(command.help or "").partition("Examples:\n")[2] for command in commands.values()]
+    examples = [shlex.split(line) for text in texts for line in text.strip().splitlines()]
+    for _, name, *arguments in examples:
+        commands[name].make_context(name, arguments)
+    assert {"simulate", "explain", "why-not", "plan", "drain"} <= {name for _, name, *_ in examples}
