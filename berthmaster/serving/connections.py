@@ -14,6 +14,8 @@ from berthmaster.serving.request_parser import PlainRequest
 
 _CLOSING_S: Final = 0.5
 _ANSWERING_S: Final = 1.0
+_LEAVING_S: Final = 2.0
+"""The time that a client has to close its idle connection when the server stops."""
 _PATIENCE_S: Final = 0.25
 """The time that a client has for a piece of its stream while other clients wait for its thread."""
 
@@ -41,7 +43,11 @@ class Deadlines(Generic[Client]):
 
     def overdue(self, now: float) -> list[Client]:
         """Return the clients whose time is over."""
-        return [client for client, since in self._since.items() if now - since >= self.limit_s]
+        return self.older(now, self.limit_s)
+
+    def older(self, now: float, age_s: float) -> list[Client]:
+        """Return the clients whose time limit began ``age_s`` ago or earlier."""
+        return [client for client, since in self._since.items() if now - since >= age_s]
 
     def oldest(self, until: float = float("inf")) -> Client | None:
         """Return the client that was added first, unless its time limit began after ``until``."""
@@ -69,6 +75,7 @@ class Connection(TConn):
         framing: predicts the end of the current request, if it did not arrive at once.
         plain: the current request, if it is plain and complete.
         keep: whether the connection stays open after the current answer.
+        knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
         step: the event that the poller waits for, and what to do then. None while the poller does not wait.
         deadlines: the group whose time limit applies. None while a thread serves the connection, and after the end.
     """
@@ -85,7 +92,7 @@ class Connection(TConn):
         self.size_bytes = 0
         self.framing: Framing | None = None
         self.plain: PlainRequest | None = None
-        self.keep = True
+        self.keep = self.knows_interim = True
         self.step: tuple[int, Step] | None = None
         self.deadlines: Deadlines[Connection] | None = None
 
@@ -101,6 +108,7 @@ class ConnectionPoller:
     Attributes:
         handshaking: connections whose TLS handshake is not complete.
         idle: connections after an answer.
+        leaving: connections without a request, whose clients should close them.
         requesting: connections with an incomplete request, or without a first one.
         queued: connections with a complete request that waits for a thread.
         answering: connections with an answer that the client has not read.
@@ -110,6 +118,7 @@ class ConnectionPoller:
     def __init__(self, selector: BaseSelector, *, idle_s: float, requesting_s: float) -> None:
         self._selector = selector
         self.idle: Deadlines[Connection] = Deadlines(idle_s)
+        self.leaving: Deadlines[Connection] = Deadlines(_LEAVING_S)
         self.handshaking: Deadlines[Connection] = Deadlines(requesting_s)
         self.requesting: Deadlines[Connection] = Deadlines(requesting_s)
         self.queued: Deadlines[Connection] = Deadlines(requesting_s)

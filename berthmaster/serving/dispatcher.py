@@ -10,20 +10,20 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from berthmaster.serving.channel import PIECE_BYTES, ServerRefusal
 from berthmaster.serving.connections import Connection, ConnectionPoller, StreamUsage
 from berthmaster.serving.framing import BodyCollection, Framing
 from berthmaster.serving.memory_budget import SMALL_BYTES, MemoryBudget
-from berthmaster.serving.pool_queue import PoolQueue
+from berthmaster.serving.pool_queue import PoolQueue, PoolSizes
 from berthmaster.serving.request_parser import PlainRequest, plain_request
 from berthmaster.serving.wsgi import WSGICaller
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FIRST_REQUEST_S: Final = 1.0
+"""The time that a new connection has for its first request while the worker stops."""
 _LARGE_PIECE_BYTES: Final = 256 * 2**10
-_COMPUTING: Final = 2
-"""With two threads that compute, the polling thread waits for the interpreter half as long as with four."""
 _PATIENCE_S: Final = 1.0
 """The time that a client has for a large request while other clients wait for memory."""
 _REFUSED_BYTES: Final = 600 * 2**10
@@ -32,42 +32,15 @@ _LATE: Final = ServerRefusal(408, "the body did not arrive in time")
 _BUSY: Final = ServerRefusal(503, "the server is busy with other requests; retry later, or send a smaller request")
 
 
-class PoolSizes(NamedTuple):
-    """How many threads serve each kind of request.
-
-    Attributes:
-        requests: complete requests.
-        streams: requests that the application reads while they arrive.
-        waiting: requests whose answers wait for another service.
-    """
-
-    requests: int
-    streams: int
-    waiting: int = 1
-
-    @classmethod
-    def of(cls, threads: int, *, answers_wait: bool = False) -> "PoolSizes":
-        """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread.
-
-        Threads that wait compute little, so as many as for streams come on top.
-
-        Args:
-            threads: the number of threads for streams and for complete requests.
-            answers_wait: whether complete requests wait for another service as well.
-        """
-        streams = max(1, threads // 2)
-        rest = max(1, threads - streams)
-        return cls(rest if answers_wait else min(_COMPUTING, rest), streams, streams)
-
-
 class WorkerProcess(Protocol):
     """The worker, as the dispatcher sees it.
 
     Attributes:
-        alive: whether the worker is not stopping.
+        keeps_connections: whether connections stay open after a response. False while the server drains or stops.
     """
 
-    alive: bool
+    @property
+    def keeps_connections(self) -> bool: ...
 
     def start(self, conn: Connection) -> None:
         """Let a thread of the pool call ``Dispatcher.serve``, and the polling thread ``Dispatcher.finish`` after it."""
@@ -173,12 +146,8 @@ class Dispatcher:
             self._drop_slowest(conn)
         self._connections.on(EVENT_READ, conn, self.read)
         if framing.expects and not conn.channel.continued:
-            conn.channel.send(_CONTINUE)
+            self._interim(conn)
             conn.channel.continued = True
-            try:
-                conn.channel.flush()
-            except OSError:
-                self.close(conn)
 
     def _complete(self, conn: Connection, framing: Framing) -> None:
         """Answer or queue a request that needs no more bytes."""
@@ -212,7 +181,7 @@ class Dispatcher:
         self.send(conn)
 
     def _call(self, conn: Connection, request: PlainRequest) -> bool:
-        answer, keep = self._caller.answer(request, conn.environ, conn.channel, keep=self._worker.alive)
+        answer, keep = self._caller.answer(request, conn.environ, conn.channel, keep=self._worker.keeps_connections)
         conn.channel.sendall(answer)
         return keep
 
@@ -370,6 +339,28 @@ class Dispatcher:
         self.send(conn)
 
     # The end of a connection.
+
+    def dismiss_idle(self, now: float) -> None:
+        """Let clients close their connections without a request. Those that do not are closed after a time limit.
+
+        If the server closed such a connection, a request that is under way could get no answer, and clients do not
+        repeat a POST. An interim response avoids that. A client that has just sent a request ignores it (RFC 9110,
+        15.2), and the request is answered. A client without a request closes the connection (RFC 9112, 9.2).
+
+        A client may be about to send the first request of a new connection, and would not repeat that one elsewhere.
+        """
+        quiet = (conn for conn in self._connections.requesting.older(now, _FIRST_REQUEST_S) if not conn.arrived)
+        for conn in (*self._connections.idle, *quiet):
+            self._connections.start_deadline(conn, self._connections.leaving, now)
+            if conn.knows_interim:
+                self._interim(conn)
+
+    def _interim(self, conn: Connection) -> None:
+        conn.channel.send(_CONTINUE)
+        try:
+            conn.channel.flush()
+        except OSError:
+            self.close(conn)
 
     def close(self, conn: Connection) -> None:
         """Close a connection at once."""

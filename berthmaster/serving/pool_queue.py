@@ -1,10 +1,41 @@
-"""The order in which requests get a thread: a pure queue, without threads."""
+"""How many threads serve requests, and in which order requests get one: pure, without threads."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
+
+_COMPUTING: Final = 2
+"""With two threads that compute, the polling thread waits for the interpreter half as long as with four."""
 
 Job = TypeVar("Job", bound=Hashable)
+
+
+class PoolSizes(NamedTuple):
+    """How many threads serve each kind of request.
+
+    Attributes:
+        requests: complete requests.
+        streams: requests that the application reads while they arrive.
+        waiting: requests whose answers wait for another service.
+    """
+
+    requests: int
+    streams: int
+    waiting: int = 1
+
+    @classmethod
+    def of(cls, threads: int, *, answers_wait: bool = False) -> "PoolSizes":
+        """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread.
+
+        Threads that wait compute little, so as many as for streams come on top.
+
+        Args:
+            threads: the number of threads for streams and for complete requests.
+            answers_wait: whether complete requests wait for another service as well.
+        """
+        streams = max(1, threads // 2)
+        rest = max(1, threads - streams)
+        return cls(rest if answers_wait else min(_COMPUTING, rest), streams, streams)
 
 
 class PoolQueue(Generic[Job]):

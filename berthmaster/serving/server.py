@@ -55,7 +55,7 @@ class ServerOptions:
         request_memory_bytes: the memory for requests in each process: see ``memory_budget``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
         keepalive_s: the time after which an idle connection is closed.
-        drain_s: the time for which readiness fails before the port closes.
+        drain_s: the time for which readiness fails, and responses close their connections, before the port closes.
         grace_s: the time limit for running requests after the port has closed.
     """
 
@@ -167,6 +167,7 @@ class _Application(BaseApplication):
         self.waiting: frozenset[str] = frozenset()
         self.answers_wait = False
         self.balance = ConnectionBalance(options.workers)
+        self.is_draining = health.is_draining
         self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
         self._options = options
         self._service = service
@@ -207,6 +208,7 @@ class _Application(BaseApplication):
             "pre_fork": self._refresh_certificate,
             "post_fork": self._prepare_worker,
             "post_worker_init": self._worker_ready,
+            "pre_request": self._close_if_draining,
             "child_exit": self._worker_ended,
             "on_exit": self._stop_probes,
         }
@@ -298,6 +300,11 @@ class _Application(BaseApplication):
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
         self._service.started(lambda readiness: self._health.report(worker.pid, readiness))
+
+    def _close_if_draining(self, _worker: Any, request: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        """Close the connection after the response to a request that gunicorn's parser has read."""
+        if self.is_draining():
+            request.force_close()
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self.balance.ended(worker.age)

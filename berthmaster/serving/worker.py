@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, cast
@@ -18,9 +19,10 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.rate_limit import TokenBucket
 from berthmaster.serving.channel import Channel
 from berthmaster.serving.connections import Connection, ConnectionPoller
-from berthmaster.serving.dispatcher import Dispatcher, PoolSizes
+from berthmaster.serving.dispatcher import Dispatcher
 from berthmaster.serving.gunicorn_internals import TConn, ThreadWorker, ssl_wrap_socket
 from berthmaster.serving.memory_budget import MemoryBudget
+from berthmaster.serving.pool_queue import PoolSizes
 from berthmaster.serving.wsgi import WSGICaller
 
 _HEARTBEAT_S: Final = 1.0
@@ -30,8 +32,6 @@ _TRUST_S: Final = 1.0
 _LEFT_TO_OTHERS_S: Final = 0.005
 _POLL_OTHERS_S: Final = 0.001
 _MAX_CLOSING_BYTES: Final = 64 * 2**10
-_STOP_KEEPALIVE_S: Final = 2.0
-"""The time for which a stopping worker keeps idle connections: a client may have sent a request already."""
 _HANDSHAKE_S: Final = 1.0
 """The time that a handshake has while other clients wait for a connection."""
 _SWITCH_S: Final = 0.0005
@@ -70,6 +70,7 @@ class FastWorker(ThreadWorker):
         self.max_keepalived = self.worker_connections
         self._limit_s: float = app.request_timeout_s
         self._balance = app.balance
+        self._is_draining: Callable[[], bool] = app.is_draining
         self._handshakes = _Handshakes(self.log, app.handshake_failed)
         self._caller = WSGICaller(self.wsgi, self.cfg)
         self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
@@ -88,13 +89,11 @@ class FastWorker(ThreadWorker):
             self._poll(time.monotonic() + _HEARTBEAT_S)
         self.alive = self._leaves_to_others = False
         self._balance.ended(self.age)
-        self.set_accept_enabled(False)
+        self._close_port()
         self._finish_requests()
         self.tpool.shutdown(wait=False)
         self.poller.close()
         self.method_queue.close()
-        for listener in self.sockets:
-            listener.close()
 
     def _poll(self, until: float) -> None:
         """Handle events until a time, a stop, or, in a stopping worker, the end of the last connection."""
@@ -114,18 +113,18 @@ class FastWorker(ThreadWorker):
                 self._check_at = now + _POLL_S
 
     def _finish_requests(self) -> None:
-        begun = time.monotonic()
-        while self.nr_conns and (since := time.monotonic() - begun) < self.cfg.graceful_timeout:
-            if since >= _STOP_KEEPALIVE_S:
-                self._connections.idle.limit_s = 0.0
+        until = time.monotonic() + self.cfg.graceful_timeout
+        while self.nr_conns and (now := time.monotonic()) < until:
+            self._dispatcher.dismiss_idle(now)
             self.notify()
-            self._poll(time.monotonic() + _POLL_S)
+            self._poll(now + _POLL_S)
 
     def _check_deadlines(self) -> None:
         """Close overdue connections, and answer overdue requests."""
         now = time.monotonic()
-        for conn in (*self._connections.idle.overdue(now), *self._connections.closing.overdue(now)):
-            self.close(conn)
+        for group in (self._connections.idle, self._connections.leaving, self._connections.closing):
+            for conn in group.overdue(now):
+                self.close(conn)
         for conn in self._connections.handshaking.overdue(now):
             self._handshakes.failed("timeout", conn.client, "the client was too slow")
             self.close(conn)
@@ -151,14 +150,25 @@ class FastWorker(ThreadWorker):
             self._leave_to_others()
             return
         try:
-            client, address = listener.accept()
+            self._accept_one(listener)
         except OSError as error:
             if error.errno in _TOO_MANY:
                 self._make_room()
                 self._leave_to_others()
             elif error.errno not in _NO_CLIENT:
                 raise
-            return
+
+    def _close_port(self) -> None:
+        """Accept the clients that have connected already, and close the port: later clients are refused at once."""
+        self.set_accept_enabled(False)
+        for listener in self.sockets:
+            with suppress(OSError):  # no client is left, or no file descriptor
+                while self.nr_conns < self.worker_connections:
+                    self._accept_one(listener)
+            listener.close()
+
+    def _accept_one(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
+        client, address = listener.accept()
         self._count(1)
         conn = Connection(self.cfg, Channel(client, self._limit_s), address, listener.getsockname())
         conn.environ = self._caller.connection_environ(conn.client, conn.server)
@@ -244,6 +254,11 @@ class FastWorker(ThreadWorker):
         if self.alive:
             self._balance.report(self.age, self.nr_conns)
 
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether connections stay open after a response."""
+        return self.alive and not self._is_draining()
+
     # The thread pool.
 
     def get_thread_pool(self) -> ThreadPoolExecutor:
@@ -265,7 +280,9 @@ class FastWorker(ThreadWorker):
 
     def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
         """Call the application for a request that gunicorn has parsed."""
-        cast("Connection", conn).channel.on_last_answer = req.force_close
+        client = cast("Connection", conn)
+        client.knows_interim = req.version >= (1, 1)
+        client.channel.on_last_answer = req.force_close
         return super().handle_request(req, conn)
 
     def crashed(self, conn: Connection, error: Exception) -> None:

@@ -12,7 +12,6 @@ from berthmaster.serving.probes import Readiness
 _SLOT_BYTES: Final = 4
 _EMPTY: Final = 0
 _TOLERANCE: Final = 8
-_DRAINING: Final = "draining"
 _WORKER: Final = "worker-"
 
 
@@ -49,10 +48,15 @@ class ConnectionBalance:
 
 
 class WorkerHealth:
-    """The readiness of each worker, as files in a folder. The process that serves the probes reads them."""
+    """The readiness of each worker, and whether the server drains. Create it before workers are forked.
+
+    Readiness is in files of a folder, which the process that serves the probes reads. All processes share the memory
+    that says whether the server drains: workers read it for each request.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._draining = memoryview(mmap.mmap(-1, 1))
 
     def report(self, pid: int, readiness: Readiness) -> None:
         file = self._folder / f"{_WORKER}{pid}"
@@ -67,11 +71,15 @@ class WorkerHealth:
 
     def drain(self) -> None:
         """Mark the server as about to stop."""
-        (self._folder / _DRAINING).touch()
+        self._draining[0] = True
+
+    def is_draining(self) -> bool:
+        """Return whether the server is about to stop."""
+        return bool(self._draining[0])
 
     def readiness(self) -> Readiness:
         """Return the readiness of the server. It is ready if it is not about to stop and all its workers are ready."""
-        if (self._folder / _DRAINING).exists():
+        if self.is_draining():
             return Readiness("draining")
         reports = [found for file in self._folder.glob(f"{_WORKER}*") if (found := _read(file)) is not None]
         if not reports:

@@ -1,9 +1,13 @@
 """Stops of a running extender."""
 
+import os
 import signal
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import msgspec
+import pytest
 from servers import Wire, request, running
 
 from extender.protocols.native import examples
@@ -33,3 +37,49 @@ def test_a_draining_service_answers_and_is_not_ready(tmp_path):
         with Wire(server.port) as wire:
             wire.send(GOOD)
             assert wire.answer().status == 200
+
+
+def test_clients_that_have_connected_before_the_stop_are_answered_and_later_ones_refused(tmp_path):
+    with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server, ExitStack() as stack:
+        [worker] = filter(stops_at_term, children(server.process.pid))
+        os.kill(worker, signal.SIGSTOP)
+        clients = [stack.enter_context(Wire(server.port, timeout_s=60)) for _ in range(3)]
+        for client in clients:
+            client.send(GOOD)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: has_term(worker, "ShdPnd"))
+        os.kill(worker, signal.SIGCONT)
+        answers = [final_answer(client) for client in clients]
+        assert [(each.status, each.headers["connection"]) for each in answers] == [(200, "close")] * 3
+        with pytest.raises(ConnectionRefusedError):
+            Wire(server.port)
+
+
+def final_answer(client):
+    """Return the next response that is not an interim one."""
+    while (answer := client.answer()).status == 100:
+        pass
+    return answer
+
+
+def wait_for(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def stops_at_term(pid):
+    """Return whether a process is a worker: the one that serves the probes ignores SIGTERM."""
+    return not has_term(pid, "SigIgn")
+
+
+def has_term(pid, field):
+    """Return whether a set of signals in the status of a process has SIGTERM."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [signals] = (int(line.split()[1], 16) for line in lines if line.startswith(f"{field}:"))
+    return bool(signals >> (signal.SIGTERM - 1) & 1)

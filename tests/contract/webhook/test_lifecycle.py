@@ -6,7 +6,7 @@ import signal
 import ssl
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPException
 from socket import create_server
 
@@ -153,6 +153,32 @@ def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
         assert set(statuses) == {200}
         assert server.stop() == 0
         assert server.probe("/livez")[0] == 0, "the probes stop with the server"
+
+
+@BOTH
+def test_a_draining_server_closes_connections_with_their_next_response(tmp_path, worker_class):
+    options = (f"--worker-class={worker_class}", "--workers=1", "--drain-s=300", "--keepalive-s=300")
+    with running(tmp_path, *options) as server, ExitStack() as stack:
+        stack.callback(server.stop, signal.SIGQUIT)  # ends the time for which it drains
+        both = [stack.enter_context(closing(server.connection())) for _ in range(2)]
+        parsers = {}, {"TE": "trailers"}  # gunicorn parses the second request
+        for fields, connection in zip(parsers, both, strict=True):
+            assert connection_field(connection, fields) == "keep-alive"
+            connection.auto_open = 0
+        os.kill(server.process.pid, signal.SIGTERM)
+        wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
+        for fields, connection in zip(parsers, both, strict=True):
+            assert connection_field(connection, fields) == "close"
+
+
+def connection_field(connection, fields):
+    """Return what the response to a review says about the connection."""
+    fields = {"Content-Type": "application/json", **fields}
+    connection.request("POST", "/mutate-clusterpropagationpolicy", REVIEW, fields)
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200
+    return answer.headers["Connection"]
 
 
 @BOTH

@@ -12,23 +12,14 @@ from gunicorn.config import Config
 from berthmaster.serving import dispatcher
 from berthmaster.serving.channel import Channel
 from berthmaster.serving.connections import Connection, ConnectionPoller
-from berthmaster.serving.dispatcher import Dispatcher, PoolSizes
+from berthmaster.serving.dispatcher import Dispatcher
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.memory_budget import SMALL_BYTES, MemoryBudget
+from berthmaster.serving.pool_queue import PoolSizes
 from berthmaster.serving.request_parser import BodyError, read_body
 from berthmaster.serving.wsgi import WSGICaller
 
 LIMIT_S = 10.0
-
-
-@pytest.mark.parametrize(
-    ("threads", "answers_wait", "requests"), [(32, False, 2), (128, True, 64), (1, True, 1), (3, True, 2)]
-)
-def test_threads_that_compute_are_few_and_threads_that_wait_may_be_many(threads, answers_wait, requests):
-    sizes = PoolSizes.of(threads, answers_wait=answers_wait)
-    assert (sizes.requests, sizes.streams) == (requests, max(1, threads // 2))
-
-
 BODY_BYTES = 2**20
 CHEAP, SLOW = b"cheap", b"slow"
 
@@ -47,7 +38,7 @@ def application(environ, start_response):
 class Worker:
     """The rest of a worker. The test is the thread pool: it calls ``serve`` and ``finish``."""
 
-    alive = True
+    keeps_connections = True
 
     def __init__(self):
         self.started, self.closed, self.ended = [], [], []
@@ -351,3 +342,72 @@ def test_a_client_that_waits_for_100_continue_gets_it_once(scene):
     conn.channel.send(b"HTTP/1.1 100 Continue\r\n\r\n")  # as gunicorn does
     scene.serve()
     assert statuses(client) == [200]
+
+
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def stopping(scene):
+    """Return a client with an idle connection, when the worker begins to stop."""
+    client, conn = scene.client()
+    client.sendall(post(CHEAP))
+    scene.poll()
+    assert b"Connection: keep-alive\r\n" in client.recv(2**16)
+    scene.worker.keeps_connections = False
+    return client, conn
+
+
+@pytest.mark.parametrize("body", [pytest.param(CHEAP, id="polling thread"), pytest.param(SLOW, id="pool")])
+def test_a_response_closes_the_connection_when_the_server_drains(scene, body):
+    client, conn = stopping(scene)
+    client.sendall(post(body))
+    scene.poll()
+    if body is SLOW:
+        scene.serve()
+    assert b"Connection: close\r\n" in client.recv(2**16)
+    assert scene.worker.ended == [conn]
+
+
+def test_a_client_with_an_idle_connection_gets_an_interim_response_once_and_has_time_to_close_it(scene):
+    client, conn = stopping(scene)
+    now = time.monotonic()
+    for later_s in (0.0, 1.0):
+        scene.dispatcher.dismiss_idle(now + later_s)
+    assert client.recv(2**16) == INTERIM
+    leaving = scene.connections.leaving
+    assert (leaving.overdue(now + leaving.limit_s - 0.01), leaving.overdue(now + leaving.limit_s)) == ([], [conn])
+    client.close()
+    scene.poll()
+    assert scene.worker.closed == [conn]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_request_that_crosses_the_interim_response_is_answered(scene, pieces):
+    client, conn = stopping(scene)
+    scene.dispatcher.dismiss_idle(time.monotonic())
+    data = post(CHEAP)
+    for part in (data,) if pieces == 1 else (data[:9], data[9:]):
+        client.sendall(part)
+        scene.poll()
+    assert client.recv(2**16).startswith(INTERIM + b"HTTP/1.1 200 OK\r\n")
+    assert scene.worker.ended == [conn]
+
+
+def test_a_new_connection_has_time_for_its_first_request_when_the_worker_stops(scene):
+    (quiet, quiet_conn), (busy, _) = scene.client(), scene.client()
+    busy.sendall(post(CHEAP)[:9])
+    scene.poll()
+    accepted_at = time.monotonic()
+    scene.dispatcher.dismiss_idle(quiet_conn.channel.began_at)
+    assert scene.connections.leaving.oldest() is None
+    scene.dispatcher.dismiss_idle(accepted_at + dispatcher._FIRST_REQUEST_S)
+    assert list(scene.connections.leaving) == [quiet_conn]
+    assert quiet.recv(2**16) == INTERIM
+    assert statuses(busy) == [], "its request is arriving"
+
+
+def test_a_client_of_http_1_0_gets_no_interim_response(scene):
+    client, conn = stopping(scene)
+    conn.knows_interim = False
+    scene.dispatcher.dismiss_idle(time.monotonic())
+    assert (statuses(client), list(scene.connections.leaving)) == ([], [conn])

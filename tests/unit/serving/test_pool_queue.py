@@ -1,9 +1,18 @@
-"""The order in which requests get a thread."""
+"""How many threads serve requests, and in which order requests get one."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.serving.pool_queue import PoolQueue
+from berthmaster.serving.pool_queue import PoolQueue, PoolSizes
+
+
+@pytest.mark.parametrize(
+    ("threads", "answers_wait", "requests"), [(32, False, 2), (128, True, 64), (1, True, 1), (3, True, 2)]
+)
+def test_threads_that_compute_are_few_and_threads_that_wait_may_be_many(threads, answers_wait, requests):
+    sizes = PoolSizes.of(threads, answers_wait=answers_wait)
+    assert (sizes.requests, sizes.streams) == (requests, max(1, threads // 2))
 
 
 def always(_job):

@@ -70,5 +70,16 @@ def test_a_removed_worker_does_not_count_and_a_draining_server_is_not_ready(tmp_
     assert health.readiness() == Readiness("draining")
 
 
+def test_processes_share_that_the_server_drains(tmp_path):
+    health = WorkerHealth(tmp_path)
+    assert not health.is_draining()
+    if child := os.fork():
+        os.waitpid(child, 0)
+        assert health.is_draining()
+    else:
+        health.drain()
+        os._exit(0)
+
+
 def test_a_worker_may_report_after_the_server_has_removed_the_folder(tmp_path):
     WorkerHealth(tmp_path / "removed").report(1, Readiness())
