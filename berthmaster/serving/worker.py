@@ -115,9 +115,9 @@ class FastWorker(ThreadWorker):
     def _finish_requests(self) -> None:
         until = time.monotonic() + self.cfg.graceful_timeout
         while self.nr_conns and (now := time.monotonic()) < until:
-            self._dispatcher.dismiss_idle(now)
             self.notify()
-            self._poll(now + _POLL_S)
+            self._poll(now + _POLL_S)  # reads what has arrived
+            self._dispatcher.dismiss_idle(time.monotonic())
 
     def _check_deadlines(self) -> None:
         """Close overdue connections, and answer overdue requests."""

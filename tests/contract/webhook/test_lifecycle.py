@@ -123,8 +123,9 @@ def test_client_certificates_are_required(tmp_path, worker_class):
 
 @BOTH
 def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
-    options = (f"--worker-class={worker_class}", "--workers=2", "--drain-s=1", "--keepalive-s=5")
-    with running(tmp_path, *options) as server:
+    options = (f"--worker-class={worker_class}", "--workers=2", "--drain-s=300", "--keepalive-s=5")
+    with running(tmp_path, *options) as server, ExitStack() as stack:
+        stack.callback(server.stop, signal.SIGQUIT)  # ends the time for which it drains
         failures, statuses, stop = [], [], threading.Event()
 
         def send_requests():
@@ -139,19 +140,19 @@ def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
 
         client = threading.Thread(target=send_requests)
         client.start()
-        time.sleep(0.3)
+        stack.callback(client.join)
+        stack.callback(stop.set)
+        wait_for(lambda: statuses)
         os.kill(server.process.pid, signal.SIGTERM)
-        deadline = time.monotonic() + 5
-        while server.probe("/readyz") != (503, "draining\n"):
-            assert time.monotonic() < deadline
+        wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
         assert server.probe("/livez")[0] == 200
-        time.sleep(0.3)
-        assert len(statuses) > 10
+        answered = len(statuses)
+        wait_for(lambda: failures or len(statuses) > answered + 10)
         stop.set()  # a Service sends no requests from now on
         client.join()
         assert failures == []
         assert set(statuses) == {200}
-        assert server.stop() == 0
+        assert server.stop(signal.SIGQUIT) == 0
         assert server.probe("/livez")[0] == 0, "the probes stop with the server"
 
 
