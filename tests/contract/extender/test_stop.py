@@ -43,12 +43,15 @@ def test_clients_that_have_connected_before_the_stop_are_answered_and_later_ones
     with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server, ExitStack() as stack:
         [worker] = filter(stops_at_term, children(server.process.pid))
         os.kill(worker, signal.SIGSTOP)
-        clients = [stack.enter_context(Wire(server.port, timeout_s=60)) for _ in range(3)]
-        for client in clients:
-            client.send(GOOD)
-        server.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: has_term(worker, "ShdPnd"))
-        os.kill(worker, signal.SIGCONT)
+        try:
+            wait_for(lambda: set(states(worker)) == {"T"})  # a thread that still runs could take the next signal
+            clients = [stack.enter_context(Wire(server.port, timeout_s=60)) for _ in range(3)]
+            for client in clients:
+                client.send(GOOD)
+            server.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: has_term(worker, "ShdPnd"))
+        finally:
+            os.kill(worker, signal.SIGCONT)
         answers = [final_answer(client) for client in clients]
         assert [(each.status, each.headers["connection"]) for each in answers] == [(200, "close")] * 3
         with pytest.raises(ConnectionRefusedError):
@@ -80,6 +83,16 @@ def stops_at_term(pid):
 
 def has_term(pid, field):
     """Return whether a set of signals in the status of a process has SIGTERM."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    [signals] = (int(line.split()[1], 16) for line in lines if line.startswith(f"{field}:"))
+    signals = int(status(Path(f"/proc/{pid}"), field), 16)
     return bool(signals >> (signal.SIGTERM - 1) & 1)
+
+
+def states(pid):
+    """Return the states of all threads of a process: ``T`` is stopped."""
+    return [status(task, "State") for task in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def status(folder, field):
+    """Return the first word of a field in the status of a process or a thread."""
+    lines = (folder / "status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
