@@ -24,13 +24,17 @@ from berthmaster.runtime.clock import SystemClock
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
 PORTS = Ports()
 LIMIT_S = 30.0
+RENEW_S = 60.0
+SHORT_RENEW_S = 6.0
 
 
 class Process:
-    """A runtime in a thread."""
+    """A runtime in a thread. No machine is so slow that it loses its lease unless a test prevents each renewal."""
 
-    def __init__(self, kube: KubeOverHTTP, identity: str, **more: Any) -> None:
-        lease = LeaseOptions("karmada-system", "berthmaster", identity, lease_s=3, renew_s=2.0, retry_s=0.1)
+    def __init__(self, kube: KubeOverHTTP, identity: str, renew_s: float = RENEW_S, **more: Any) -> None:
+        lease = LeaseOptions(
+            "karmada-system", "berthmaster", identity, lease_s=int(renew_s) + 5, renew_s=renew_s, retry_s=0.1
+        )
         self.port = PORTS.free()
         self.ended_at_once: list[int] = []
         self.code: int | None = None
@@ -153,7 +157,7 @@ def test_leader_and_standby_hand_over(kube, start):
     paths = want(kube, 10)
     wait_until(lambda: copied(kube, paths))
     assert first.stop() == 0
-    wait_until(lambda: second.runtime.leading, 1.5)
+    wait_until(lambda: second.runtime.leading)  # earlier than the lease ends
     assert second.probe("readyz") == "ok\nleading\n"
     paths = want(kube, 10)
     wait_until(lambda: copied(kube, paths))
@@ -161,12 +165,12 @@ def test_leader_and_standby_hand_over(kube, start):
 
 
 def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube, start):
-    process = start()
+    process = start(renew_s=SHORT_RENEW_S)
     wait_until(lambda: process.runtime.leading)
     paths = want(kube, 1)
     wait_until(lambda: copied(kube, paths))
     kube.storm = lambda verb: "503" if verb == "update" else ""
-    wait_until(lambda: process.ended_at_once == [1], 5)
+    wait_until(lambda: process.ended_at_once == [1])
     assert not process.runtime.leading
     want(kube, 5)
     time.sleep(0.3)
@@ -174,26 +178,25 @@ def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube,
 
 
 def test_a_rate_limited_write_is_not_sent_after_leadership_is_lost(kube, start):
-    process = start(qps=2.0, burst=1)
+    process = start(qps=2.0, burst=1, renew_s=SHORT_RENEW_S)
     wait_until(lambda: process.runtime.leading)
-    want(kube, 20)
+    want(kube, 200)
     kube.storm = lambda verb: "503" if verb == "update" else ""
-    wait_until(lambda: process.ended_at_once == [1], 5)
-    time.sleep(0.1)  # requests under way arrive
-    sent = kube.api.methods.count("PATCH")
-    assert sent > 1
-    time.sleep(1.2)
-    assert kube.api.methods.count("PATCH") == sent
+    wait_until(lambda: process.ended_at_once == [1])
+    counts = [-1, kube.api.methods.count("PATCH")]
+    while counts[-1] != counts[-2]:  # a request under way may arrive late
+        time.sleep(1.2)
+        counts.append(kube.api.methods.count("PATCH"))
+    assert 1 < counts[-1] < 200, "the limit lets two writes a second pass"
 
 
 def test_a_process_that_is_not_synced_names_what_is_missing_and_does_not_lead(kube, start):
     kube.storm = lambda verb: "503" if verb == "list" else ""
     process = start()
-    time.sleep(0.3)
-    assert process.probe("readyz") is None
+    wait_until(lambda: "503" in process.runtime._health.readiness().problem)
     assert "configmaps" in process.runtime._health.readiness().problem
-    assert "503" in process.runtime._health.readiness().problem
-    assert process.probe("livez") == "ok\n", "a restart would not help"
+    wait_until(lambda: process.probe("livez") == "ok\n")  # a restart would not help
+    assert process.probe("readyz") is None
     assert LEASE not in kube.api.objects
     kube.storm = lambda _verb: ""
     wait_until(lambda: process.runtime.leading)
