@@ -83,7 +83,7 @@ class Plane:
         """Return the memory that an index with a list by another order takes, beside the bindings."""
         bindings = [convert(Binding, each) for each in self._bindings]
         tracemalloc.start()
-        index = PlacedIndex(((each.metadata.namespace, each.metadata.name), placed_workload(each)) for each in bindings)
+        index = PlacedIndex((each.metadata.key, placed_workload(each)) for each in bindings)
         index.ordered(SortKey.REPLICAS, descending=True)
         used, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()

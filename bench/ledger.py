@@ -68,7 +68,7 @@ class Fleet:
     def decision(self, number: int) -> DecisionRecord:
         """Decide on a binding that was never scheduled; its workload is one of 20,000."""
         binding = self._named(self._bindings[number % len(self._bindings)], number % _NAMES)
-        decided = self.cache.decide_and_assume((binding.metadata.namespace, binding.metadata.name), binding)
+        decided = self.cache.decide_and_assume(binding.metadata.key, binding)
         if decided.inputs is None:
             raise click.ClickException("a decision is not recorded")
         at = _START + timedelta(seconds=number)

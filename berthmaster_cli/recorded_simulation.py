@@ -80,7 +80,7 @@ def _record(
         if binding is None or result.trigger is Trigger.NONE:
             continue
         started_s = time.monotonic()
-        decided = cache.decide_and_assume((binding.metadata.namespace, binding.metadata.name), binding)
+        decided = cache.decide_and_assume(binding.metadata.key, binding)
         if decided.inputs is not None:
             duration_s = time.monotonic() - started_s
             recorder.decided(

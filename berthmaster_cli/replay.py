@@ -14,7 +14,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN: Final = 1000
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "RECORDED", "NOW", "DIFFERENCE")
-_POLICIES: Final = frozenset({"PropagationPolicy", "ClusterPropagationPolicy"})
 _PLUGIN_OPTIONS: Final = ("plugins", "keep_empty", "placement_limits")
 
 
@@ -111,7 +110,7 @@ def _profile(ctx: click.Context, given: Mapping[str, Any]) -> "Profile | None":
 def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":
     """Return what replaces the placement of bindings that the given policies hold."""
     documents = read_documents([str(path) for path in paths])
-    found = [_policy(each) for each in documents if each.raw["kind"] in _POLICIES]
+    found = [_policy(each) for each in documents if each.raw["kind"] in POLICY_KINDS]
     policies = {each.reference: each for each in found}
     if not policies:
         raise InputError("--policy: the files contain no PropagationPolicy and no ClusterPropagationPolicy")

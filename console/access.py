@@ -11,10 +11,10 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import CLUSTER_SCOPED, Value
 from berthmaster.runtime.clock import Clock
 from console.source import SourceError
-from console.visitor import CLUSTER_SCOPED, Visitor
+from console.visitor import Visitor
 
 _REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "subjectaccessreviews")
 _KEPT_S: Final = 30.0

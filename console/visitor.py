@@ -1,11 +1,11 @@
 """The client of a request: who it is, and what it may see."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
+
+from berthmaster.model.meta import CLUSTER_SCOPED
 
 SignedInBy = Literal["loopback", "token", "session", "certificate", "proxy"]
-CLUSTER_SCOPED: Final = "-"
-"""Stands for the namespace of cluster-scoped workloads, in addresses and in ``Visitor.namespaces``."""
 
 
 @dataclass(frozen=True, slots=True)

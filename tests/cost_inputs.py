@@ -209,7 +209,7 @@ def _stream(given: JSON) -> BytesIO:
 
 
 def _simulate(given: JSON) -> Work:
-    return lambda: run(world_of(load_manifests(["-"], stdin=_stream(given))), karmada_profile(), NOW, diagnose=True)
+    return lambda: run(world_of(load_manifests(["-"], stdin=_stream(given))), karmada_profile(), NOW, diagnose="all")
 
 
 def _simulate_federation(given: JSON) -> Work:

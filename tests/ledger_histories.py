@@ -60,8 +60,8 @@ class Scheduling:
 
     def put(self, binding: Binding) -> None:
         """Store a binding and reconcile it."""
-        self.bindings[binding.metadata.namespace, binding.metadata.name] = binding
-        self.reconcile(binding.metadata.namespace, binding.metadata.name)
+        self.bindings[binding.metadata.key] = binding
+        self.reconcile(*binding.metadata.key)
 
     def reconcile(self, namespace: str, name: str) -> None:
         """Decide on a binding, write the decision and record it."""

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from berthmaster.model.note import Note, NoteKind
+from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.model.printable import printable
 from webhook.admission.impact import GateResult
 from webhook.admission.outcome import ReviewOutcome
@@ -14,7 +15,6 @@ _PASSED: Final[dict[GateResult, NoteKind]] = {
     GateResult.ACCEPTED: "plan-accepted",
     GateResult.EXEMPT: "exemption",
 }
-_POLICIES: Final = frozenset({"PropagationPolicy", "ClusterPropagationPolicy"})
 _VERBS: Final = {"CREATE": "creation", "UPDATE": "update", "DELETE": "deletion"}
 
 
@@ -38,7 +38,7 @@ def note_of(request: RequestHead, outcome: ReviewOutcome) -> Note | None:
     else:
         return None
     kind, namespace, name = request.kind.kind, request.namespace, request.name
-    policy = f"{kind} {'/'.join(filter(None, (namespace, name)))}" if kind in _POLICIES and name else ""
+    policy = f"{kind} {'/'.join(filter(None, (namespace, name)))}" if kind in POLICY_KINDS and name else ""
     verb = _VERBS.get(request.operation, request.operation.lower())
     text = printable(f"{verb} by {request.user_info.username}: {message}", _MAX_MESSAGE)
     return Note(what, text, namespace, name, kind, policy, details=_details(request, outcome))

@@ -12,7 +12,7 @@ from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
-from berthmaster.model.policy import defaulted
+from berthmaster.model.policy import POLICY_KINDS, defaulted
 from berthmaster.model.quota import FederatedResourceQuota
 from berthmaster.model.unsupported import decode_checked_binding, decode_checked_policy
 from berthmaster.model.validation import binding_errors
@@ -43,7 +43,7 @@ KARMADA_POLICIES = tuple(
     Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_checked_policy(raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
 )
-POLICIES_BY_KIND = dict(zip(("PropagationPolicy", "ClusterPropagationPolicy"), KARMADA_POLICIES, strict=True))
+POLICIES_BY_KIND = dict(zip(POLICY_KINDS, KARMADA_POLICIES, strict=True))
 FEDERATED_QUOTAS = Watched(
     Collection.of("policy.karmada.io/v1alpha1", "federatedresourcequotas"),
     lambda raw: decode_json(FederatedResourceQuota, raw),

@@ -8,7 +8,7 @@ import msgspec
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value
 from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
-from berthmaster.model.policy import FailoverBehavior, Policy, PropagationSpec, Suspension
+from berthmaster.model.policy import DEFAULT_SCHEDULER, FailoverBehavior, Policy, PropagationSpec, Suspension
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
@@ -151,6 +151,16 @@ class Binding(Value, frozen=True):
     def assignment(self) -> dict[str, int]:
         """The assigned replicas by cluster."""
         return {target.name: target.replicas for target in self.spec.clusters}
+
+    @property
+    def scheduler(self) -> str:
+        """The name of the scheduler that decides on it."""
+        return self.spec.scheduler_name or DEFAULT_SCHEDULER
+
+    @property
+    def suspended(self) -> bool:
+        """Whether its scheduling is suspended."""
+        return self.spec.suspension is not None and bool(self.spec.suspension.scheduling)
 
     @property
     def reschedule_requested(self) -> bool:

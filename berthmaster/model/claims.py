@@ -30,6 +30,8 @@ PERMANENT_ID: Final = {
     "ClusterPropagationPolicy": "clusterpropagationpolicy.karmada.io/permanent-id",
 }
 """The label that distinguishes policies of the same name. Policies and the resources that they claim carry it."""
+MANAGED_BY: Final = (*PERMANENT_ID.values(), "binding.karmada.io/managed-by")
+"""A binding without any of these labels follows another binding, and is not scheduled itself."""
 PRIORITY_DROP_ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
 """Records that the priority of a policy dropped. The webhook writes it; the preemption controller removes it."""
 _NAMESPACE: Final = "propagationpolicy.karmada.io/namespace"

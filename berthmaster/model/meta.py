@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+CLUSTER_SCOPED: Final = "-"
+"""Stands for the namespace of cluster-scoped objects, in addresses and in lists of namespaces."""
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 INT64_MIN: Final = -(2**63)
@@ -70,3 +72,8 @@ class ObjectMeta(Value, frozen=True):
     owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: Timestamp | None = None
     deletion_timestamp: Timestamp | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The namespace (empty for cluster-scoped objects) and the name."""
+        return self.namespace, self.name

@@ -1,6 +1,6 @@
 """Karmada's PropagationPolicy and ClusterPropagationPolicy (``policy.karmada.io/v1alpha1``), and their defaults."""
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -10,6 +10,8 @@ from berthmaster.model.selector import LabelSelector
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+PolicyKind = Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+POLICY_KINDS: Final[tuple[PolicyKind, ...]] = get_args(PolicyKind)
 _GRACEFULLY: Final = "Gracefully"
 _TOLERATION_S: Final = 300
 _GRACE_S: Final = 600
@@ -111,7 +113,7 @@ class PropagationSpec(Value, frozen=True):
 class PolicyReference(NamedTuple):
     """The identity of a policy. ``namespace`` is empty for a ClusterPropagationPolicy."""
 
-    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    kind: PolicyKind
     namespace: str
     name: str
 
@@ -122,7 +124,7 @@ class PolicyReference(NamedTuple):
 class Policy(Value, frozen=True):
     """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all resources."""
 
-    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    kind: PolicyKind
     metadata: ObjectMeta
     spec: PropagationSpec
     api_version: str = "policy.karmada.io/v1alpha1"
@@ -130,6 +132,11 @@ class Policy(Value, frozen=True):
     @property
     def cluster_scoped(self) -> bool:
         return self.kind == "ClusterPropagationPolicy"
+
+    @property
+    def lazy(self) -> bool:
+        """Whether a change of it reaches a binding only when the template changes."""
+        return self.spec.activation_preference == "Lazy"
 
     @property
     def explicit_priority(self) -> int:

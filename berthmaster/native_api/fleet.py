@@ -15,8 +15,6 @@ MAX_NAMESPACES: Final = 10_000
 """The most namespaces that a query names."""
 MAX_FACETS: Final = 1000
 """The most values of one facet. The most frequent ones are listed."""
-CLUSTER_SCOPED: Final = "-"
-"""Stands for the namespace of cluster-scoped workloads."""
 
 _Text = Annotated[str, msgspec.Meta(max_length=512)]
 

@@ -4,8 +4,8 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from berthmaster.model.errors import InputError, shown
+from berthmaster.model.meta import CLUSTER_SCOPED
 
-_CLUSTER_SCOPED: Final = "-"
 _MAX_BASE: Final = 256
 
 
@@ -37,4 +37,4 @@ class ConsoleLink:
             namespace: the namespace of its binding; empty for a cluster-scoped one.
             binding: the name of its binding.
         """
-        return f"{self._url}/workloads/{quote(namespace or _CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"
+        return f"{self._url}/workloads/{quote(namespace or CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"

@@ -165,18 +165,14 @@ class Rebalance:
         since = self.rebalancer.metadata.creation_timestamp or now
 
         def change(binding: Binding) -> Binding:
-            named = (binding.metadata.namespace, binding.metadata.name) in marked
+            named = binding.metadata.key in marked
             return _marked(binding, since) if named else binding
 
         return _with_bindings(world, change)
 
     def without_binding(self, world: World) -> list[RebalancedWorkload]:
         """Return the workloads that it names and that have no binding."""
-        known = {
-            (each.binding.metadata.namespace, each.binding.metadata.name)
-            for each in world.workloads
-            if each.binding is not None
-        }
+        known = {each.binding.metadata.key for each in world.workloads if each.binding is not None}
         return [each for each in self.open_workloads() if _binding_key(each) not in known]
 
     def open_workloads(self) -> list[RebalancedWorkload]:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
@@ -13,12 +13,6 @@ SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})
 """The schedulers that a simulation knows by default: Karmada's and Berthmaster's. Both decide alike."""
 UNCLAIMED: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy selects it")
 LOST: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy holds it any more: it stays where it is")
-_MANAGED_BY: Final = (*PERMANENT_ID.values(), "binding.karmada.io/managed-by")
-
-
-def scheduler_of(binding: Binding) -> str:
-    """Return the name of the scheduler of a binding."""
-    return binding.spec.scheduler_name or DEFAULT_SCHEDULER
 
 
 def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] = SCHEDULERS) -> Unscheduled | None:
@@ -45,17 +39,17 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
             NotScheduled.UNSUPPORTED,
             f"a part of its placement is not known, so that no decision is simulated: {'; '.join(unsupported)}",
         )
-    if spec.suspension is not None and spec.suspension.scheduling:
+    if binding.suspended:
         return Unscheduled(NotScheduled.SUSPENDED, "its scheduling is suspended: nothing moves until it is resumed")
-    if scheduler_of(binding) not in schedulers:
+    if binding.scheduler not in schedulers:
         return Unscheduled(
             NotScheduled.OTHER_SCHEDULER,
-            f"scheduler {scheduler_of(binding)} decides on it, which is not simulated "
-            f"(--scheduler-name {scheduler_of(binding)} simulates it like Karmada's)",
+            f"scheduler {binding.scheduler} decides on it, which is not simulated "
+            f"(--scheduler-name {binding.scheduler} simulates it like Karmada's)",
         )
     return LOST if _lost_its_policy(binding) else None
 
 
 def _lost_its_policy(binding: Binding) -> bool:
     """Whether a stored binding has no label of a policy. A binding from a file without an UID needs none."""
-    return bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in _MANAGED_BY)
+    return bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in MANAGED_BY)

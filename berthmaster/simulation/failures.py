@@ -21,7 +21,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.following import follow
-from berthmaster.simulation.plan import ClusterTotal, cluster_totals, fails, moved_replicas
+from berthmaster.simulation.plan import ClusterTotal, cluster_totals, moved_replicas
 from berthmaster.simulation.run import WorkloadResult, moves, peers_of, run, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.world import SimulatedWorkload, World
@@ -155,7 +155,7 @@ class Failures:
         self._later = now + _LATER
         self._observed = world.clusters
         # Explanations of failed decisions would take longer than all the rest.
-        settled, _ = run(world, profile, now, diagnose=None, shared_capacity=shared_capacity, check=check)
+        settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity, check=check)
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._settled = self._settle(settled)
         # Dependencies follow their workloads, wherever these go.
@@ -199,7 +199,7 @@ class Failures:
         for workload in part.workloads:
             self._check()
             results.append(
-                schedule_one(self._scheduler, workload, self._later, part.schedulers, diagnose=None, shared=shared)
+                schedule_one(self._scheduler, workload, self._later, part.schedulers, diagnose="none", shared=shared)
             )
         if shared is not None:
             shared.restore()
@@ -208,7 +208,7 @@ class Failures:
     def _settle(self, world: World) -> _Settled:
         """Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them."""
         profile, later = self._scheduler.profile, self._later
-        _, idle = run(world, profile, later, diagnose=None, shared_capacity=self._shared, check=self._check)
+        _, idle = run(world, profile, later, diagnose="none", shared_capacity=self._shared, check=self._check)
         holders: dict[str, set[int]] = defaultdict(set)
         fitting: dict[str, set[int]] = defaultdict(set)
         always = set()
@@ -282,7 +282,7 @@ class Failures:
 
 def _is_short(before: WorkloadResult, after: WorkloadResult) -> bool:
     """Return whether a workload lost replicas without getting others."""
-    if fails(after):
+    if after.failure is not None:
         return True
     return after.unscheduled is not None and sum(after.assignment.values()) < sum(before.assignment.values())
 

@@ -86,7 +86,7 @@ class _Index:
             binding = workload.binding
             if binding is None:
                 continue
-            self.leaders[binding.metadata.namespace, binding.metadata.name] = position
+            self.leaders[binding.metadata.key] = position
             if binding.spec.propagate_deps and workload.resource.namespace:
                 self.propagating.append(position)
             if binding.spec.required_by:
@@ -103,7 +103,7 @@ class _Index:
             binding = self._workloads[position].binding
             if binding is None:
                 continue
-            key = binding.metadata.namespace, binding.metadata.name
+            key = binding.metadata.key
             for dependency in self._workloads[position].dependencies or ():
                 for needed in self._resolved(dependency):
                     found.setdefault(needed, {})[key] = BindingSnapshot(key[1], key[0], as_moved(binding).spec.clusters)

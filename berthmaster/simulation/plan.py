@@ -82,24 +82,19 @@ def plan_of(
         after: the results after the changes, all in the same order.
     """
     found = [moves(*pair) for pair in zip(before, after, strict=True)]
-    failed = [(result, fails(result)) for result in after]
+    failed = [result for result in after if result.failure is not None]
     return PlanSummary(
         workloads=len(after),
         moved=sum(bool(each) for each in found),
         replicas=sum(map(moved_replicas, found)),
-        nowhere=[str(result.workload) for result, fails_now in failed if fails_now and not result.assignment],
-        short=[str(result.workload) for result, fails_now in failed if fails_now and result.assignment],
+        nowhere=[str(result.workload) for result in failed if not result.assignment],
+        short=[str(result.workload) for result in failed if result.assignment],
         new_failures=[
             str(result.workload)
-            for (result, fails_now), without in zip(failed, settled, strict=True)
-            if fails_now and not fails(without)
+            for result, without in zip(after, settled, strict=True)
+            if result.failure is not None and without.failure is None
         ],
     )
-
-
-def fails(result: WorkloadResult) -> bool:
-    """Return whether a workload cannot be scheduled."""
-    return result.decision is not None and result.decision.failure is not None
 
 
 def moved_replicas(found: Mapping[str, tuple[int | None, int | None]]) -> int:

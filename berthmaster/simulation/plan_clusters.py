@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import msgspec.structs
+
 from berthmaster.model.cluster import Cluster
 from berthmaster.simulation.plan import ClusterTotal, cluster_totals
 from berthmaster.simulation.plan_index import PlanIndex
@@ -29,7 +31,11 @@ def changed_clusters(
         [after for _, after in pairs],
     )
     change = _changes(moving)
-    return [_with_all(each, index.replicas[each.cluster], change[each.cluster]) for each in sums]
+    present = index.replicas
+    return [
+        msgspec.structs.replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
+        for each in sums
+    ]
 
 
 def _changes(moving: Sequence[PlannedWorkload]) -> Counter[str]:
@@ -38,7 +44,3 @@ def _changes(moving: Sequence[PlannedWorkload]) -> Counter[str]:
         for name, (then, now) in each.moves.items():
             found[name] += (now or 0) - (then or 0)
     return found
-
-
-def _with_all(total: ClusterTotal, before: int, change: int) -> ClusterTotal:
-    return ClusterTotal(total.cluster, before, before + change, total.arriving, total.resources, total.overcommitted)

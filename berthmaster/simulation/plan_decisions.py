@@ -13,9 +13,7 @@ from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.following import companions, follow
-from berthmaster.simulation.plan import fails
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
 from berthmaster.simulation.plan_rows import PlannedWorkload
 from berthmaster.simulation.planned_changes import ChangedWorkloads
@@ -81,7 +79,7 @@ class PlanDecider:
             for key in self._index.sorted(self._keys()):
                 self._check()
                 planned = self._planned(key, shared)
-                if planned.after is not None and fails(planned.after) and explained < _MAX_EXPLAINED:
+                if planned.after is not None and planned.after.failure is not None and explained < _MAX_EXPLAINED:
                     explained += 1
                     planned = self._explained(planned)
                 rows[key] = planned
@@ -114,7 +112,7 @@ class PlanDecider:
         """Add where a workload would go without the change, if the change makes it move or fail."""
         if planned.before_workload is None or planned.after is None:
             return planned
-        if not planned.moves and not fails(planned.after):
+        if not planned.moves and planned.after.failure is None:
             return planned
         return replace(planned, settled=self._settled(planned.before_workload))
 
@@ -141,7 +139,7 @@ class PlanDecider:
         now: datetime,
         shared: SharedCapacity | None = None,
     ) -> WorkloadResult:
-        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose=None, shared=shared)
+        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose="none", shared=shared)
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
@@ -150,11 +148,11 @@ class PlanDecider:
         """Return whether the change concerns a workload. A change of clusters makes a scheduler look at all."""
         if self._changed.clusters_world is None or key in self._changed.after:
             return True
-        if planned.after is not None and (planned.moves or fails(planned.after)):
+        if planned.after is not None and (planned.moves or planned.after.failure is not None):
             settled = planned.settled
             if settled is None or settled.assignment != planned.assignment_after:
                 return True
-            if fails(settled) != fails(planned.after):
+            if (settled.failure is None) != (planned.after.failure is None):
                 return True
         if not self._touched.isdisjoint(planned.assignment_before):
             return True
@@ -228,7 +226,7 @@ def _workloads_after(
         if planned.after is not None:
             found[key] = planned.after.workload
         elif (binding := found.pop(key).binding) is not None:
-            gone.add((binding.metadata.namespace, binding.metadata.name))
+            gone.add(binding.metadata.key)
     return {key: _without_leaders(each, gone) for key, each in found.items()} if gone else found
 
 
@@ -253,7 +251,7 @@ def _leads_or_follows(planned: PlannedWorkload) -> bool:
 
 def _deducts(workload: SimulatedWorkload) -> bool:
     """Return whether the scheduler of a workload deducts the replicas that it assigns."""
-    return workload.binding is not None and scheduler_of(workload.binding) != DEFAULT_SCHEDULER
+    return workload.binding is not None and workload.binding.scheduler != DEFAULT_SCHEDULER
 
 
 def _required_by(workload: SimulatedWorkload) -> object:

@@ -15,7 +15,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
-from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 
 WorkloadKey = tuple[str, str, str, str]
@@ -54,7 +54,6 @@ class PlanIndex:
         self._held: dict[PolicyReference, set[WorkloadKey]] = {}
         self._bound: dict[str, set[WorkloadKey]] = {}
         self._kinds: dict[tuple[str, str], _KindIndex] = {}
-        self._companions: set[WorkloadKey] = set()
         self._policies: dict[PolicyReference, Policy] = {}
         self.update(world)
 
@@ -90,10 +89,6 @@ class PlanIndex:
 
     def get(self, key: WorkloadKey) -> SimulatedWorkload | None:
         return self._workloads.get(key)
-
-    def find(self, name: ResourceName) -> list[SimulatedWorkload]:
-        """Return the workloads that a name on the command line means."""
-        return self.world.find(name)
 
     def keys(self) -> Iterable[WorkloadKey]:
         """Return the keys of all workloads, in the order of the world."""
@@ -150,8 +145,6 @@ class PlanIndex:
             self._bound.setdefault(policy_id, set()).add(key)
         kind = workload.resource.api_version, workload.resource.kind
         self._kinds.setdefault(kind, _KindIndex()).add(key, workload)
-        if is_companion(workload):
-            self._companions.add(key)
         self.replicas.update(_replicas(workload))
 
     def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
@@ -160,7 +153,6 @@ class PlanIndex:
         for policy_id in _ids(workload):
             self._bound[policy_id].discard(key)
         self._kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
-        self._companions.discard(key)
         self.replicas.subtract(_replicas(workload))
 
     def _update_clusters(self, world: World) -> None:

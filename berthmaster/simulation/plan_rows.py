@@ -7,7 +7,7 @@ from functools import cached_property
 from berthmaster.model.binding import Binding
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.plan import fails, moved_replicas
+from berthmaster.simulation.plan import moved_replicas
 from berthmaster.simulation.plan_answer import PlannedMove, StayingWorkload, UnplacedWorkload
 from berthmaster.simulation.plan_reasons import why_moved, why_stays
 from berthmaster.simulation.report import row
@@ -109,7 +109,7 @@ def unplaced_of(planned: PlannedWorkload) -> UnplacedWorkload:
         resource=planned.resource,
         policy=_text(planned.holder_after),
         nowhere=not planned.assignment_after,
-        by_change=planned.settled is None or not fails(planned.settled),
+        by_change=planned.settled is None or planned.settled.failure is None,
         message=row(planned.after).message or "",
     )
 

@@ -52,7 +52,7 @@ def changed_workloads(
     for workload in changes.workloads:
         found.after[key_of(workload.resource)] = workload
     for name in changes.deleted_workloads:
-        for workload in index.find(name):
+        for workload in index.world.find(name):
             found.after[key_of(workload.resource)] = None
     for scale in changes.scales:
         chosen = scale.chosen(index.world)

@@ -12,7 +12,7 @@ import msgspec.structs
 
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.plan import PlanSummary, fails, moved_replicas
+from berthmaster.simulation.plan import PlanSummary, moved_replicas
 from berthmaster.simulation.plan_answer import Plan, StayingWorkload, StayReason
 from berthmaster.simulation.plan_clusters import changed_clusters
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
@@ -55,7 +55,7 @@ def plan(
     rows = [*concerned, *followers]
     moving = [move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
-    unplaced = [unplaced_of(each) for each in rows if each.after is not None and fails(each.after)]
+    unplaced = [unplaced_of(each) for each in rows if each.after is not None and each.after.failure is not None]
     unplaced.sort(key=lambda each: (not each.by_change, not each.nowhere, each.resource))
     totals = changed_clusters(index, decider.clusters, rows)
     all_gaps = sorted({*gaps, *changed.gaps, *_unknown_dependencies(rows)})

@@ -40,7 +40,7 @@ from berthmaster.simulation.claim_records import (
     without_record,
 )
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
-from berthmaster.simulation.present import LAZY, dependencies_for
+from berthmaster.simulation.present import dependencies_for
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 K = TypeVar("K")
@@ -120,7 +120,7 @@ class Detector:
         elif recorded_by_binding(workload, self._edit.reference, self._id()):
             changed = self._found_by_binding(workload, template, after)
         elif recorded(workload) is None and _level(after, workload, template):
-            changed = self._reconciled(workload, template, lazily=_is_lazy(after))
+            changed = self._reconciled(workload, template, lazily=after.lazy)
         else:
             changed = workload
         return self._preempted(changed, template)
@@ -159,7 +159,7 @@ class Detector:
         if level is None:
             return workload
         if level:
-            return self._reconciled(workload, template, lazily=_is_lazy(policy))
+            return self._reconciled(workload, template, lazily=policy.lazy)
         holds = recorded(workload)
         if holds is not None and holds.kind != self._edit.reference.kind:
             return without_bound(workload, self._edit.reference)
@@ -170,7 +170,7 @@ class Detector:
             holds = recorded(workload)
             held_by = self._catalog.get(holds) if holds is not None else None
             if held_by is not None and held_by is not policy and takes(policy, held_by, template):
-                workload = self._applied(workload, Claim(policy, MatchLevel.NAME), lazily=_is_lazy(policy))
+                workload = self._applied(workload, Claim(policy, MatchLevel.NAME), lazily=policy.lazy)
         return workload
 
     def _reconciled(
@@ -207,7 +207,7 @@ class Detector:
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known
         desired = self._desired(workload, claim)
-        if lazily and _is_lazy(claim.policy):
+        if lazily and claim.policy.lazy:
             if workload.binding is not None:
                 return replace(known, deferred=desired)
             waits = f"{claim.policy} is Lazy: it places the resource when its template changes"
@@ -303,10 +303,6 @@ def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:
         unscheduled=LOST if has_binding else UNCLAIMED,
         deferred=None,
     )
-
-
-def _is_lazy(policy: Policy) -> bool:
-    return policy.spec.activation_preference == LAZY
 
 
 def _replicas(workload: SimulatedWorkload) -> Replicas:

@@ -29,7 +29,6 @@ from berthmaster.simulation.claim_records import bound_by
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
-LAZY: Final = "Lazy"
 _LAZY_WAITS: Final = "its policy is Lazy: changes of the policy count when the template changes"
 
 
@@ -202,7 +201,7 @@ class WorkloadBuilder:
             return UNCLAIMED
         if isinstance(found, UnknownReplicas):
             return Unscheduled(NotScheduled.UNKNOWN_REPLICAS, found.reason)
-        if self._live and _is_lazy(claim) and holding.recorded is not None and not given.applied:
+        if self._live and claim.policy.lazy and holding.recorded is not None and not given.applied:
             return Unscheduled(
                 NotScheduled.DEFERRED, f"{claim.policy} is Lazy: it places the resource when its template changes"
             )
@@ -221,7 +220,7 @@ class WorkloadBuilder:
         if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
             spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
             desired = msgspec.structs.replace(desired, spec=spec)
-        if (_is_lazy(claim) or _records_another(given, claim)) and not given.applied:
+        if (claim.policy.lazy or _records_another(given, claim)) and not given.applied:
             return binding, desired if _differ(binding, desired) else None
         return bound_by(desired, claim.policy), None
 
@@ -261,10 +260,6 @@ def _written_by_hand(metadata: ObjectMeta, binding: Binding) -> bool:
     """Whether a template comes from a file although its binding is stored: it would be applied."""
     stored = bool(binding.metadata.uid or binding.metadata.resource_version)
     return stored and not (metadata.uid or metadata.resource_version)
-
-
-def _is_lazy(claim: Claim) -> bool:
-    return claim.policy.spec.activation_preference == LAZY
 
 
 def _records_another(given: _Given, claim: Claim) -> bool:

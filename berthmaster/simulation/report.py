@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from berthmaster.scheduling.decision import Failure, FailureKind, Mode
+from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.run import Comparison, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
@@ -128,7 +127,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
 def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
     """Return the row of a result. ``now`` is what the binding says now; None if that is not known."""
-    workload, binding, failure = result.workload, result.workload.binding, _failure(result)
+    workload, binding, failure = result.workload, result.workload.binding, result.failure
     return Row(
         resource=str(workload),
         policy=str(workload.held_by) if workload.held_by is not None else None,
@@ -161,7 +160,7 @@ def change_row(before: WorkloadResult, after: WorkloadResult, settled: WorkloadR
         settled: the result without the changes; None if it is ``before``.
     """
     settled = settled or before
-    caused = bool(moves(settled, after)) or _failure(settled) != _failure(after)
+    caused = bool(moves(settled, after)) or settled.failure != after.failure
     return ChangeRow(str(after.workload), row(before), row(after), moves(before, after), moves(before, settled), caused)
 
 
@@ -214,14 +213,10 @@ def claim_rows(workload: SimulatedWorkload) -> list[ClaimRow]:
     ]
 
 
-def _failure(result: WorkloadResult) -> Failure | None:
-    return result.decision.failure if result.decision is not None else None
-
-
 def _message(result: WorkloadResult) -> str:
     if result.unscheduled is not None:
         return result.unscheduled.message
-    failure = _failure(result)
+    failure = result.failure
     if failure is None:
         return _nothing_placed(result)
     groups = result.diagnosis.groups if result.diagnosis is not None else []
@@ -232,7 +227,7 @@ def _message(result: WorkloadResult) -> str:
 
 def _scheduler(result: WorkloadResult) -> str | None:
     binding = result.workload.binding
-    return scheduler_of(binding) if binding is not None and binding.spec.placement is not None else None
+    return binding.scheduler if binding is not None and binding.spec.placement is not None else None
 
 
 def _evicting(result: WorkloadResult) -> list[str]:

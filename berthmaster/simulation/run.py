@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 import msgspec.structs
 
@@ -12,7 +12,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.scheduling.context import Peers
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.decision import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, explain
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -26,6 +26,8 @@ from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
+Diagnosed = Literal["all", "failures", "none"]
+"""Which decisions are explained."""
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
@@ -62,6 +64,11 @@ class WorkloadResult:
             return own
         followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
         return own | dict.fromkeys(sorted(followed - own.keys()), 0)
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it cannot be scheduled; None if it can, or if no scheduler looked at it."""
+        return self.decision.failure if self.decision is not None else None
 
     @property
     def group(self) -> str:
@@ -101,7 +108,7 @@ def run(
     profile: Profile,
     now: datetime,
     *,
-    diagnose: bool | None = False,
+    diagnose: Diagnosed = "failures",
     shared_capacity: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[World, list[WorkloadResult]]:
@@ -111,7 +118,7 @@ def run(
         world: the world; the bindings of its workloads hold the current assignments.
         profile: the plugins that decide.
         now: the time that is recorded as the time of scheduling.
-        diagnose: whether to explain every decision; False: only those that failed; None: none.
+        diagnose: which decisions are explained.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision; an exception that it raises ends the run.
 
@@ -201,7 +208,7 @@ def examine(
     scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str] = SCHEDULERS
 ) -> WorkloadResult:
     """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
-    result = schedule_one(scheduler, workload, now, schedulers, diagnose=True)
+    result = schedule_one(scheduler, workload, now, schedulers, diagnose="all")
     if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
         return result
     request = Request.of(due(workload.binding, scheduler.fleet).binding)
@@ -215,7 +222,7 @@ def schedule_one(
     now: datetime,
     schedulers: Collection[str],
     *,
-    diagnose: bool | None = False,
+    diagnose: Diagnosed = "failures",
     shared: SharedCapacity | None = None,
 ) -> WorkloadResult:
     """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
@@ -225,7 +232,7 @@ def schedule_one(
         workload: the workload; its binding holds the current assignment.
         now: the time that is recorded as the time of scheduling.
         schedulers: the names of the schedulers that are simulated.
-        diagnose: whether to explain the decision; False: only if it failed; None: never.
+        diagnose: which decisions are explained.
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
     """
     binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
@@ -242,7 +249,7 @@ def schedule_one(
         base = as_before(binding)
         request = Request.of(base)
         decision = scheduler.schedule(request)
-    explains = diagnose if diagnose is not False else decision.failure is not None
+    explains = diagnose == "all" or (diagnose == "failures" and decision.failure is not None)
     diagnosis = explain(scheduler, request, decision) if explains else None
     recorded = _recorded(base, decision, now)
     assignment = recorded.assignment
@@ -295,7 +302,7 @@ def _with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
 
 def unplaced(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
     """Return the results whose decision failed."""
-    return [result for result in results if result.decision is not None and result.decision.failure is not None]
+    return [result for result in results if result.failure is not None]
 
 
 def explained(
@@ -314,7 +321,7 @@ def explained(
     """
     index = next(position for position, each in enumerate(world.workloads) if each is workload)
     current = present(world)[index]
-    settled, results = run(world, profile, now, diagnose=True)
+    settled, results = run(world, profile, now, diagnose="all")
     result = results[index]
     if result.decision is not None or result.unscheduled is not None:
         return result, current

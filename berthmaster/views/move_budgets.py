@@ -164,4 +164,4 @@ def _annotations(binding: Binding, leader: LeaderMoves) -> Mapping[str, str]:
 
 
 def _key(binding: Binding) -> tuple[str, str]:
-    return binding.metadata.namespace, binding.metadata.name
+    return binding.metadata.key

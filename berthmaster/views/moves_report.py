@@ -12,14 +12,12 @@ from berthmaster.controllers.moves.config import MovesConfig, Pause, subject_of
 from berthmaster.controllers.moves.lease_record import LeaseRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.move import MOVE, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.views.move_budgets import LeaderMoves, active_moves, budget_uses, percent_totals, waits_for
 from berthmaster.views.move_rows import BudgetUse, MoveRow, MovesReport, RowContext, brake_report, move_rows
 
-CLUSTER_SCOPED: Final = "-"
-"""Stands for the namespace of cluster-scoped bindings."""
 _PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
 
 
@@ -55,7 +53,7 @@ def moves_report(
         limit: the most rows; None for all. The first ones move, then come those that wait.
     """
     moving = [each for each in known.bindings if MOVE in each.metadata.annotations]
-    by_key = {(each.metadata.namespace, each.metadata.name): each for each in moving}
+    by_key = {each.metadata.key: each for each in moving}
     config, gaps = _config(known)
     braked = known.lease.brake.reason if known.lease is not None else ""
     leader = LeaderMoves(config, braked, active_moves(moving), known.annotations, _totals(known, config))
@@ -118,11 +116,7 @@ def _totals(known: KnownMoves, config: MovesConfig | None) -> dict[str, int] | N
 
 
 def _own(bindings: Iterable[Binding], sources: SourcesRecord) -> Iterable[Binding]:
-    return (each for each in bindings if scheduler_of(each) == sources.scheduler and not _is_suspended(each))
-
-
-def _is_suspended(binding: Binding) -> bool:
-    return binding.spec.suspension is not None and bool(binding.spec.suspension.scheduling)
+    return (each for each in bindings if each.scheduler == sources.scheduler and not each.suspended)
 
 
 def _replicas(binding: Binding) -> int:

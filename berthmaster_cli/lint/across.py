@@ -11,14 +11,13 @@ from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.placement import ClusterAffinity
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import POLICY_KINDS, Policy
 from berthmaster_cli.lint.sources import SourceObject
 from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 
 CLUSTER_UNKNOWN: Final = "cluster-unknown"
 CLAIMED_TWICE: Final = "claimed-twice"
 DEFINED_TWICE: Final = "defined-twice"
-_POLICIES: Final = frozenset({"PropagationPolicy", "ClusterPropagationPolicy"})
 _KARMADA: Final = "policy.karmada.io"
 _KUBEADMIRAL: Final = "core.kubeadmiral.io"
 _CLUSTERS: Final = frozenset({("cluster.karmada.io", "Cluster"), (_KUBEADMIRAL, "FederatedCluster")})
@@ -54,7 +53,7 @@ class Across:
         group, kind = group_of(found.raw["apiVersion"]), found.raw["kind"]
         if (group, kind) in _CLUSTERS:
             self.add_cluster(found)
-        if group not in {_KARMADA, _KUBEADMIRAL} or kind not in _POLICIES:
+        if group not in {_KARMADA, _KUBEADMIRAL} or kind not in POLICY_KINDS:
             return
         self._policies.append(found)
         if not found.metadata.get("name"):

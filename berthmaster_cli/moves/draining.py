@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.event_handlers import MANAGED_BY, names_scheduler
+from berthmaster.controllers.binding_scheduler.event_handlers import names_scheduler
 from berthmaster.controllers.binding_scheduler.failover import Replacement, replacement
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.model.binding import Binding
+from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.move import DRAINING, MovePhase, as_moved, move_of
 from berthmaster.scheduling.fleet import Fleet
@@ -21,7 +22,6 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import short_assignment, workload_of
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class DrainState(Enum):
@@ -98,10 +98,10 @@ def row_left(binding: Binding, context: DrainContext) -> DrainRow | None:
 
 def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
     spec = binding.spec
-    if spec.suspension is not None and spec.suspension.scheduling:
+    if binding.suspended:
         return DrainState.SUSPENDED, "its scheduling is suspended"
     if not names_scheduler(binding, context.scheduler_name):
-        return DrainState.NOT_OURS, f"{spec.scheduler_name or _DEFAULT_SCHEDULER} schedules it"
+        return DrainState.NOT_OURS, f"{binding.scheduler} schedules it"
     if not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
         return DrainState.NOT_OURS, "no policy claims it"
     if spec.placement is not None and not repelling_taints([_TAINT], spec.placement.cluster_tolerations):

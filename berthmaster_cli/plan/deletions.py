@@ -9,13 +9,12 @@ from berthmaster.manifests.document import Identity
 from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import group_of, reason_not_propagated
-from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.model.selector import parse_selector
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.names import name_in, resource_name
 
-_POLICIES: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
 _OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
@@ -56,7 +55,7 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
     for text in texts:
         name = resource_name(text)
         kind = _karmada_kind(name.kind)
-        if kind in _POLICIES:
+        if kind in POLICY_KINDS:
             found = found.joined(Deletions(policies=(_policy(name, kind, manifests),)))
         elif kind == _CLUSTER:
             found = found.joined(Deletions(clusters=(_cluster(name, manifests),)))
@@ -90,7 +89,7 @@ def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identi
         if not wanted.matches(template.labels):
             continue
         if group_of(document.api_version) == "policy.karmada.io":
-            namespace = "" if document.kind == _POLICIES[1] else document.namespace
+            namespace = "" if document.kind == POLICY_KINDS[1] else document.namespace
             policies.append(PolicyReference(document.kind, namespace, document.name))  # type: ignore[arg-type]
         else:
             workloads.append(ResourceName(document.namespace, document.kind, document.name))
@@ -99,7 +98,7 @@ def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identi
 
 def _is_prunable(document: Document) -> bool:
     if group_of(document.api_version) == "policy.karmada.io":
-        return document.kind in _POLICIES
+        return document.kind in POLICY_KINDS
     return reason_not_propagated(document.api_version, document.kind, document.namespace) is None
 
 
@@ -108,7 +107,7 @@ def _karmada_kind(text: str) -> str:
     names = resolve(text, [each for each in BUILT_IN_NAMES if each.group in _GROUPS])
     if names is not None:
         return names.kind
-    return next((each for each in (*_POLICIES, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
+    return next((each for each in (*POLICY_KINDS, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
 
 
 def _policy(name: ResourceName, kind: str, manifests: Manifests) -> PolicyReference:

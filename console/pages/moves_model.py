@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_rows import BudgetUse, MoveRow, RowState, WaitReason
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from berthmaster.model.binding import binding_name
-from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows

@@ -4,9 +4,10 @@ from typing import Final
 
 from flask import Blueprint, abort, render_template, request
 
-from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.policy import POLICY_KINDS
 from console.context import services, visitor
-from console.pages.policies_model import KINDS, RESTRICTIONS, policies_page, policy_address, policy_page
+from console.pages.policies_model import RESTRICTIONS, policies_page, policy_address, policy_page
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
 
@@ -18,7 +19,7 @@ _MOST: Final = 1000
 def show() -> str:
     """Show the list."""
     query = PageQuery(request.args, ("q", "kind", "only", "page"))
-    text, kind = query.text("q"), query.choice("kind", KINDS, "")
+    text, kind = query.text("q"), query.choice("kind", POLICY_KINDS, "")
     only = query.choices("only", tuple(RESTRICTIONS))
     page, rows = query.page(), services().options.page_rows
     offset = (page - 1) * rows
@@ -28,7 +29,7 @@ def show() -> str:
         model=policies_page(view, offset),
         text=text,
         kind=kind,
-        kinds=KINDS,
+        kinds=POLICY_KINDS,
         only=only,
         restrictions=RESTRICTIONS,
         page=page,
@@ -41,7 +42,7 @@ def one(namespace: str, name: str) -> str:
     """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
     PageQuery(request.args, ())
     cluster_scoped = namespace == CLUSTER_SCOPED
-    kind = KINDS[cluster_scoped]
+    kind = POLICY_KINDS[cluster_scoped]
     view = services().source.policies(kind=kind, name=name, limit=_MOST)
     model = policy_page(view, "" if cluster_scoped else namespace, name)
     if model is None:

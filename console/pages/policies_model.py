@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import PolicyList
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from console.pages.plan_model import binding_place
 
-KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
 RESTRICTIONS: Final = {
     "findings": "with findings",
     "takeovers": "with takeovers",

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from flask import abort, render_template, request
 
-from berthmaster.native_api.fleet import CLUSTER_SCOPED
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
 from console.offers import Offered, optional

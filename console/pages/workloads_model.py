@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import (
-    CLUSTER_SCOPED,
     Restriction,
     SortKey,
     WorkloadPage,

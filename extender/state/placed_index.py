@@ -13,7 +13,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from berthmaster.model.binding import Binding
-from berthmaster.native_api.fleet import CLUSTER_SCOPED, SortKey
+from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.native_api.fleet import SortKey
 from extender.state.placed_totals import ClusterUse, ClusterUses, Key, NamespaceTotals, WorkloadTotals
 from extender.state.placed_workload import PlacedWorkload, clusters_of, placed_workload
 

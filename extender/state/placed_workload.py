@@ -17,7 +17,6 @@ from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS
-from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.moving import move_note
 
 _SCHEDULED = "Scheduled"
@@ -122,7 +121,7 @@ def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:
         name=resource.name,
         binding=binding.metadata.name,
         policy=placed.policy or None,
-        scheduler=scheduler_of(binding) if binding.spec.placement is not None else None,
+        scheduler=binding.scheduler if binding.spec.placement is not None else None,
         group=placed.group or None,
         group_index=placed.group_index,
         groups=placed.groups,
@@ -177,7 +176,7 @@ def _state(binding: Binding) -> WorkloadState:
     spec = binding.spec
     if binding.metadata.deletion_timestamp is not None:
         return WorkloadState.DELETING
-    if spec.suspension is not None and spec.suspension.scheduling:
+    if binding.suspended:
         return WorkloadState.SUSPENDED
     if spec.placement is None:
         return WorkloadState.PLACED if spec.clusters or spec.required_by else WorkloadState.NOWHERE

@@ -14,11 +14,11 @@ from datetime import datetime
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
-from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
 from extender.state.fingerprint import Fingerprint, text_of
@@ -97,12 +97,8 @@ class FleetCache:
         for name, cluster in world.clusters.items():
             if self.fleet.get(name) != cluster:
                 self.fleet.apply(cluster)
-        self.scheduler.peers = _peers(world)
-        self._by_binding = {
-            (each.binding.metadata.namespace, each.binding.metadata.name): each
-            for each in world.workloads
-            if each.binding is not None
-        }
+        self.scheduler.peers = peers_of(world)
+        self._by_binding = {each.binding.metadata.key: each for each in world.workloads if each.binding is not None}
         self._workloads, self._policies, self._world = world.workloads, world.policies, world
 
     def apply_cluster(self, cluster: Cluster) -> None:
@@ -128,7 +124,7 @@ class FleetCache:
     def restore_peers(self, workload: SimulatedWorkload) -> None:
         """Record where a workload is now, after an examination that recorded where it would be."""
         if workload.binding is not None:
-            self.apply_binding((workload.binding.metadata.namespace, workload.binding.metadata.name), workload.binding)
+            self.apply_binding(workload.binding.metadata.key, workload.binding)
 
     def replace_policies(self, policies: Sequence[Policy]) -> None:
         """Replace the policies. They have their defaults."""
@@ -253,18 +249,10 @@ class State:
             self._freshness = Freshness(now)
 
 
-def _peers(world: World) -> Peers:
-    peers = Peers()
-    for workload in world.workloads:
-        if workload.binding is not None:
-            peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
-    return peers
-
-
 def _index_of(workloads: Sequence[SimulatedWorkload]) -> PlacedIndex:
     return PlacedIndex(
         (
-            (each.binding.metadata.namespace, each.binding.metadata.name),
+            each.binding.metadata.key,
             placed_workload(each.binding, each.held_by, present=each.present),
         )
         for each in workloads

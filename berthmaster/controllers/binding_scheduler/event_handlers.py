@@ -16,7 +16,7 @@ from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting import LIMIT
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.claims import MANAGED_BY, holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, move_of
@@ -25,21 +25,12 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.resources import amount_of
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-MANAGED_BY: Final = (
-    "propagationpolicy.karmada.io/permanent-id",
-    "clusterpropagationpolicy.karmada.io/permanent-id",
-    "binding.karmada.io/managed-by",
-)
-"""A binding without any of these labels follows another binding, and is not scheduled itself."""
 _TERM_BYTES: Final = 16 * 2**20
 
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
     """Whether a binding names this scheduler, and its scheduling is not suspended."""
-    suspension = binding.spec.suspension
-    suspended = suspension is not None and bool(suspension.scheduling)
-    return (binding.spec.scheduler_name or DEFAULT_SCHEDULER) == scheduler_name and not suspended
+    return binding.scheduler == scheduler_name and not binding.suspended
 
 
 def eligible(binding: Binding, scheduler_name: str) -> bool:

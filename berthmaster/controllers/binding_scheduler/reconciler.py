@@ -261,7 +261,7 @@ class BindingReconciler:
             _LOG.info(
                 "move",
                 extra=fields(
-                    binding=key_text((binding.metadata.namespace, binding.metadata.name)),
+                    binding=key_text(binding.metadata.key),
                     event=event.reason,
                     note=event.note,
                 ),

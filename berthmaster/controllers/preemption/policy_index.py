@@ -146,7 +146,7 @@ class ClaimStore:
 
     def patch_metadata(self, found: FoundResource, patch: MetadataPatch) -> None:
         guarded = {**patch, "resourceVersion": found.metadata.resource_version}
-        key = (found.metadata.namespace, found.metadata.name)
+        key = found.metadata.key
         ask(self.metadata_client, merge_patch(found.collection, key, {"metadata": guarded}))
 
     def policy(self, reference: PolicyReference) -> Policy | None:

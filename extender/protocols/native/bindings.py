@@ -14,7 +14,6 @@ from berthmaster.native_api.wire import (
     RequiringBinding,
     ResourceView,
 )
-from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.following import NO_COMPANIONS, companions
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
@@ -94,8 +93,8 @@ def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], fres
         deleting=binding.metadata.deletion_timestamp is not None,
         resource=ResourceView(resource.api_version, resource.kind, resource.namespace, resource.name),
         policy=str(workload.held_by) if workload.held_by is not None else None,
-        scheduler=scheduler_of(binding) if placement is not None else None,
-        suspended=bool(spec.suspension is not None and spec.suspension.scheduling),
+        scheduler=binding.scheduler if placement is not None else None,
+        suspended=binding.suspended,
         replicas=spec.replicas,
         groups=None if groups is None else [each.affinity_name for each in groups],
         observed_group=status.scheduler_observing_affinity_name or None,

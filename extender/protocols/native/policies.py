@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.errors import InputError, LedgerError
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.native_api.why import PolicyList
 from berthmaster.simulation.world import SimulatedWorkload
-from berthmaster.views.moves_report import CLUSTER_SCOPED
 from berthmaster.views.policy_rows import (
     PolicyFinding,
     PolicyRow,
@@ -28,7 +28,6 @@ from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, FindPolicy, Services
 
 PARAMETERS: Final = frozenset({"kind", "limit", "name", "namespaces", "offset", "only", "q"})
-_KINDS: Final = ("PropagationPolicy", "ClusterPropagationPolicy")
 _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
     "findings": lambda row: bool(row.findings),
     "takeovers": lambda row: bool(row.takes or row.loses),
@@ -82,8 +81,8 @@ def policy_query(query: Mapping[str, str]) -> PolicyQuery:
         Refusal: the value of a parameter is not accepted.
     """
     kind, only = query.get("kind", ""), tuple(filter(None, query.get("only", "").split(",")))
-    if kind not in {"", *_KINDS}:
-        raise refused("kind", kind, " or ".join(_KINDS))
+    if kind not in {"", *POLICY_KINDS}:
+        raise refused("kind", kind, " or ".join(POLICY_KINDS))
     unknown = next((each for each in only if each not in _ASPECTS), None)
     if unknown is not None:
         raise refused("only", unknown, ", ".join(_ASPECTS))
@@ -198,7 +197,7 @@ def _recorded_drops(services: Services) -> tuple[Drops, list[str]]:
         return {}, [_NO_LEDGER]
     found: dict[PolicyReference, list[PriorityDropRow]] = defaultdict(list)
     for each in records:
-        if each.resource_kind in _KINDS:
-            reference = PolicyReference(each.resource_kind, each.namespace, each.name)  # type: ignore[arg-type]
+        if each.resource_kind in POLICY_KINDS:
+            reference = PolicyReference(each.resource_kind, each.namespace, each.name)
             found[reference].append(PriorityDropRow(each.message, time=each.time, record=each.id))
     return found, []

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import (
-    CLUSTER_SCOPED,
     MAX_FACETS,
     MAX_ROWS,
     Restriction,

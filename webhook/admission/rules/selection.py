@@ -116,7 +116,7 @@ def _never_propagated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 def _lazy_change(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     spec, old = reviewed.policy.spec, reviewed.old
-    if old is not None and spec.activation_preference == "Lazy" and spec != old.spec:
+    if old is not None and reviewed.policy.lazy and spec != old.spec:
         yield FieldProblem(
             "spec.activationPreference", "Lazy",
             "the change applies to a resource only after the resource changes or the controllers restart",

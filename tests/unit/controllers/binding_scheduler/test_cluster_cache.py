@@ -45,7 +45,7 @@ def wanting(name: str, replicas: int, *, has: int = 0, uid: str = "", **fields: 
 
 
 def key(binding: Binding) -> Key:
-    return binding.metadata.namespace, binding.metadata.name
+    return binding.metadata.key
 
 
 def decide(clusters: ClusterCache, binding: Binding) -> BindingDecision:

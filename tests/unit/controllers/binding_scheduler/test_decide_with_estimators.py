@@ -47,7 +47,7 @@ def cluster_cache(ask, clock=None, failover_after_s=None):
 
 
 def key(binding):
-    return binding.metadata.namespace, binding.metadata.name
+    return binding.metadata.key
 
 
 def assigned(step):

@@ -38,7 +38,7 @@ changes = st.lists(st.tuples(bindings, st.booleans()), max_size=12)
 
 
 def key_of(stored):
-    return stored.metadata.namespace, stored.metadata.name
+    return stored.metadata.key
 
 
 def uses(index: PlacedIndex) -> dict[str, object]:
