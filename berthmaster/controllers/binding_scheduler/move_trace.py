@@ -1,6 +1,5 @@
 """What a decision asked about moves, for a ledger: recorded while it is taken, and answered again for a replay."""
 
-
 import msgspec
 
 from berthmaster.controllers.decision_recorder import MoveInputs
