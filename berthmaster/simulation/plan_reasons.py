@@ -75,8 +75,8 @@ def why_stays(before: SimulatedWorkload | None, result: WorkloadResult, *, has_e
     parts = changed_parts(before.binding if before is not None else None, workload.binding)
     if "clusterAffinities" in parts and result.group:
         return StayReason.OTHER_GROUP, f"the change leaves its group {result.group} as it is"
-    what = f"a change of {', '.join(parts)}" if parts else "what changes in its binding"
-    return StayReason.NOT_TRIGGERED, f"{what} makes no scheduler look at it"
+    what = f"a change of {', '.join(parts)}" if parts else "the change"
+    return StayReason.NOT_TRIGGERED, f"{what} does not trigger scheduling"
 
 
 def changed_parts(before: Binding | None, after: Binding | None) -> list[str]:

@@ -78,7 +78,7 @@ def test_an_edit_moves_what_the_policy_holds():
         ),
         pytest.param(
             [to("a", preserveResourcesOnDeletion=True)], StayReason.NOT_TRIGGERED,
-            "what changes in its binding makes no scheduler look at it", id="a field that no scheduler reads",
+            "the change does not trigger scheduling", id="a field that no scheduler reads",
         ),
         pytest.param(
             [stored_policy("p", to=["a", "b"], placement={**DIVIDED, "spreadConstraints": [{"maxGroups": 1}]})],
