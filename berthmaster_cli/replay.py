@@ -93,7 +93,7 @@ def command(
     if differing > len(found):
         complain(f"{differing - len(found)} more decisions differ")
     if output == "table":
-        echo(f"{count} decisions, {differing} differ")
+        echo(f"{count} decision{'' if count == 1 else 's'}, {differing} differ")
     if not count:
         complain("the ledger has no decisions in this range")
     ctx.exit(EXIT_CHECK_FAILED if check and differing else 0)

@@ -98,6 +98,8 @@ def configure(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    if level != "debug":
+        logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs a dozen lines whenever a ledger is opened
 
 
 def fields(**values: object) -> dict[str, Any]:

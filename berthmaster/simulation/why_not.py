@@ -169,7 +169,7 @@ class _Search:
                     why = "; ".join(f"{name} {rejection.reason}" for rejection in each.rejections) or each.reason
                     found.append(f"{prefix}{why}")
         if diagnosis.untried:
-            found.append(f"groups {', '.join(diagnosis.untried)} were not tried: a group before them fits")
+            found.append(f"not tried, because a group before fits: {', '.join(diagnosis.untried)}")
         return found
 
     def smallest(self) -> list[list[Remedy]]:

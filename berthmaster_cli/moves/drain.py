@@ -19,7 +19,6 @@ from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.requests import Key, get, merge_patch
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
-from berthmaster.model.move import DRAINING
 from berthmaster.model.selector import parse_selector
 from berthmaster.views.move_rows import short_assignment
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -121,6 +120,9 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     for gap in found.gaps:
         complain(gap)
     if given["dry_run"]:
+        reason = _nothing_moves(found)
+        if reason:
+            complain(reason)
         _finish(planned(found.bindings, found.clusters, context), names, given, planned=True)
         return
     for name in names:
@@ -151,7 +153,7 @@ def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
             else _change_taints(connect(access), name, without_taint)
         )
         note = " (dry run)" if given["dry_run"] else ""
-        echo(f"cluster/{name} {'drains no more' if changed else 'was not draining'}{note}")
+        echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
 
 
 def _chosen(given: Mapping[str, Any], clusters: Mapping[str, Cluster]) -> list[str]:
@@ -211,7 +213,7 @@ def _nothing_moves(found: MovesInput) -> str:
         return ""
     sources = found.lease.sources
     if sources is None:
-        return f"the taint {DRAINING} is set, but the controllers run without --moves-config, so nothing moves"
+        return "the controllers run without --moves-config, so nothing moves by a drain"
     if sources.problem:
         complain(f"the configuration of moves is invalid: {sources.problem}")
     if sources.drain != "On":
@@ -286,12 +288,18 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
         print_table(console, _COLUMNS, cells)
     if planned:
         moving = sum(row.state is DrainState.MOVING for row in rows)
-        print_line(console, f"{moving} of {len(rows)} workloads would leave {where}, {len(rows) - moving} would stay")
+        print_line(console, f"{moving} of {_workloads(len(rows))} would leave {where}, {len(rows) - moving} would stay")
     elif counted:
-        print_line(console, f"{len(counted)} workloads are still on {where}")
+        print_line(console, f"{_workloads(len(counted))} {'is' if len(counted) == 1 else 'are'} still on {where}")
     else:
-        left = f"; {len(rows)} workloads of other schedulers stay" if rows else ""
+        left = (
+            f"; {_workloads(len(rows))} of other schedulers {'remains' if len(rows) == 1 else 'remain'}" if rows else ""
+        )
         print_line(console, f"{where} drained{left}")
+
+
+def _workloads(count: int) -> str:
+    return f"{count} workload" if count == 1 else f"{count} workloads"
 
 
 def _word(row: DrainRow, *, planned: bool) -> str:

@@ -1,5 +1,7 @@
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 from fake_clock import FakeClock
@@ -102,6 +104,19 @@ def test_warnings_and_errors_always_pass_and_take_no_tokens(log, handler, level)
     log.info("first")
     log.info("second")
     assert [line["message"] for line in handler.lines] == ["trouble"] * 5 + ["first"]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
+def test_the_steps_of_alembic_are_details(level, shown):
+    # In a process of its own: configure changes the root logger.
+    code = f"""
+import logging
+from berthmaster.runtime.logs import configure
+configure({level!r})
+print(logging.getLogger("alembic.runtime.migration").isEnabledFor(logging.INFO))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - ours
+    assert found.stdout.strip() == str(shown)
 
 
 def test_reconcile_ids_differ():

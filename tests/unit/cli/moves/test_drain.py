@@ -52,9 +52,9 @@ def test_a_taint_that_appears_meanwhile_stays(fleet):
 def test_undrain_removes_only_its_taint(fleet):
     other = {**TAINT, "effect": "NoExecute"}
     fleet.api.edit("/apis/cluster.karmada.io/v1alpha1/clusters/member1", spec={"taints": [TAINT, FOREIGN, other]})
-    assert fleet.run("undrain", "member1", "--dry-run").stdout == "cluster/member1 drains no more (dry run)\n"
+    assert fleet.run("undrain", "member1", "--dry-run").stdout == "cluster/member1 no longer drains (dry run)\n"
     assert fleet.run("undrain", "member1", "member2").stdout == (
-        "cluster/member1 drains no more\ncluster/member2 was not draining\n"
+        "cluster/member1 no longer drains\ncluster/member2 was not draining\n"
     )
     assert fleet.taints("member1") == [FOREIGN]
 
@@ -157,9 +157,9 @@ class TestWaiting:
         output = fleet.run("drain", "member1", "--timeout", "30", code=1).stdout
         thread.join()
         assert "default-scheduler schedules it" in output
-        assert output.endswith("1 workloads are still on member1\n")
+        assert output.endswith("1 workload is still on member1\n")
         output = fleet.run("drain", "member1", "--ignore-others").stdout
-        assert output.endswith("member1 drained; 1 workloads of other schedulers stay\n")
+        assert output.endswith("member1 drained; 1 workload of other schedulers remains\n")
 
     def test_after_the_timeout_it_says_what_each_workload_waits_for(self, fleet):
         fleet.put("web", {"member1": 4}, {"reason": "Drain", "phase": "Stabilising", "message": "budget a: closed"})
@@ -170,8 +170,9 @@ class TestWaiting:
 
     def test_without_a_configuration_of_moves_it_does_not_wait(self, fleet):
         fleet.lease()
-        result = fleet.run("drain", "member1", code=1)
-        assert "the controllers run without --moves-config, so nothing moves" in result.stderr
+        message = "the controllers run without --moves-config, so nothing moves by a drain"
+        assert message in fleet.run("drain", "member1", "--dry-run").stderr
+        assert message in fleet.run("drain", "member1", code=1).stderr
 
     def test_data_stays_on_standard_output(self, fleet):
         fleet.lease()
