@@ -116,11 +116,14 @@ def schema(*paths: str) -> dict[str, Any]:
     return root
 
 
+ANY_FIELD = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
 def kinds(*without: str) -> dict[str, ServedKinds]:
-    """Make all kinds with all fields, except some: ``KIND`` or ``KIND.PATH``."""
+    """Make all kinds with all fields, except some: ``KIND`` or ``KIND.PATH``. Other kinds accept any field."""
     made: dict[str, tuple[set[str], dict[str, Any]]] = {}
     for kind in REQUIRED_KINDS:
-        plurals, schemas = made.setdefault(kind.api_version, (set(), {}))
+        plurals, schemas = made.setdefault(kind.api_version, (set(), {"Other": ANY_FIELD}))
         if kind.kind in without:
             continue
         plurals.add(kind.plural)

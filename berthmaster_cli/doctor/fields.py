@@ -24,13 +24,14 @@ class RequiredKind(NamedTuple):
     feature: str = ""
 
 
+_OVERFLOW: Final = "spec.placement.clusterAffinities.overflowAffinities"
 _POLICY: Final = {
     "spec.resourceSelectors": "",
     "spec.placement.clusterAffinities": "",
     "spec.priority": "priorities of policies",
     "spec.preemption": "preemption between policies",
     "spec.schedulerName": "choosing a scheduler in a policy",
-    "spec.placement.clusterAffinities.overflowAffinities": "overflow groups",
+    _OVERFLOW: "overflow groups",
 }
 _BINDING: Final = {
     "spec.schedulerName": "",
@@ -43,6 +44,7 @@ _BINDING: Final = {
     "status.lastScheduledTime": "rebalancing",
     "spec.rescheduleTriggeredAt": "rebalancing",
     "spec.schedulePriority": "scheduling by priority",
+    _OVERFLOW: "overflow groups",
 }
 _CLUSTER: Final = {
     "spec.taints": "",
@@ -65,3 +67,5 @@ REQUIRED_KINDS: Final = (
     RequiredKind("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", _REBALANCER, "rebalancing"),
 )
 API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in REQUIRED_KINDS))
+SINCE: Final = {_OVERFLOW: "1.18"}
+"""The first release of Karmada with a field that not every supported release has, by the field's path."""

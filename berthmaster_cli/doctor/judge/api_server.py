@@ -8,7 +8,7 @@ from typing import Any, Final
 from berthmaster.controllers.rbac import AccessRule
 from berthmaster.controllers.target import release_of, unknown_placement_fields
 from berthmaster_cli.doctor.facts import AccessFacts, Facts, Observed, ServedKinds, ServerFacts, Setup, Unobserved
-from berthmaster_cli.doctor.fields import REQUIRED_KINDS, RequiredKind
+from berthmaster_cli.doctor.fields import REQUIRED_KINDS, SINCE, RequiredKind
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 
 OLDEST: Final = (1, 27)
@@ -70,12 +70,23 @@ def _seconds(span: timedelta) -> str:
 
 def definitions(facts: Facts) -> Iterator[Finding]:
     """Judge whether each kind is served with the fields that the code uses."""
+    newer = _newer_fields(facts.kinds)
     for kind in REQUIRED_KINDS:
         served = facts.kinds.get(kind.api_version)
         if served is not None:
-            yield _kind(kind, served, facts.setup.target)
+            yield _kind(kind, served, newer, facts.setup.target)
             if kind.kind == "ResourceBinding" and not isinstance(served, Unobserved):
                 yield from _release(served)
+
+
+def _newer_fields(kinds: Mapping[str, Observed[ServedKinds]]) -> frozenset[str]:
+    """Return the fields that no kind has: the release of Karmada is older, and its definitions are complete."""
+    found = set()
+    for kind in REQUIRED_KINDS:
+        served = kinds.get(kind.api_version)
+        schema = served.schemas.get(kind.kind) if isinstance(served, ServedKinds) else None
+        found |= {path for path in SINCE if schema is not None and path in kind.fields and _has(schema, path)}
+    return frozenset(SINCE) - found
 
 
 def _release(served: ServedKinds) -> Iterator[Finding]:
@@ -92,7 +103,7 @@ def _release(served: ServedKinds) -> Iterator[Finding]:
     yield warning("definitions/release", f"{message}; this version does not know {', '.join(unknown)}", remedy)
 
 
-def _kind(kind: RequiredKind, served: Observed[ServedKinds], kubectl: str) -> Finding:
+def _kind(kind: RequiredKind, served: Observed[ServedKinds], newer: frozenset[str], kubectl: str) -> Finding:
     check = f"definitions/{kind.plural}"
     name = f"{kind.kind} ({kind.api_version})"
     if isinstance(served, Unobserved) and served.status != _NOT_FOUND:
@@ -105,13 +116,14 @@ def _kind(kind: RequiredKind, served: Observed[ServedKinds], kubectl: str) -> Fi
     schema = served.schemas.get(kind.kind)
     if schema is None:
         return skipped(check, f"{name} is served, but the API server does not publish its fields")
-    missing = {path: feature for path, feature in kind.fields.items() if not _has(schema, path)}
-    return _fields(check, name, missing, kubectl)
+    lacking = {path: feature for path, feature in kind.fields.items() if not _has(schema, path)}
+    if missing := {path: feature for path, feature in lacking.items() if path not in newer}:
+        return _fields(check, name, missing, kubectl)
+    later = "".join(f"; {feature} need Karmada {SINCE[path]} or newer" for path, feature in lacking.items())
+    return ok(check, f"{name} is served with all required fields{later}")
 
 
 def _fields(check: str, name: str, missing: Mapping[str, str], kubectl: str) -> Finding:
-    if not missing:
-        return ok(check, f"{name} is served with all required fields")
     message = f"{name} lacks {', '.join(missing)}"
     remedy = f"Apply the definitions of your Karmada release: {_apply(kubectl)}"
     if not all(missing.values()):

@@ -42,6 +42,7 @@ from berthmaster_cli.doctor.facts import (
     Unobserved,
     WebhookFacts,
 )
+from berthmaster_cli.doctor.fields import REQUIRED_KINDS
 from berthmaster_cli.doctor.finding import Severity
 from certs.authority import new_authority
 from certs.bundle import EMPTY
@@ -50,6 +51,7 @@ FAILED, WARNING, SKIPPED, OK = Severity.FAILED, Severity.WARNING, Severity.SKIPP
 SILENT = Unobserved("GET /version: Connection refused")
 FORBIDDEN = Unobserved("GET /x: 403 not allowed", 403)
 ABSENT = Unobserved("GET /x: 404", 404)
+OVERFLOW = "spec.placement.clusterAffinities.overflowAffinities"
 OTHER_AUTHORITY = new_authority("other", 365 * DAY, NOW - DAY)
 OTHER_HOST = leaf("berthmaster-webhook.elsewhere.svc").certificate
 
@@ -93,7 +95,13 @@ DEFINITIONS = [
     case("bindings lack the scheduler's name", "definitions/clusterresourcebindings", FAILED,
          "lacks spec.schedulerName", "apply --server-side", kinds=kinds("ClusterResourceBinding.spec.schedulerName")),
     case("policies lack overflow groups", "definitions/propagationpolicies", WARNING, "unavailable: overflow groups",
-         "apply --server-side", kinds=kinds("PropagationPolicy.spec.placement.clusterAffinities.overflowAffinities")),
+         "apply --server-side", kinds=kinds(f"PropagationPolicy.{OVERFLOW}")),
+    case("bindings lack overflow groups that policies have", "definitions/resourcebindings", WARNING,
+         "unavailable: overflow groups", "apply --server-side", kinds=kinds(f"ResourceBinding.{OVERFLOW}")),
+    *(case(f"Karmada 1.17 has no overflow groups in {plural}", f"definitions/{plural}", OK,
+           "with all required fields; overflow groups need Karmada 1.18 or newer", "",
+           kinds=kinds(*(f"{each.kind}.{OVERFLOW}" for each in REQUIRED_KINDS)))
+      for plural in ("propagationpolicies", "clusterresourcebindings")),
     case("the aggregated API server is unavailable", "definitions/clusters", FAILED, "503",
          "get apiservice v1alpha1.cluster.karmada.io",
          kinds={**kinds(), "cluster.karmada.io/v1alpha1": Unobserved("503", 503)}),
