@@ -183,8 +183,7 @@ class ClusterEvictionFilter(Filter):
         evicted = context.request.evicted_from
         if not evicted:
             return rows
-        row_of = context.fleet.row_of
-        return rows[~np.isin(rows, [row_of[name] for name in evicted if name in row_of])]
+        return rows[~context.fleet.holds(evicted)[rows]]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         return "is evicting this workload" if cluster.name in context.request.evicted_from else None

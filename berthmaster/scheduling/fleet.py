@@ -77,6 +77,12 @@ class Fleet:
         row = self.row_of.get(name)
         return None if row is None else self.clusters[row]
 
+    def holds(self, names: Iterable[str]) -> BoolArray:
+        """Return a column: which rows hold one of the named clusters. Names of other clusters do not count."""
+        mask = np.zeros(self.capacity, dtype=np.bool_)
+        mask[[row for name in names if (row := self.row_of.get(name)) is not None]] = True
+        return mask
+
     def apply(self, cluster: Cluster) -> None:
         """Add a cluster, or replace the one with the same name. Only what differs is updated.
 

@@ -177,9 +177,7 @@ class Failures:
         """Return the results of the workloads that a failure may affect, by position in the world."""
         world = self._settled.world
         affected = sorted(self._affected(failure))
-        part = replace(world, workloads=[world.workloads[position] for position in affected])
-        for name in failure.clusters:
-            part = Down(name).applied(part, self._later)
+        part = self._lost(failure, affected)
         fleet = self._scheduler.fleet
         try:
             for name in failure.clusters:
@@ -190,6 +188,17 @@ class Failures:
                 fleet.apply(world.clusters[name])
         found = dict(zip(affected, results, strict=True))
         return self._followed(found) if self._follows else found
+
+    def _lost(self, failure: DomainLoss, affected: Sequence[int]) -> World:
+        """Return the world after a failure, with the workloads that it may affect."""
+        lost, workloads = self._settled.world, list(self._settled.world.workloads)
+        for name in failure.clusters:
+            # A lost cluster changes only the bindings that name it. To look at all of them again would take long.
+            here = sorted(self._settled.holders.get(name, ()))
+            lost = Down(name).applied(replace(lost, workloads=[workloads[each] for each in here]), self._later)
+            for position, workload in zip(here, lost.workloads, strict=True):
+                workloads[position] = workload
+        return replace(lost, workloads=[workloads[position] for position in affected])
 
     def _run(self, part: World) -> list[WorkloadResult]:
         shared = SharedCapacity(self._scheduler.fleet) if self._shared else None

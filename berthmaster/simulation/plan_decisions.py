@@ -9,7 +9,7 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.policy import DEFAULT_SCHEDULER
-from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.diagnosis import failures_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -163,8 +163,8 @@ class PlanDecider:
         if result is None or result.decision is None or workload is None or workload.binding is None:
             return planned
         self._scheduler.peers = self._peers[1]
-        diagnosis = explain(self._scheduler, Request.of(workload.binding), result.decision)
-        return replace(planned, after=replace(result, diagnosis=diagnosis))
+        failures = failures_of(self._scheduler, Request.of(workload.binding), result.decision)
+        return replace(planned, after=replace(result, failures=failures))
 
 
 def with_followers(

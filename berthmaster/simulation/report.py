@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from berthmaster.scheduling.decision import FailureKind, Mode
-from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
+from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.run import Comparison, WorkloadResult, moves
@@ -219,7 +219,7 @@ def _message(result: WorkloadResult) -> str:
     failure = result.failure
     if failure is None:
         return _nothing_placed(result)
-    groups = result.diagnosis.groups if result.diagnosis is not None else []
+    groups = result.failures
     if len(groups) < 2:
         return f"{failure.kind.value}: {failure.message}{_rejected_by(groups[0]) if groups else ''}"
     return f"no group can place it: {failures_by_group(groups)}"
@@ -262,19 +262,17 @@ def _nothing_placed(result: WorkloadResult) -> str:
     return "the workload requests no replicas" if result.decision.attempts else NO_GROUPS
 
 
-def failures_by_group(groups: Sequence[GroupDiagnosis]) -> str:
+def failures_by_group(groups: Sequence[GroupFailure]) -> str:
     """Format why each group failed: the first ones, and how many more there are."""
     listed = [
         f"{group.group}: {group.failure.kind.value}: {group.failure.message}{_rejected_by(group)}"
         for group in groups[:_GROUPS_LISTED]
-        if group.failure is not None
     ]
     more = len(groups) - _GROUPS_LISTED
     return "; ".join([*listed, f"and {more} more groups"] if more > 0 else listed)
 
 
-def _rejected_by(group: GroupDiagnosis) -> str:
+def _rejected_by(group: GroupFailure) -> str:
     """Format how many clusters of a group each filter rejected, the largest number first."""
-    no_fit = group.failure is not None and group.failure.kind is FailureKind.NO_FIT
-    counts = [f"{plugin} {count}" for plugin, count in group.rejected_by() if no_fit]
+    counts = [f"{plugin} {count}" for plugin, count in group.rejected]
     return f" ({', '.join(counts)})" if counts else ""

@@ -13,7 +13,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision, Failure
-from berthmaster.scheduling.diagnosis import Diagnosis, explain
+from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
@@ -27,7 +27,7 @@ from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Uns
 from berthmaster.simulation.world import Change, World
 
 Diagnosed = Literal["all", "failures", "none"]
-"""Which decisions are explained."""
+"""What is explained: all decisions and why groups failed, only why groups failed, or nothing."""
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
@@ -39,7 +39,8 @@ class WorkloadResult:
         workload: the workload with its binding after the run.
         trigger: why the workload was scheduled; NONE if it was not.
         decision: the decision; None if the workload was not scheduled.
-        diagnosis: the explanation of the decision, if it was requested or the decision failed.
+        diagnosis: the explanation of the decision, if it was requested.
+        failures: why each group failed, if no group can place the workload and reasons were requested.
         unscheduled: why no scheduler looks at the workload; None if one does.
         companions: the workloads that it follows, and those that follow it.
         as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
@@ -49,6 +50,7 @@ class WorkloadResult:
     trigger: Trigger
     decision: Decision | None = None
     diagnosis: Diagnosis | None = None
+    failures: Sequence[GroupFailure] = ()
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
     as_is: bool = False
@@ -118,7 +120,7 @@ def run(
         world: the world; the bindings of its workloads hold the current assignments.
         profile: the plugins that decide.
         now: the time that is recorded as the time of scheduling.
-        diagnose: which decisions are explained.
+        diagnose: what is explained.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision; an exception that it raises ends the run.
 
@@ -232,7 +234,7 @@ def schedule_one(
         workload: the workload; its binding holds the current assignment.
         now: the time that is recorded as the time of scheduling.
         schedulers: the names of the schedulers that are simulated.
-        diagnose: which decisions are explained.
+        diagnose: what is explained.
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
     """
     binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
@@ -249,15 +251,16 @@ def schedule_one(
         base = as_before(binding)
         request = Request.of(base)
         decision = scheduler.schedule(request)
-    explains = diagnose == "all" or (diagnose == "failures" and decision.failure is not None)
-    diagnosis = explain(scheduler, request, decision) if explains else None
+    diagnosis = explain(scheduler, request, decision) if diagnose == "all" else None
+    asks_why = decision.failure is not None and diagnose != "none"
+    failures = failures_of(scheduler, request, decision) if asks_why else ()
     recorded = _recorded(base, decision, now)
     assignment = recorded.assignment
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
         key = workload.resource.namespace, recorded.metadata.name
         shared.take(key, request, assignment)
-    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis)
+    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
 
 
 def _is_target(binding: Binding, base: Binding) -> bool:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berthmaster.scheduling.decision import Decision, FailureKind
+from berthmaster.scheduling.diagnosis import explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
@@ -118,6 +119,19 @@ def test_static_weights_ignore_the_current_assignment(clusters, binding, elsewhe
 def test_only_a_workload_that_fits_no_cluster_loses_its_assignment(clusters, binding):
     decision = decide(clusters, binding)
     assert decision.clears_assignment == (decision.failure is not None and decision.failure.kind is FailureKind.NO_FIT)
+
+
+@settings(max_examples=40)
+@given(draws.fleets(), draws.bindings(replicas=st.integers(0, 99)))
+def test_the_failures_of_groups_agree_with_the_explanation_of_all_clusters(clusters, binding):
+    scheduler, request = Scheduler(Fleet(clusters), karmada_profile()), Request.of(binding)
+    decision = scheduler.schedule(request)
+    explained = [each for each in explain(scheduler, request, decision).groups if each.failure is not None]
+    expected = [
+        (each.group, each.failure, each.rejected_by() if each.failure.kind is FailureKind.NO_FIT else [])
+        for each in explained
+    ]
+    assert failures_of(scheduler, request, decision) == expected
 
 
 @settings(max_examples=50)

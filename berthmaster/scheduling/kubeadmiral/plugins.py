@@ -157,8 +157,7 @@ class ClusterResourcesFitFilter(Filter):
         fleet, passing = context.fleet, np.ones(len(rows), dtype=np.bool_)
         for each in _compared(context, rows):
             passing &= each.taken() <= each.capacity
-        current = [row for name in context.request.current if (row := fleet.row_of.get(name)) is not None]
-        return rows[passing | np.isin(rows, current)]
+        return rows[passing | fleet.holds(context.request.current)[rows]]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         row = np.array([context.fleet.row_of[cluster.name]])
