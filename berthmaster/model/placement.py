@@ -142,15 +142,15 @@ class AffinityTerm:
         for requirement in self.labels:
             if not requirement.matches(cluster.metadata.labels):
                 actual = _actual(requirement.key, cluster.metadata.labels)
-                return f"label {self._text(requirement)} does not hold ({actual})"
+                return f"label {self._text(requirement)} does not match ({actual})"
         for requirement in self.zones:
             if not zones_match(requirement, cluster.spec.zones):
                 zones = ", ".join(cluster.spec.zones) or "not set"
-                return f"field {self._text(requirement)} does not hold (zones are {zones})"
+                return f"field {self._text(requirement)} does not match (zones are {zones})"
         fields = cluster.fields() if self.fields else {}
         for requirement in self.fields:
             if not requirement.matches(fields):
-                return f"field {self._text(requirement)} does not hold ({_actual(requirement.key, fields)})"
+                return f"field {self._text(requirement)} does not match ({_actual(requirement.key, fields)})"
         return None if not self.names or cluster.name in self.names else "is not among the named clusters"
 
     def _text(self, requirement: Requirement) -> str:

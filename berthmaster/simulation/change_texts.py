@@ -74,7 +74,9 @@ def parsed_name(text: str) -> ResourceName:
     """
     name = ResourceName.parse(text)
     if name is None:
-        raise InputError(f"{shown(text)} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
+        raise InputError(
+            f"{shown(text)} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"
+        )
     return name
 
 

@@ -131,7 +131,7 @@ def mismatch(placement: UnitPlacement, cluster: Cluster) -> str | None:
     labels: Mapping[str, str] = cluster.metadata.labels
     for key, value in placement.cluster_selector.items():
         if labels.get(key) != value:
-            return f"label {key}={value} does not hold"
+            return f"label {key}={value} does not match"
     if placement.required is None:
         return None
     try:

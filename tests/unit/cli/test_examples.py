@@ -96,7 +96,7 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
         pytest.param(f"simulate {FLEET} -f examples/groups --down member1", "member1 2→0, member2 0→2", id="what if"),
         pytest.param(
             f"explain {FLEET} -f examples/nowhere Deployment/trainer",
-            "ClusterAffinity: label accelerator=gpu does not hold (it is not set)",
+            "ClusterAffinity: label accelerator=gpu does not match (it is not set)",
             id="explain",
         ),
     ],

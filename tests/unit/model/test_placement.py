@@ -75,10 +75,10 @@ def test_affinity_matches(affinity, member, matches):
     [
         ({"exclude": ["member1"]}, "is excluded by name"),
         ({"clusterNames": ["other"]}, "is not among the named clusters"),
-        ({"labelSelector": {"matchLabels": {"env": "dev"}}}, "label env=dev does not hold (it is 'prod')"),
-        ({"labelSelector": {"matchLabels": {"tier": "1"}}}, "label tier=1 does not hold (it is not set)"),
-        (field("region", "In", "south"), "field region=south does not hold (it is 'north')"),
-        (field("zone", "In", "n9"), "field zone=n9 does not hold (zones are n1, n2)"),
+        ({"labelSelector": {"matchLabels": {"env": "dev"}}}, "label env=dev does not match (it is 'prod')"),
+        ({"labelSelector": {"matchLabels": {"tier": "1"}}}, "label tier=1 does not match (it is not set)"),
+        (field("region", "In", "south"), "field region=south does not match (it is 'north')"),
+        (field("zone", "In", "n9"), "field zone=n9 does not match (zones are n1, n2)"),
         (label("env", "Wrong"), "the affinity has an invalid selector, which matches no cluster"),
     ],
 )

@@ -96,9 +96,9 @@ def test_placement_filter(candidates, message):
     ("fields", "message"),
     [
         pytest.param({"cluster_selector": {"az": "a", "region": "r"}}, None, id="all labels of the selector"),
-        pytest.param({"cluster_selector": {"az": "a", "region": "x"}}, "region=x does not hold", id="another value"),
+        pytest.param({"cluster_selector": {"az": "a", "region": "x"}}, "region=x does not match", id="another value"),
         pytest.param(
-            {"cluster_selector": {"zone": ""}}, "zone= does not hold", id="a missing label is not an empty one"
+            {"cluster_selector": {"zone": ""}}, "zone= does not match", id="a missing label is not an empty one"
         ),
         pytest.param({"required": None}, None, id="no required terms"),
         pytest.param({"required": ()}, "no term", id="an empty list of required terms"),
@@ -107,7 +107,7 @@ def test_placement_filter(candidates, message):
         pytest.param({"required": (term(("az", "Near")),)}, "invalid term", id="an invalid term"),
         pytest.param(
             {"cluster_selector": {"az": "b"}, "required": (term(("az", "In", "a")),)},
-            "az=b does not hold",
+            "az=b does not match",
             id="a matching term does not replace the selector",
         ),
     ],

@@ -91,8 +91,8 @@ def test_keeps(ask, wanted, names, kept):
             pod(GOLD),
             {},
             {
-                "s1": "node(s) rejected: label tier=gold does not hold (it is 'silver'), for annotation",
-                "b1": "node(s) rejected: label tier=gold does not hold (it is 'bronze'), for annotation",
+                "s1": "node(s) rejected: label tier=gold does not match (it is 'silver'), for annotation",
+                "b1": "node(s) rejected: label tier=gold does not match (it is 'bronze'), for annotation",
             },
             id="with a single group the reason names the condition",
         ),
