@@ -8,11 +8,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import pytest
+from free_ports import free_port
 from fresh_metrics import fresh
 
 _READY_WITHIN_S = 30.0
@@ -45,12 +46,6 @@ class Server(NamedTuple):
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

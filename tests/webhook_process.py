@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
 from pathlib import Path
-from socket import create_server
 from urllib.error import HTTPError, URLError
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from free_ports import free_port
 from fresh_metrics import fresh
 
 START_TIMEOUT_S = 30
@@ -63,11 +63,6 @@ def make_pair(days=30, name="webhook"):
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return Pair(certificate.public_bytes(serialization.Encoding.PEM), private)
-
-
-def free_port():
-    with create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 class Server:

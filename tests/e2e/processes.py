@@ -2,13 +2,14 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
+
+from free_ports import free_port
 
 Value = TypeVar("Value")
 
@@ -57,9 +58,7 @@ class Ports:
     def free(self) -> int:
         """A port that is free at this moment."""
         while True:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = int(probe.getsockname()[1])
+            port = free_port()
             if port not in self._given:
                 self._given.add(port)
                 return port

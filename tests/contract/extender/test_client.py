@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
+from free_ports import free_port
 from msgspec.structs import replace
-from servers import free_port
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster

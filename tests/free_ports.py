@@ -1,0 +1,21 @@
+"""Ports for the servers of tests."""
+
+from random import SystemRandom
+from socket import create_server
+from typing import Final
+
+_PORTS: Final = range(11_000, 32_768)
+"""Linux takes the ports of outgoing connections from those above. Such a connection could take a free port again.
+
+Browsers refuse some ports up to 10,080."""
+
+
+def free_port() -> int:
+    """Return a port of loopback that is free now."""
+    while True:
+        port = SystemRandom().choice(_PORTS)
+        try:
+            with create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
