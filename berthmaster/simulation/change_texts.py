@@ -74,9 +74,8 @@ def parsed_name(text: str) -> ResourceName:
     """
     name = ResourceName.parse(text)
     if name is None:
-        raise InputError(
-            f"{shown(text)} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"
-        )
+        accepted = "KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"
+        raise InputError(f"{shown(text)} is not a resource name; accepted is {accepted}")
     return name
 
 
