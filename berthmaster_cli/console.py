@@ -5,7 +5,7 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
-from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import FILE, certificate_pair, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
@@ -117,9 +117,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             f"--max-streams {given['max_streams']} is too many for {given['threads']} threads, half of which are for "
             f"streams: at most {most_streams} are possible; lower it, or raise --threads"
         )
-    certificate, key = given["extender_client_cert_file"], given["extender_client_key_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--extender-client-cert-file and --extender-client-key-file go together")
+    certificate, key = certificate_pair(given, "extender-client-cert-file", "extender-client-key-file") or (None, None)
     serve(
         ConsoleOptions(
             server=server_options_from("berthmaster-console", given),

@@ -14,6 +14,7 @@ from berthmaster_cli.ledger_options import configuration_of, recorder_from, reco
 from berthmaster_cli.options import (
     FILE,
     Address,
+    certificate_pair,
     config_option,
     environment_text,
     kubeconfig_options,
@@ -209,8 +210,7 @@ def _records(given: dict[str, Any]) -> bool:
 
 
 def _configuration(settings: ControllerSettings) -> "Configuration":
-    after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
-    return configuration_of(settings.profile, settings.gates, after_s, settings.scheduler_name)
+    return configuration_of(settings.profile, settings.gates, settings.failover_after_s, settings.scheduler_name)
 
 
 def _check_shadow(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -242,9 +242,8 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
 
 
 def _estimator_settings(given: dict[str, Any]) -> EstimatorSettings:
-    certificate, key = given["scheduler_estimator_cert_file"], given["scheduler_estimator_key_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--scheduler-estimator-cert-file and --scheduler-estimator-key-file go together")
+    pair = certificate_pair(given, "scheduler-estimator-cert-file", "scheduler-estimator-key-file")
+    certificate, key = pair or (None, None)
     return EstimatorSettings(
         namespace=given["scheduler_estimator_service_namespace"],
         prefix=given["scheduler_estimator_service_prefix"],

@@ -23,7 +23,7 @@ from berthmaster.simulation.federation_report import (
     federation_row,
 )
 from berthmaster.simulation.world import ResourceName
-from berthmaster.views.texts import assignment_text
+from berthmaster.views.texts import assignment_text, count_text
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain, print_line, stdout, styled
 from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
@@ -89,11 +89,9 @@ def _print_moves(changed: Sequence[FederationChange], output: str) -> None:
         failed = sum(is_left(each.after) for each in changed)
         left = f"; {failed} left without a place for all replicas" if failed else ""
         verb = "moves" if 1 in {moved, len(changed)} else "move"
-        print_line(stdout(), styled("Plan", "bold"), f": {moved} of {_count(len(changed))} {verb}{left}")
-
-
-def _count(workloads: int) -> str:
-    return "1 workload" if workloads == 1 else f"{workloads} workloads"
+        print_line(
+            stdout(), styled("Plan", "bold"), f": {moved} of {count_text(len(changed), 'workload')} {verb}{left}"
+        )
 
 
 def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:

@@ -14,7 +14,7 @@ from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, g
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
+from berthmaster_cli.options import FILE, certificate_pair, kubeconfig_options, option_group, placement_limits_option
 from berthmaster_cli.output import complain
 
 if TYPE_CHECKING:
@@ -126,16 +126,13 @@ def remote_from(given: Mapping[str, Any]) -> "Connect | None":
     Raises:
         click.UsageError: options contradict each other.
     """
-    certificate, key = given["client_cert_file"], given["client_key_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--client-cert-file and --client-key-file go together")
+    pair = certificate_pair(given, "client-cert-file", "client-key-file")
     if given["server"] is None:
         return None
     if given["paths"] or given["replica_paths"]:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
     if given["live"] or given["kubeconfig"] is not None or given["context"] is not None or given["dump"] is not None:
         raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
-    pair = (certificate, key) if certificate is not None else None
 
     def connect() -> "Client":
         from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used

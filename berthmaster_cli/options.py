@@ -114,6 +114,18 @@ def cluster_options(host: str, target: str) -> Decorator:
     )
 
 
+def certificate_pair(given: Mapping[str, Any], certificate: str, key: str) -> tuple[Path, Path] | None:
+    """Return a certificate and its key, from two options by their names; None without them.
+
+    Raises:
+        click.UsageError: only one of them is set.
+    """
+    found = given[certificate.replace("-", "_")], given[key.replace("-", "_")]
+    if (found[0] is None) != (found[1] is None):
+        raise click.UsageError(f"--{certificate} and --{key} go together")
+    return None if found[0] is None else found
+
+
 def single_cluster(given: Mapping[str, Any]) -> bool:
     """Whether the values of ``cluster_options`` name no target, so that the host is the target."""
     return given["target_kubeconfig"] is None and given["target_context"] is None

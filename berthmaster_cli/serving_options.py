@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.options import FILE, Address, Decorator, log_level_option, option_group
+from berthmaster_cli.options import FILE, Address, Decorator, certificate_pair, log_level_option, option_group
 
 if TYPE_CHECKING:
     from berthmaster.serving.server import ServerOptions
@@ -138,11 +138,9 @@ def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
 
 
 def _tls_files(given: Mapping[str, Any]) -> TLSFiles | None:
-    certificate, key, client_ca = given["cert_file"], given["key_file"], given["client_ca_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--cert-file and --key-file go together")
-    if certificate is None:
+    pair, client_ca = certificate_pair(given, "cert-file", "key-file"), given["client_ca_file"]
+    if pair is None:
         if client_ca is not None:
             raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
         return None
-    return TLSFiles(certificate, key, client_ca, given["tls_min_version"])
+    return TLSFiles(*pair, client_ca, given["tls_min_version"])

@@ -48,46 +48,45 @@ def is_left(row: Row | FederationRow) -> bool:
 
 def print_results(rows: Results, output: str) -> None:
     """Print where workloads are placed, in one of ``console.WORKLOAD_FORMATS``."""
-    if output in {"json", "yaml"}:
-        print_data(rows, output)
-    elif output == "name":
-        _print_names(rows)
-    elif not rows:
-        complain(_NO_ROWS)
-    else:
-        wide = output == "wide"
-        cells = [
-            (each.resource, each.policy or "", *_wide(each, wide=wide), _group(each), _placed(each), _remark(each))
-            for each in rows
-        ]
-        columns = ("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "GROUP", "CLUSTERS", "NOTE")
-        print_table(stdout(), columns, cells)
+    if _is_printed(rows, output):
+        return
+    wide = output == "wide"
+    cells = [
+        (each.resource, each.policy or "", *_wide(each, wide=wide), _group(each), _placed(each), _remark(each))
+        for each in rows
+    ]
+    columns = ("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "GROUP", "CLUSTERS", "NOTE")
+    print_table(stdout(), columns, cells)
 
 
 def print_changes(rows: Changes, output: str) -> None:
     """Print what changes move, in one of ``console.WORKLOAD_FORMATS``."""
+    if _is_printed(rows, output):
+        return
+    wide = output == "wide"
+    cells = [
+        (
+            each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
+            _placed(each.before), _placed(each.after), _moves(each), _change_note(each),
+        )
+        for each in rows
+    ]  # fmt: skip
+    more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
+    print_table(stdout(), ("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+
+
+def _is_printed(rows: Results | Changes, output: str) -> bool:
+    """Print rows as data or as names, or that there are none. Return False if a table has to show them."""
     if output in {"json", "yaml"}:
         print_data(rows, output)
     elif output == "name":
-        _print_names(rows)
+        for each in rows:
+            echo(each.resource)
     elif not rows:
         complain(_NO_ROWS)
     else:
-        wide = output == "wide"
-        cells = [
-            (
-                each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
-                _placed(each.before), _placed(each.after), _moves(each), _change_note(each),
-            )
-            for each in rows
-        ]  # fmt: skip
-        more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
-        print_table(stdout(), ("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
-
-
-def _print_names(rows: Results | Changes) -> None:
-    for each in rows:
-        echo(each.resource)
+        return False
+    return True
 
 
 def _wide(row: Row | FederationRow, *, wide: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import click
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
 from berthmaster_cli.ledger_options import checked_url, ledger_options
-from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import FILE, certificate_pair, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
@@ -178,9 +178,7 @@ def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
         if given["blast_radius_events"]:
             raise click.UsageError("--blast-radius-events needs --impact-url")
         return None
-    certificate, key = given["impact_client_cert_file"], given["impact_client_key_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--impact-client-cert-file and --impact-client-key-file go together")
+    certificate, key = certificate_pair(given, "impact-client-cert-file", "impact-client-key-file") or (None, None)
     access = ExtenderAccess(
         given["impact_url"], given["impact_ca_file"], given["impact_token_file"], certificate, key,
         given["impact_connections"],

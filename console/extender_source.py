@@ -1,26 +1,24 @@
 """The source of a running console: questions to the extender over HTTP, on connections that stay open."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from queue import Empty, LifoQueue
 from typing import Final, Protocol, TypeVar
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster.model.policy import Policy
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
     HistoryPage,
     PlanAnswer,
-    PlannableChange,
-    PolicyName,
+    PlanRequest,
 )
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
@@ -167,39 +165,19 @@ class ExtenderSource:
         chosen = None if namespaces is None else frozenset(namespaces)
         return self._kept(("moves", chosen, limit), lambda client: client.moves(namespaces=chosen, limit=limit))
 
-    def policies(
-        self,
-        *,
-        q: str = "",
-        kind: str = "",
-        name: str = "",
-        only: Iterable[str] = (),
-        namespaces: Iterable[str] | None = None,
-        offset: int = 0,
-        limit: int = 200,
-    ) -> PolicyList:
-        chosen, seen = tuple(only), None if namespaces is None else frozenset(namespaces)
-        return self._kept(
-            ("policies", q, kind, name, chosen, seen, offset, limit),
-            lambda client: client.policies(
-                q=q, kind=kind, name=name, only=chosen, namespaces=seen, offset=offset, limit=limit
-            ),
-        )
+    def policies(self, query: PolicyQuery) -> PolicyList:
+        return self._kept(("policies", query), lambda client: client.policies(**query._asdict()))
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
         domains = tuple(by)
         return self._kept(("resilience", domains, limit), lambda client: client.resilience(domains, limit=limit))
 
-    def plan(
-        self,
-        create: Sequence[Policy] = (),
-        update: Sequence[Policy] = (),
-        delete: Sequence[PolicyName] = (),
-        *,
-        changes: Sequence[PlannableChange] = (),
-        limit: int = 1000,
-    ) -> PlanAnswer:
-        return self._ask(lambda client: client.plan(create, update, delete, changes=changes, limit=limit))
+    def plan(self, request: PlanRequest) -> PlanAnswer:
+        return self._ask(
+            lambda client: client.plan(
+                request.create, request.update, request.delete, changes=request.changes, limit=request.limit
+            )
+        )
 
     def _kept(self, question: Hashable, ask: Callable[[Client], V]) -> V:
         """Return the answer to a question, asked only if no answer about the present state is kept."""

@@ -1,21 +1,19 @@
 """The extender as the pages ask it: one method for each question, answers of the native API's types."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import ServiceError
-from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
     HistoryPage,
     PlanAnswer,
-    PlannableChange,
-    PolicyName,
+    PlanRequest,
 )
 
 
@@ -63,28 +61,11 @@ class Source(Protocol):
     def moves(self, *, limit: int = 1000) -> MovesView:
         """Return what moves, what waits and for what."""
 
-    def policies(
-        self,
-        *,
-        q: str = "",
-        kind: str = "",
-        name: str = "",
-        only: Iterable[str] = (),
-        offset: int = 0,
-        limit: int = 200,
-    ) -> PolicyList:
-        """Return policies: what they claim, what the rules find, takeovers and priority drops."""
+    def policies(self, query: PolicyQuery) -> PolicyList:
+        """Return a page of the policies that a query selects. ``query.namespaces`` is set for the visitor."""
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do."""
 
-    def plan(
-        self,
-        create: Sequence[Policy] = (),
-        update: Sequence[Policy] = (),
-        delete: Sequence[PolicyName] = (),
-        *,
-        changes: Sequence[PlannableChange] = (),
-        limit: int = 1000,
-    ) -> PlanAnswer:
+    def plan(self, request: PlanRequest) -> PlanAnswer:
         """Return what changes of policies, clusters and replicas would move."""

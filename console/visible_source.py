@@ -1,22 +1,28 @@
 """The source as one visitor may see it: nothing about workloads and policies of other namespaces passes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
-from berthmaster.native_api.why import ClaimsView, ImpactView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import (
+    ClaimsView,
+    ImpactView,
+    MovesView,
+    PolicyList,
+    PolicyQuery,
+    ResilienceView,
+    WhyNotView,
+)
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
     HistoryPage,
     PlanAnswer,
-    PlannableChange,
-    PolicyName,
+    PlanRequest,
 )
 from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PolicyEffect
@@ -31,18 +37,6 @@ class WholeSource(Source, Protocol):
     """A source that answers for chosen namespaces, or for all."""
 
     def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView: ...
-
-    def policies(
-        self,
-        *,
-        q: str = "",
-        kind: str = "",
-        name: str = "",
-        only: Iterable[str] = (),
-        namespaces: Iterable[str] | None = None,
-        offset: int = 0,
-        limit: int = 200,
-    ) -> PolicyList: ...
 
 
 class VisibleSource:
@@ -100,20 +94,9 @@ class VisibleSource:
         ]
         return replace(found, budgets=budgets)
 
-    def policies(
-        self,
-        *,
-        q: str = "",
-        kind: str = "",
-        name: str = "",
-        only: Iterable[str] = (),
-        offset: int = 0,
-        limit: int = 200,
-    ) -> PolicyList:
+    def policies(self, query: PolicyQuery) -> PolicyList:
         namespaces = self._visitor.namespaces
-        found = self._source.policies(
-            q=q, kind=kind, name=name, only=only, namespaces=namespaces, offset=offset, limit=limit
-        )
+        found = self._source.policies(query._replace(namespaces=namespaces))
         return found if namespaces is None else replace(found, items=[self._policy(each) for each in found.items])
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
@@ -122,16 +105,8 @@ class VisibleSource:
             return found
         return replace(found, impacts=[self._impact(each) for each in found.impacts])
 
-    def plan(
-        self,
-        create: Sequence[Policy] = (),
-        update: Sequence[Policy] = (),
-        delete: Sequence[PolicyName] = (),
-        *,
-        changes: Sequence[PlannableChange] = (),
-        limit: int = 1000,
-    ) -> PlanAnswer:
-        found = self._source.plan(create, update, delete, changes=changes, limit=limit)
+    def plan(self, request: PlanRequest) -> PlanAnswer:
+        found = self._source.plan(request)
         return found if self._visitor.namespaces is None else replace(found, plan=self._plan(found.plan))
 
     def _require(self, namespace: str) -> None:

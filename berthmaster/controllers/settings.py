@@ -86,3 +86,8 @@ class ControllerSettings:
     moves_config: Path | None = None
     unknown_fields: UnknownFields = "hold"
     console: ConsoleLink | None = None
+
+    @property
+    def failover_after_s(self) -> float | None:
+        """How long a cluster may be not ready before failover; None without failover."""
+        return self.failover_toleration_s if self.failover == "not-ready" else None

@@ -4,7 +4,7 @@ A field that is ignored can misplace a workload. A placement with such parts is 
 schedulers hold: what runs stays, and nothing is scheduled anew.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -115,6 +115,19 @@ def decode_checked_binding(document: bytes) -> Binding:
     Raises:
         FieldError: another part of the binding is invalid.
     """
+    return decode_binding(document, lambda placement, text: checked_placement(placement, json_value(text)))
+
+
+def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placement]) -> Binding:
+    """Decode a binding. A value of its placement that is not known makes it an ``UnsupportedPlacement``.
+
+    Args:
+        document: the binding as JSON.
+        checked: returns the placement to use instead of a decoded one. It gets the placement as JSON, too.
+
+    Raises:
+        FieldError: another part of the binding is invalid.
+    """
     try:
         binding = decode_json(Binding, document)
     except FieldError:
@@ -125,10 +138,10 @@ def decode_checked_binding(document: bytes) -> Binding:
     placement = binding.spec.placement
     if placement is None:
         return binding
-    checked = checked_placement(placement, json_value(placement_text(document)))
-    if checked is placement:
+    used = checked(placement, placement_text(document))
+    if used is placement:
         return binding
-    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=checked))
+    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=used))
 
 
 def decode_checked_policy(document: bytes) -> Policy:

@@ -4,7 +4,7 @@ Recorded decisions are explained by ``berthmaster.ledger.records.PastExplanation
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.native_api.wire import AnswerPart, Staleness
 from berthmaster.simulation.failures import FailureDomain, Impact
@@ -29,6 +29,27 @@ class MovesView(MovesReport, frozen=True, rename="camel", omit_defaults=True):
     counts: dict[str, int] = {}
     version: str = ""
     staleness: Staleness | None = None
+
+
+class PolicyQuery(NamedTuple):
+    """Which policies to list. All conditions must hold.
+
+    Attributes:
+        q: a part of ``NAMESPACE/NAME``, in any case; empty for all.
+        kind, name: exact; empty for all.
+        only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
+        namespaces: their namespaces, ``CLUSTER_SCOPED`` for ClusterPropagationPolicies; None for all.
+        offset: how many policies to leave out first.
+        limit: the most policies.
+    """
+
+    q: str = ""
+    kind: str = ""
+    name: str = ""
+    only: tuple[str, ...] = ()
+    namespaces: frozenset[str] | None = None
+    offset: int = 0
+    limit: int = 200
 
 
 class PolicyList(AnswerPart, frozen=True):

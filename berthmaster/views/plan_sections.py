@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
-from berthmaster.views.texts import assignment_text, resource_text
+from berthmaster.views.texts import assignment_text, count_text, resource_text
 
 _NAMED = 3
 INCOMPLETE = "This plan is incomplete: more can move than it shows."
@@ -30,6 +30,11 @@ class Section(NamedTuple):
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     names: frozenset[str] = frozenset({"WORKLOAD", "POLICY", "CLUSTER", "FROM", "TO", "DELETED COPIES", "GROUP"})
+
+    def used(self) -> list[tuple[int, str, bool]]:
+        """Return index, name and whether it holds numbers of each column that is not empty in every row."""
+        parts = [(index, *column.partition(":")) for index, column in enumerate(self.columns)]
+        return [(index, name, bool(align)) for index, name, _, align in parts if any(row[index] for row in self.rows)]
 
 
 def heading(name: str) -> str:
@@ -61,7 +66,8 @@ def _moved(plan: Plan) -> str:
     if not summary.moved:
         return "nothing moves" if plan.complete else "nothing is known to move"
     verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
-    return f"{summary.moved} of {_count(summary.workloads, 'workload')} {verb}, {_count(summary.replicas, 'replica')}"
+    total, replicas = count_text(summary.workloads, "workload"), count_text(summary.replicas, "replica")
+    return f"{summary.moved} of {total} {verb}, {replicas}"
 
 
 def sections(plan: Plan) -> Iterator[Section]:
@@ -176,7 +182,3 @@ def _overcommitted(total: ClusterTotal) -> str:
 
 def _assignment(clusters: Mapping[str, int]) -> str:
     return assignment_text({name: replicas or None for name, replicas in clusters.items()})
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

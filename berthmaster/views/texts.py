@@ -8,6 +8,11 @@ from berthmaster.simulation.plan import ClusterTotal
 _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
+def count_text(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 workload`` or ``2 workloads``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def assignment_text(clusters: Mapping[str, int | None]) -> str:
     """Format an assignment as ``cluster=replicas ...``; empty if there is no cluster."""
     return " ".join(name if replicas is None else f"{name}={replicas}" for name, replicas in clusters.items())

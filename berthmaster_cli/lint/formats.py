@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from berthmaster.views.texts import count_text
 from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
 from berthmaster_cli.lint.sarif import sarif
 from berthmaster_cli.output import echo, echo_command, inert, print_data
@@ -44,14 +45,10 @@ def _write_text(report: LintReport) -> None:
         echo(f"{each.source}:{each.line}: {each.level}: {path}{each.message} [{each.rule}]")
     for note in report.skipped:
         echo(f"{note.source}:{note.line}: note: skipped: {note.reason}")
-    counts = [_count(report.count("error"), "error"), _count(report.count("warning"), "warning")]
+    counts = [count_text(report.count("error"), "error"), count_text(report.count("warning"), "warning")]
     if report.skipped:
         counts.append(f"{len(report.skipped)} skipped")
-    echo(f"{_count(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    echo(f"{count_text(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
 
 
 def _github(finding: LintFinding) -> str:

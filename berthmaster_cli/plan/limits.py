@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.simulation.plan_answer import Plan
+from berthmaster.views.texts import count_text
 
 CONDITIONS: Final = ("lost", "moved", "overcommit")
 EXIT_ERROR: Final = 1
@@ -71,17 +72,14 @@ def outcome(plan: Plan, limits: Limits) -> Outcome:
 def _exceeded(plan: Plan, limits: Limits) -> Iterator[str]:
     summary = plan.summary
     if "lost" in limits.conditions and summary.new_failures:
-        yield f"--fail-on lost: {_count(len(summary.new_failures), 'workload')} would have no place or too few replicas"
+        failed = count_text(len(summary.new_failures), "workload")
+        yield f"--fail-on lost: {failed} would have no place or too few replicas"
     if "moved" in limits.conditions and summary.moved:
-        yield f"--fail-on moved: {_count(summary.moved, 'workload')} would move"
+        yield f"--fail-on moved: {count_text(summary.moved, 'workload')} would move"
     if "overcommit" in limits.conditions and plan.overcommitted:
-        yield f"--fail-on overcommit: {_count(len(plan.overcommitted), 'cluster')} would be overcommitted"
+        yield f"--fail-on overcommit: {count_text(len(plan.overcommitted), 'cluster')} would be overcommitted"
     if limits.max_moves is not None and summary.moved > limits.max_moves:
-        yield f"--max-moves {limits.max_moves}: {_count(summary.moved, 'workload')} would move"
+        yield f"--max-moves {limits.max_moves}: {count_text(summary.moved, 'workload')} would move"
     percent = 100 * summary.moved / summary.workloads if summary.workloads else 0.0
     if limits.max_percent is not None and percent > limits.max_percent:
         yield f"--max-percent {limits.max_percent:g}: {percent:.3g} % of the workloads would move"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -34,19 +34,13 @@ def markdown_lines(plan: Plan) -> Iterator[str]:
 
 
 def _table(section: Section) -> Iterator[str]:
-    used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
-    names = [section.columns[number].partition(":") for number in used]
+    used = section.used()
     yield f"**{section.title}**"
     yield ""
-    yield _row([heading(name) for name, _, _ in names])
-    yield _row(["---:" if align else "---" for _, _, align in names])
+    yield _row([heading(name) for _, name, _ in used])
+    yield _row(["---:" if is_number else "---" for _, _, is_number in used])
     for row in section.rows[:MAX_ROWS]:
-        yield _row(
-            [
-                _cell(row[number], is_name=name in section.names)
-                for number, (name, _, _) in zip(used, names, strict=True)
-            ]
-        )
+        yield _row([_cell(row[index], is_name=name in section.names) for index, name, _ in used])
     yield ""
     if len(section.rows) > MAX_ROWS:
         yield f"and {len(section.rows) - MAX_ROWS} more"

@@ -78,17 +78,16 @@ def _drawing(plan: Plan) -> Iterator[str]:
 
 
 def _section(section: Section) -> Iterator[str]:
-    used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
-    columns = [section.columns[number].partition(":") for number in used]
+    used = section.used()
     yield f"<h2>{_text(section.title)}</h2>"
     yield f"{_scroll(section.title)}<table>"
-    cells = "".join(f'<th scope="col"{_align(align)}>{_text(heading(name))}</th>' for name, _, align in columns)
+    cells = "".join(f'<th scope="col"{_align(is_number)}>{_text(heading(name))}</th>' for _, name, is_number in used)
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:
         shown = (
-            f"<td{_align(align) or _reading(row[number])}>{_cell(row[number], is_name=name in section.names)}</td>"
-            for number, (name, _, align) in zip(used, columns, strict=True)
+            f"<td{_align(is_number) or _reading(row[index])}>{_cell(row[index], is_name=name in section.names)}</td>"
+            for index, name, is_number in used
         )
         yield f"<tr>{''.join(shown)}</tr>"
     yield "</tbody>"
@@ -105,8 +104,8 @@ def _reading(text: str) -> str:
     return ' class="text"' if len(text) > _LONG and " " in text else ""
 
 
-def _align(align: str) -> str:
-    return ' class="number"' if align else ""
+def _align(is_number: bool) -> str:  # noqa: FBT001 - the only question
+    return ' class="number"' if is_number else ""
 
 
 def _cell(text: str, *, is_name: bool) -> str:

@@ -6,6 +6,7 @@ from flask import Blueprint, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
+from berthmaster.native_api.why import PolicyQuery
 from console.context import services, visitor
 from console.pages.policies_model import RESTRICTIONS, policies_page, policy_address, policy_page
 from console.query import PageQuery
@@ -23,7 +24,7 @@ def show() -> str:
     only = query.choices("only", tuple(RESTRICTIONS))
     page, rows = query.page(), services().options.page_rows
     offset = (page - 1) * rows
-    view = services().source.policies(q=text, kind=kind, only=only, offset=offset, limit=rows)
+    view = services().source.policies(PolicyQuery(text, kind, only=only, offset=offset, limit=rows))
     return render_template(
         "policies.html",
         model=policies_page(view, offset),
@@ -43,7 +44,7 @@ def one(namespace: str, name: str) -> str:
     PageQuery(request.args, ())
     cluster_scoped = namespace == CLUSTER_SCOPED
     kind = POLICY_KINDS[cluster_scoped]
-    view = services().source.policies(kind=kind, name=name, limit=_MOST)
+    view = services().source.policies(PolicyQuery(kind=kind, name=name, limit=_MOST))
     model = policy_page(view, "" if cluster_scoped else namespace, name)
     if model is None:
         where = "" if cluster_scoped else f" in the namespace {namespace}"

@@ -6,6 +6,7 @@ from typing import Final
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
+from berthmaster.native_api.wire import PlanRequest
 from console.context import services, visitor
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
 from console.pages.what_if_model import form_view
@@ -71,7 +72,9 @@ def _page(question: WhatIfQuestion, rows: int) -> str | tuple[str, int]:
 def _plan(found: ReadQuestion, rows: int) -> PlanView | None:
     """Ask for the plan. What the extender refuses becomes a problem of a field, so that nothing of the form is lost."""
     try:
-        answer = services().source.plan(create=found.create, delete=found.delete, changes=found.changes)
+        answer = services().source.plan(
+            PlanRequest(tuple(found.create), delete=tuple(found.delete), changes=tuple(found.changes))
+        )
     except SourceError as error:
         if error.status not in _INVALID:
             raise

@@ -8,6 +8,7 @@ from typing import Final
 from berthmaster.model.errors import FieldError
 from berthmaster.native_api.problem import InvalidField, Problem
 
+RETRY_SOON: Final = (("Retry-After", "1"),)
 PROBLEM_JSON: Final = "application/problem+json"
 _MAX_ERRORS: Final = 64
 

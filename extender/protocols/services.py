@@ -1,7 +1,9 @@
 """A request, and the resources of the service that its handler uses."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
@@ -11,7 +13,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
 
 _DECISIONS_PER_S: Final = 10.0
@@ -133,6 +135,25 @@ class Services:
         self.findings = findings
         self.decisions = DecisionLog(log, clock)
 
+    @contextmanager
+    def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
+        """Hold a lock during the context.
+
+        Args:
+            lock: the lock of the requests that do not run at the same time.
+            call: its deadline ends the wait for the lock.
+            others: which requests hold the lock, for the message.
+
+        Raises:
+            Refusal: the deadline has passed.
+        """
+        if not lock.acquire(timeout=max(0.0, call.deadline_s - self.clock.monotonic_s())):
+            raise Refusal(503, f"{others} took all the time of the request", headers=RETRY_SOON)
+        try:
+            yield
+        finally:
+            lock.release()
+
     def check_deadline(self, call: Call) -> None:
         """Refuse a request whose deadline has passed.
 
@@ -141,4 +162,4 @@ class Services:
         """
         if self.clock.monotonic_s() >= call.deadline_s:
             problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
-            raise Refusal(503, problem, headers=(("Retry-After", "1"),))
+            raise Refusal(503, problem, headers=RETRY_SOON)

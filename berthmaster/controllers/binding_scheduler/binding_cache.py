@@ -4,17 +4,14 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import decode_json, json_value
-from berthmaster.model.errors import FieldError
+from berthmaster.model.decode import json_value
 from berthmaster.model.placement import Placement
-from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
+from berthmaster.model.unsupported import checked_placement, decode_binding
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 
 _PLACEMENT_BYTES: Final = 32 * 2**20
@@ -90,20 +87,12 @@ class BindingCache:
         return self._informers[0 if key[0] else 1]
 
     def _read(self, raw: bytes) -> Binding:
-        """Decode a binding. Bindings of one policy share one placement, whose fields are checked once."""
-        try:
-            binding = decode_json(Binding, raw)
-        except FieldError:
-            held = decode_held_binding(raw)
-            if held is None:
-                raise
-            return held
-        placement = binding.spec.placement
-        if placement is None:
-            return binding
-        text = placement_text(raw)
+        return decode_binding(raw, self._shared)
+
+    def _shared(self, placement: Placement, text: bytes) -> Placement:
+        """Return the placement that the bindings of one policy share. Its fields are checked once."""
         shared = self._placements.get(text)
         if shared is None:
             shared = checked_placement(placement, json_value(text)) if self._hold_unknown else placement
             self._placements.add(text, shared, BYTES_OF_JSON * len(text))
-        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
+        return shared

@@ -71,11 +71,10 @@ class BindingScheduler:
         # Without a configuration of moves no right to read policies is needed.
         annotations = PolicyAnnotations(context) if control is not None or settings.moves_config is not None else None
         self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name, annotations)
-        after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
             settings.profile,
             context.clock,
-            FailoverOptions(after_s, settings.scheduler_name),
+            FailoverOptions(settings.failover_after_s, settings.scheduler_name),
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,

@@ -69,11 +69,10 @@ class ShadowScheduler:
         )
         clusters = context.informer(*KARMADA_CLUSTERS)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
-        after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
             settings.profile,
             context.clock,
-            FailoverOptions(after_s, settings.scheduler_name),
+            FailoverOptions(settings.failover_after_s, settings.scheduler_name),
             None if self._estimators is None else self._estimators.max_available,
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )

@@ -16,7 +16,7 @@ from berthmaster.simulation.federation import run_federation
 from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.federation_report import FederationRow, federation_row
 from extender.protocols.kubeadmiral.simulated import webhooks_of
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.protocols.route import JSON, Reply, Route
 from extender.protocols.services import Call, Services
 
@@ -52,7 +52,7 @@ def federation_route(protocol: str, path: str) -> Route:
         if len(call.body) > _MAX_BYTES:
             raise Refusal(413, f"the request has {len(call.body)} bytes; at most {_MAX_BYTES} are read")
         if not busy.acquire(blocking=False):
-            raise Refusal(429, "another request of this path is running", headers=(("Retry-After", "1"),))
+            raise Refusal(429, "another request of this path is running", headers=RETRY_SOON)
         try:
             return Reply(encode_json(_answer(services, call)))
         finally:

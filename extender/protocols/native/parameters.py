@@ -40,6 +40,11 @@ def number(query: Mapping[str, str], name: str, default: int, most: int, *, leas
     return int(value)
 
 
+def names(query: Mapping[str, str], name: str) -> frozenset[str] | None:
+    """Return a list of names; None without the parameter. An empty list has no names, and does not mean all."""
+    return frozenset(filter(None, query[name].split(","))) if name in query else None
+
+
 def choice(name: str, value: str, kind: type[E]) -> E:
     """Return the member of an enumeration with a value.
 

@@ -29,10 +29,9 @@ from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, change_of
-from extender.protocols.problem import Refusal, refuse_invalid
+from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 
-_RETRY: Final = (("Retry-After", "1"),)
 _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
 
@@ -103,12 +102,8 @@ class Planner:
         policies = [*changes.policies, *_known(services, request)]
         _require_templates(services, call, policies)
         plans = self._of_clusters if request.changes else self._of_policies
-        if not plans.lock.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
-            raise Refusal(503, "other plans took all the time of the request", headers=_RETRY)
-        try:
+        with services.one_at_a_time(plans.lock, call, "other plans"):
             answer = _planned(services, call, plans, request, (changes, policies))
-        finally:
-            plans.lock.release()
         _require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness))
 
@@ -171,7 +166,7 @@ def _require_templates(services: Services, call: Call, policies: Sequence[Policy
     left_s = call.deadline_s - services.clock.monotonic_s()
     reason = observed.unknown(policies, max(0.0, left_s * _WAITING))
     if reason:
-        raise Refusal(503, reason, headers=_RETRY)
+        raise Refusal(503, reason, headers=RETRY_SOON)
 
 
 def plan_answer(answer: Plan, limit: int, staleness: Staleness) -> PlanAnswer:
@@ -286,4 +281,4 @@ def _require_fresh(services: Services) -> None:
     freshness = services.state.freshness
     if freshness.stale_since is not None:
         since = freshness.stale_since.isoformat(timespec="seconds")
-        raise Refusal(503, f"the state of the service is stale since {since}: {freshness.problem}", headers=_RETRY)
+        raise Refusal(503, f"the state of the service is stale since {since}: {freshness.problem}", headers=RETRY_SOON)

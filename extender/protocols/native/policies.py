@@ -4,14 +4,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
-from berthmaster.native_api.why import PolicyList
+from berthmaster.native_api.why import PolicyList, PolicyQuery
 from berthmaster.simulation.world import SimulatedWorkload
 from berthmaster.views.policy_rows import (
     PolicyFinding,
@@ -22,9 +22,8 @@ from berthmaster.views.policy_rows import (
     policy_uses,
 )
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import number, refused
+from extender.protocols.native.parameters import names, number, refused
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, FindPolicy, Services
 
 PARAMETERS: Final = frozenset({"kind", "limit", "name", "namespaces", "offset", "only", "q"})
@@ -33,45 +32,13 @@ _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
     "takeovers": lambda row: bool(row.takes or row.loses),
     "drops": lambda row: bool(row.drops),
 }
-_PAGE: Final = 200
 _MAX_PAGE: Final = 1000
 _MAX_OFFSET: Final = 999_999_999
 _MAX_DROPS: Final = 200
-_RETRY: Final = (("Retry-After", "1"),)
 _NO_WORKLOADS: Final = "bindings are not watched: it is not known what policies claim"
 _NO_LEDGER: Final = "the ledger cannot be read: recent priority drops are not shown"
 
 Drops = Mapping[PolicyReference, Sequence[PriorityDropRow]]
-
-
-class PolicyQuery(NamedTuple):
-    """Which policies to show.
-
-    Attributes:
-        q: a part of ``NAMESPACE/NAME``, in any case.
-        kind, name: exact; empty for all.
-        only: the names of ``_ASPECTS`` that must all hold.
-        namespaces: their namespaces, ``CLUSTER_SCOPED`` for ClusterPropagationPolicies; None for all.
-        offset, limit: the page.
-    """
-
-    q: str = ""
-    kind: str = ""
-    name: str = ""
-    only: Sequence[str] = ()
-    namespaces: frozenset[str] | None = None
-    offset: int = 0
-    limit: int = _PAGE
-
-    def matches(self, policy: Policy) -> bool:
-        """Whether a policy is selected, as far as the policy alone says."""
-        namespace = "" if policy.cluster_scoped else policy.metadata.namespace
-        return (
-            self.kind in {"", policy.kind}
-            and self.name in {"", policy.metadata.name}
-            and self.q.lower() in f"{namespace}/{policy.metadata.name}".lower()
-            and (self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces)
-        )
 
 
 def policy_query(query: Mapping[str, str]) -> PolicyQuery:
@@ -86,15 +53,14 @@ def policy_query(query: Mapping[str, str]) -> PolicyQuery:
     unknown = next((each for each in only if each not in _ASPECTS), None)
     if unknown is not None:
         raise refused("only", unknown, ", ".join(_ASPECTS))
-    namespaces = query.get("namespaces")
     return PolicyQuery(
         query.get("q", ""),
         kind,
         query.get("name", ""),
         only,
-        None if namespaces is None else frozenset(filter(None, namespaces.split(","))),
+        names(query, "namespaces"),
         number(query, "offset", 0, _MAX_OFFSET, least=0),
-        number(query, "limit", _PAGE, _MAX_PAGE),
+        number(query, "limit", PolicyQuery().limit, _MAX_PAGE),
     )
 
 
@@ -117,12 +83,10 @@ class Policies:
         with state.reading() as cache:
             stored = cache.policies
         drops, gaps = _recorded_drops(services)
-        if not self._computing.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
-            raise Refusal(503, "other requests for policies took all the time of the request", headers=_RETRY)
-        try:
+        with services.one_at_a_time(self._computing, call, "other requests for policies"):
             uses = self._known_uses(services, check)
             self._forget(stored)
-            matching = sorted(filter(query.matches, stored), key=lambda each: each.reference)
+            matching = sorted((each for each in stored if _matches(query, each)), key=lambda each: each.reference)
 
             def rows(policies: Iterable[Policy]) -> list[PolicyRow]:
                 return [self._row(each, uses, drops, services.findings, check) for each in policies]
@@ -133,12 +97,10 @@ class Policies:
                 matched, items = len(selected), selected[page]
             else:
                 matched, items = len(matching), rows(matching[page])
-        finally:
-            self._computing.release()
         return PolicyList(
             items=items,
             matched=matched,
-            total=sum(query._replace(q="", kind="", name="").matches(each) for each in stored),
+            total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
             gaps=[*state.gaps, *([_NO_WORKLOADS] if uses is None else []), *gaps],
             version=version,
             staleness=staleness_of(state.freshness),
@@ -184,6 +146,17 @@ class Policies:
         kept = {each.reference for each in stored}
         for reference in self._findings.keys() - kept:
             del self._findings[reference]
+
+
+def _matches(query: PolicyQuery, policy: Policy) -> bool:
+    """Return whether a policy is selected, as far as the policy alone says."""
+    namespace = "" if policy.cluster_scoped else policy.metadata.namespace
+    return (
+        query.kind in {"", policy.kind}
+        and query.name in {"", policy.metadata.name}
+        and query.q.lower() in f"{namespace}/{policy.metadata.name}".lower()
+        and (query.namespaces is None or (namespace or CLUSTER_SCOPED) in query.namespaces)
+    )
 
 
 def _recorded_drops(services: Services) -> tuple[Drops, list[str]]:

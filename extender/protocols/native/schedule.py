@@ -30,7 +30,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import Work
 from berthmaster.simulation.moving import due
 from extender.protocols.cost import is_light
-from extender.protocols.problem import Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services
 
 R = TypeVar("R", bound=ScheduleRequest)
@@ -212,7 +212,7 @@ def require_synced(services: Services) -> None:
     freshness = services.state.freshness
     if not freshness.synced:
         why = f": {freshness.problem}" if freshness.problem else ""
-        raise Refusal(503, f"no fleet is known yet{why}", headers=(("Retry-After", "1"),))
+        raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON)
 
 
 def require_watched(services: Services, *needed: str, subject: str) -> None:

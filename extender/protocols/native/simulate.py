@@ -39,7 +39,7 @@ from berthmaster.simulation.run import Comparison, compare, unplaced
 from berthmaster.simulation.world import ResourceName, World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
-from extender.protocols.problem import Refusal, refuse_invalid
+from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 
 
@@ -61,7 +61,7 @@ class Simulator:
         require_synced(services)
         _require_known(services, request)
         if not self._busy.acquire(blocking=False):
-            raise Refusal(429, "another simulation is running", headers=(("Retry-After", "1"),))
+            raise Refusal(429, "another simulation is running", headers=RETRY_SOON)
         try:
             return _run(services, request, changes, check)
         finally:

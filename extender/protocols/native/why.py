@@ -34,7 +34,6 @@ from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import Freshness
 
-_RETRY: Final = (("Retry-After", "1"),)
 _LEDGER_RETRY: Final = (("Retry-After", "5"),)
 
 T = TypeVar("T")
@@ -151,13 +150,9 @@ class Investigator:
 
     @contextmanager
     def _alone(self, services: Services, call: Call) -> Iterator[None]:
-        if not self._asking.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
-            raise Refusal(503, "other questions took all the time of the request", headers=_RETRY)
-        try:
+        with services.one_at_a_time(self._asking, call, "other questions"):
             services.check_deadline(call)
             yield
-        finally:
-            self._asking.release()
 
 
 class _OwnFleet:

@@ -1,12 +1,12 @@
 """The paths of the questions that begin with why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
 from extender.protocols.native.moves import moves_view
-from extender.protocols.native.parameters import number
+from extender.protocols.native.parameters import names, number
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.resilience import Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
@@ -75,14 +75,7 @@ def moves(services: Services, call: Call) -> Reply:
     """``GET /v1/moves``."""
     require_synced(services)
     limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
-    return Reply(encode_json(moves_view(services, _namespaces(call.query), limit)))
-
-
-def _namespaces(query: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the namespaces that an answer may be about; None for all. An empty list means none of them."""
-    if "namespaces" not in query:
-        return None
-    return frozenset(filter(None, query["namespaces"].split(",")))
+    return Reply(encode_json(moves_view(services, names(call.query, "namespaces"), limit)))
 
 
 def binding_key(call: Call) -> tuple[str, str]:

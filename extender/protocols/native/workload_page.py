@@ -21,7 +21,7 @@ from berthmaster.native_api.fleet import (
 )
 from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, number
+from extender.protocols.native.parameters import choice, names, number
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, in_order
@@ -112,10 +112,9 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
         Refusal: a parameter is invalid.
     """
     sort = parameters.get("sort", SortKey.NAMESPACE.value)
-    namespaces = parameters.get("namespaces")
     return WorkloadQuery(
         q=parameters.get("q", ""),
-        namespaces=None if namespaces is None else frozenset(filter(None, namespaces.split(","))),
+        namespaces=names(parameters, "namespaces"),
         namespace=parameters.get("namespace", ""),
         policy=parameters.get("policy", ""),
         cluster=parameters.get("cluster", ""),

@@ -8,8 +8,8 @@ from console_source import GivenSource
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.why import ImpactView, PolicyList, ResilienceView
-from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, Staleness
+from berthmaster.native_api.why import ImpactView, PolicyList, PolicyQuery, ResilienceView
+from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, PlanRequest, Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary
@@ -80,9 +80,9 @@ def history():
 @pytest.mark.parametrize(
     "ask",
     [
-        pytest.param(lambda: visible(policies=policies()).policies(), id="policies"),
+        pytest.param(lambda: visible(policies=policies()).policies(PolicyQuery()), id="policies"),
         pytest.param(lambda: visible(resilience=resilience()).resilience(), id="resilience"),
-        pytest.param(lambda: visible(plan=plan()).plan(), id="plan"),
+        pytest.param(lambda: visible(plan=plan()).plan(PlanRequest()), id="plan"),
         pytest.param(lambda: visible(history=history()).history("shop", "Deployment", "web"), id="history"),
     ],
 )
@@ -93,7 +93,7 @@ def test_an_answer_names_nothing_of_other_namespaces(ask):
 
 
 def test_totals_count_all_namespaces():
-    answer = visible(plan=plan()).plan()
+    answer = visible(plan=plan()).plan(PlanRequest())
     assert (answer.counts.moved, len(answer.plan.moves)) == (3, 1)
 
 
@@ -121,11 +121,11 @@ def test_questions_about_lists_carry_the_namespaces():
     source = GivenSource(workloads=None, moves=None, policies=policies())
     of_shop = VisibleSource(source, SHOP)
     of_shop.workloads(WorkloadQuery(q="web", namespaces=frozenset({"vault"})))
-    of_shop.policies()
+    of_shop.policies(PolicyQuery("web", namespaces=frozenset({"vault"})))
     assert source.asked[0][1][0].namespaces == {"shop"}
-    assert source.asked[1][2]["namespaces"] == {"shop"}
+    assert source.asked[1][1][0].namespaces == {"shop"}
 
 
 def test_a_visitor_of_all_namespaces_gets_answers_as_they_are():
     answer = plan()
-    assert visible(Visitor(), plan=answer).plan() is answer
+    assert visible(Visitor(), plan=answer).plan(PlanRequest()) is answer

@@ -98,7 +98,8 @@ def test_a_form_becomes_an_address_that_has_the_answer():
     assert "1 cluster fails: a; 1 taint changes: b=k:NoSchedule:" in page
     assert '<svg class="flows"' in page
     assert re.search(r'value="a" checked', page)
-    assert source.asked[-1][2]["changes"][-1] == DownChange("a")
+    (_, (request,), _) = source.asked[-1]
+    assert request.changes[-1] == DownChange("a")
 
 
 def test_a_wrong_form_comes_back_with_everything_that_was_written():
