@@ -5,6 +5,7 @@ from typing import Final
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.model.move import move_of
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan_answer import StayReason
@@ -48,6 +49,9 @@ def why_moved(before: SimulatedWorkload | None, result: WorkloadResult) -> str:
         case Trigger.NONE:
             if result.companions.follows:
                 return f"it follows {', '.join(result.companions.follows)}"
+            state = move_of(old) if old is not None else None
+            if state is not None and state.under_way:
+                return _joined(cause, f"its move ({state.reason.value}) is under way and ends")
             return cause or "no workload needs it any more"
 
 

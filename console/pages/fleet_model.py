@@ -84,7 +84,7 @@ class FleetPage:
     Attributes:
         question: what the visitor chose.
         sections: the clusters of this page by region and provider; one section without names for the table.
-        figures: the numbers above the clusters: kind, number and text.
+        figures: the numbers above the clusters: kind, number, text, and the state that is counted, one of ``STATES``.
         loads: the resources of all shown clusters together.
         regions, providers, states: the values of the filters.
         matched, total: how many clusters match, and how many there are.
@@ -96,7 +96,7 @@ class FleetPage:
 
     question: FleetQuestion
     sections: tuple[ClusterSection, ...]
-    figures: tuple[tuple[str, str, str], ...]
+    figures: tuple[tuple[str, str, str, str], ...]
     loads: tuple[Load, ...]
     regions: tuple[Choice, ...]
     providers: tuple[Choice, ...]
@@ -231,9 +231,12 @@ def _loads_together(clusters: Sequence[FleetCluster]) -> tuple[Load, ...]:
     return tuple(loads)
 
 
-def _figures(clusters: Sequence[FleetCluster]) -> tuple[tuple[str, str, str], ...]:
+def _figures(clusters: Sequence[FleetCluster]) -> tuple[tuple[str, str, str, str], ...]:
     ready = sum(_has_state(each, "ready") for each in clusters)
-    figures = [("", f"{len(clusters):,}", "clusters" if len(clusters) != 1 else "cluster"), ("", f"{ready:,}", "ready")]
+    figures = [
+        ("", f"{len(clusters):,}", "clusters" if len(clusters) != 1 else "cluster", ""),
+        ("", f"{ready:,}", "ready", "ready"),
+    ]
     for state, kind, text in (
         ("not-ready", "bad", "not ready"),
         ("draining", "warn", "draining"),
@@ -242,7 +245,7 @@ def _figures(clusters: Sequence[FleetCluster]) -> tuple[tuple[str, str, str], ..
         ("deleting", "bad", "deleting"),
     ):
         if count := sum(_has_state(each, state) for each in clusters):
-            figures.append((kind, f"{count:,}", text))
+            figures.append((kind, f"{count:,}", text, state))
     return tuple(figures)
 
 

@@ -48,6 +48,7 @@ class FailureRow:
         workloads: the first workloads that do not keep running.
         more: how many more there are.
         receivers: the clusters that get most replicas, and how many.
+        other_receivers: how many more clusters get replicas.
         question: the question of the page What if about this failure; empty if it is too large.
         harmless: whether every workload keeps running, and no cluster gets more than is free.
     """
@@ -63,6 +64,7 @@ class FailureRow:
     workloads: Sequence[NamedWorkload]
     more: int
     receivers: Sequence[tuple[str, int]]
+    other_receivers: int
     question: str
     harmless: bool
 
@@ -170,6 +172,7 @@ def _row(impact: ImpactView) -> FailureRow:
         workloads=named,
         more=nowhere + short + staying - len(named),
         receivers=receivers[:_NAMED],
+        other_receivers=len(receivers[_NAMED:]),
         question=encoded(WhatIfQuestion(lose=tuple(impact.clusters))) if few else "",
         harmless=not (nowhere or short or staying or impact.overcommitted),
     )

@@ -8,11 +8,15 @@ from builders import binding, cluster, placement
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
+from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annotation_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.changes import Down, Reschedule, Scale
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.moving import move_note
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import Comparison, compare, explained
 from berthmaster.simulation.world import Change, ResourceName, World, world_of
@@ -20,6 +24,7 @@ from berthmaster.simulation.world import Change, ResourceName, World, world_of
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 WEB = ResourceName("default", "Deployment", "nginx")
+SLOW = Taint("disk", "NoSchedule", "slow")
 GROUPS = placement(
     clusterAffinities=[
         {"affinityName": "first", "clusterNames": ["a"]},
@@ -73,6 +78,12 @@ def assignments(found: Comparison) -> list[dict[str, int]]:
 
 
 BOTH = {"a": 4, "b": 4}
+
+
+def test_a_plan_says_that_a_workload_moves_because_its_move_ends():
+    index = PlanIndex(world(moving(state(), BOTH)), karmada_profile())
+    (move,) = plan(index, ChangeSet(cluster_edits=(AddTaint("b", SLOW),)), NOW).moves
+    assert (move.after, move.reason) == ({"a": 4}, "its move (Failback) is under way and ends")
 
 
 @pytest.mark.parametrize(

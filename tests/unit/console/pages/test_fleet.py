@@ -107,7 +107,9 @@ def test_sections_sum_up_their_clusters_also_those_of_other_pages():
     assert (us.title, us.summary) == ("us · gcp", "2 clusters: 1 draining, 1 tainted")
     assert us.loads[0].long_text == "23 used, of 32"
     assert page.sections[2].title == "No region, no provider"
-    assert [number for _, number, _ in page.figures] == ["4", "3", "1", "1", "2", "1"]
+    assert [number for _, number, _, _ in page.figures] == ["4", "3", "1", "1", "2", "1"]
+    counted = [len(names(fleet_page(MIXED, FleetQuestion(state=state)))) for *_, state in page.figures]
+    assert [int(number) for _, number, _, _ in page.figures] == counted
 
 
 @pytest.mark.parametrize(("view", "size"), [("tiles", TILES), ("table", ROWS)])

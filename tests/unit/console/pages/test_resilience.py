@@ -38,6 +38,11 @@ def test_counts_are_about_everything_and_names_about_what_the_visitor_may_see():
     assert [each.name for each in row.workloads] == ["shop/Deployment/y"]
 
 
+def test_clusters_that_get_replicas_and_are_not_listed_are_counted():
+    source = GivenSource(resilience=resilience_view(impact("north", ["a"], arriving={f"c{n}": 1 for n in range(7)})))
+    assert "and 2 more" in console_client(source).get("/resilience").get_data(as_text=True)
+
+
 def test_a_large_failure_has_no_question():
     assert page_of(resilience_view(impact("north", [f"c{n}" for n in range(101)]))).rows[0].question == ""
 

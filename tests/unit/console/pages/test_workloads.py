@@ -1,7 +1,7 @@
 """The page Workloads: rows, filters, order and pages."""
 
 import pytest
-from console_answers import NOW, listed_workloads, workload_row
+from console_answers import listed_workloads, workload_row
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
 from console.pages.workloads_model import RESTRICTIONS, group_text, replicas_text, row_view, workloads_page
@@ -113,8 +113,13 @@ def test_the_time_of_scheduling_is_an_age(page):
     found = listed_workloads(workload_row(), workload_row("new", last_scheduled_time=None))
     text = page("/workloads", workloads=found)[0].text
     assert "3 h ago" in text
-    assert "never" in text
-    assert NOW.tzinfo is not None
+    assert "not known" in text
+    assert "never" not in text
+
+
+def test_a_workload_without_clusters_and_time_was_never_scheduled(page):
+    found = listed_workloads(workload_row("new", clusters={}, last_scheduled_time=None))
+    assert "never" in page("/workloads", workloads=found)[0].text
 
 
 def test_a_workload_without_clusters_is_in_no_group():
