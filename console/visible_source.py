@@ -1,7 +1,8 @@
 """The source as one visitor may see it: nothing about workloads and policies of other namespaces passes."""
 
+import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from berthmaster.native_api.wire import (
     HistoryPage,
     PlanAnswer,
     PlanRequest,
+    ScaleChange,
 )
 from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PolicyEffect
@@ -31,6 +33,9 @@ from console.source import Source, SourceError
 from console.visitor import Visitor
 
 _FORBIDDEN = 403
+_GAP_OF_WORKLOAD: Final = re.compile(r"the dependencies of (\S+) are not known")
+_GAP_ELSEWHERE: Final = "the dependencies of workloads in other namespaces are not known"
+_SUGGESTED_WORKLOAD: Final = re.compile(r"(there is no such resource); did you mean .*", re.DOTALL)
 
 
 class WholeSource(Source, Protocol):
@@ -106,8 +111,17 @@ class VisibleSource:
         return replace(found, impacts=[self._impact(each) for each in found.impacts])
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
-        found = self._source.plan(request)
-        return found if self._visitor.namespaces is None else replace(found, plan=self._plan(found.plan))
+        if self._visitor.namespaces is None:
+            return self._source.plan(request)
+        for change in request.changes:
+            if isinstance(change, ScaleChange):
+                self._require(_namespace_of(change.resource))
+        try:
+            found = self._source.plan(request)
+        except SourceError as error:
+            # The extender suggests a workload with a similar name, of any namespace.
+            raise SourceError(_SUGGESTED_WORKLOAD.sub(r"\1", str(error)), error.status) from None
+        return replace(found, plan=self._plan(found.plan))
 
     def _require(self, namespace: str) -> None:
         """Refuse a question about a namespace that the visitor may not see.
@@ -121,8 +135,7 @@ class VisibleSource:
 
     def _sees(self, resource: str) -> bool:
         """Return whether the visitor may see ``NAMESPACE/KIND/NAME``; a cluster-scoped one has no namespace."""
-        parts = resource.split("/")
-        return self._visitor.may_see(parts[0] if len(parts) > 2 else "")
+        return self._visitor.may_see(_namespace_of(resource))
 
     def _sees_policy(self, policy: str) -> bool:
         """Return whether the visitor may see ``KIND NAMESPACE/NAME``."""
@@ -159,12 +172,21 @@ class VisibleSource:
     def _plan(self, plan: Plan) -> Plan:
         return replace(
             plan,
+            gaps=self._gaps(plan.gaps),
             summary=self._summary(plan.summary),
             policies=[self._effect(each) for each in plan.policies if self._sees_policy(each.policy)],
             unplaced=[each for each in plan.unplaced if self._sees(each.resource)],
             moves=[each for each in plan.moves if self._sees(each.resource)],
             staying=[each for each in plan.staying if self._sees(each.resource)],
         )
+
+    def _gaps(self, gaps: Iterable[str]) -> list[str]:
+        """Return the gaps without the names of workloads that the visitor may not see."""
+        found = []
+        for gap in gaps:
+            named = _GAP_OF_WORKLOAD.match(gap)
+            found.append(_GAP_ELSEWHERE if named and not self._sees(named[1]) else gap)
+        return list(dict.fromkeys(found))
 
     def _effect(self, effect: PolicyEffect) -> PolicyEffect:
         def visible(changes: list[ClaimChange]) -> list[ClaimChange]:
@@ -177,3 +199,9 @@ class VisibleSource:
             loses=visible(effect.loses),
             unclaimed=visible(effect.unclaimed),
         )
+
+
+def _namespace_of(resource: str) -> str:
+    """Return the namespace of ``NAMESPACE/KIND/NAME``; empty for ``KIND/NAME``."""
+    parts = resource.split("/")
+    return parts[0] if len(parts) > 2 else ""

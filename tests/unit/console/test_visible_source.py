@@ -9,7 +9,7 @@ from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.why import ImpactView, PolicyList, PolicyQuery, ResilienceView
-from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, PlanRequest, Staleness
+from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, PlanRequest, ScaleChange, Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary
@@ -68,7 +68,8 @@ def plan():
     ]
     unplaced = [UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
     staying = [StayingWorkload(each, None, StayReason.LAZY, "why") for each in BOTH]
-    made = Plan("id", SUMMARY, 3, 0, True, [], effects, unplaced, moves, [], [], staying)  # noqa: FBT003
+    gaps = [f"the dependencies of {each} are not known, so that it is not known what follows it" for each in BOTH]
+    made = Plan("id", SUMMARY, 3, 0, False, gaps, effects, unplaced, moves, [], [], staying)  # noqa: FBT003
     return PlanAnswer(PlanCounts(3, 3, 3, 3, 0, 0, 0, 0, 0), made, False, FRESH)  # noqa: FBT003
 
 
@@ -90,6 +91,27 @@ def test_an_answer_names_nothing_of_other_namespaces(ask):
     text = encode_json(ask()).decode()
     assert "secret" not in text
     assert "shop" in text
+
+
+def test_a_plan_says_that_something_is_not_known_about_other_namespaces():
+    mine, others = visible(plan=plan()).plan(PlanRequest()).plan.gaps
+    assert MINE in mine
+    assert others == "the dependencies of workloads in other namespaces are not known"
+
+
+@pytest.mark.parametrize("resource", [THEIRS, "Deployment/secret"])
+def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource):
+    source = GivenSource(plan=plan())
+    with pytest.raises(SourceError, match="You may not list bindings"):
+        VisibleSource(source, SHOP).plan(PlanRequest(changes=[ScaleChange(resource, 1)]))
+    assert source.asked == []
+
+
+def test_a_refused_plan_suggests_no_workload():
+    refused = SourceError(f"cannot scale x: there is no such resource; did you mean {THEIRS}?", 400)
+    with pytest.raises(SourceError, match=r"there is no such resource$") as raised:
+        visible(plan=refused).plan(PlanRequest())
+    assert raised.value.status == 400
 
 
 def test_totals_count_all_namespaces():
