@@ -1,6 +1,6 @@
 """What the controllers hand to a ledger of decisions. The ledger itself is in ``berthmaster.ledger``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -90,7 +90,7 @@ class DecisionRecord(NamedTuple):
         reconcile_id: the id in the log records of its reconcile.
         binding: the binding as it was read.
         inputs: what else it read.
-        outcome: the decision.
+        made: makes the outcome. The ledger calls it in its own thread, so that a worker only hands the decision over.
         duration_s: the seconds from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was, or if there was nothing to write.
     """
@@ -99,9 +99,14 @@ class DecisionRecord(NamedTuple):
     reconcile_id: str
     binding: Binding
     inputs: DecisionInputs
-    outcome: DecisionOutcome
+    made: Callable[[], DecisionOutcome]
     duration_s: float
     error: str = ""
+
+    @property
+    def outcome(self) -> DecisionOutcome:
+        """The decision."""
+        return self.made()
 
 
 class DecisionRecorder(NoteRecorder, Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -291,7 +292,13 @@ class BindingReconciler:
         reconcile_id = str(bound_fields().get("reconcile_id", ""))
         self._decisions.decided(
             DecisionRecord(
-                self._clock.now(), reconcile_id, binding, decision.inputs, outcome_of(decision), duration_s, error
+                self._clock.now(),
+                reconcile_id,
+                binding,
+                decision.inputs,
+                partial(outcome_of, decision),
+                duration_s,
+                error,
             )
         )
 
