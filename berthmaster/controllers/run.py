@@ -34,6 +34,7 @@ from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock, SystemClock
+from berthmaster.runtime.garbage import keep_existing_objects
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.metrics import own_exposition
 from berthmaster.runtime.stopping import Stop
@@ -205,6 +206,7 @@ class Runtime:
     def _work(self) -> None:
         """Start the controllers. All existing objects become their first events."""
         self._started = True
+        keep_existing_objects()
         self._recorder.start()
         if (lease := self._options.lease) is not None:
             self._context.record_on_lease("Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")

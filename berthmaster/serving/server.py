@@ -1,7 +1,6 @@
 """gunicorn as the server of a service: TLS rotation, metrics of several processes, probes, and graceful stops."""
 
 import errno
-import gc
 import logging
 import os
 import resource
@@ -22,6 +21,7 @@ from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
+from berthmaster.runtime.garbage import keep_existing_objects
 from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
@@ -37,7 +37,6 @@ WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthre
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
 _RESERVED_DESCRIPTORS: Final = 64  # for files, listening sockets, and connections to an API server
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-_GC_THRESHOLD: Final = 20_000  # net allocations between collections; a request makes a few hundred and frees them
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +294,7 @@ class _Application(BaseApplication):
             self._service.certificate_failed()
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        # Objects that exist now stay: the collector need not scan them, nor run every few requests.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD)
+        keep_existing_objects()
         self._service.started(lambda readiness: self._health.report(worker.pid, readiness))
 
     def _close_if_draining(self, _worker: Any, request: Any) -> None:  # noqa: ANN401 - gunicorn's own
