@@ -9,7 +9,7 @@ numbers, so that a changed number takes one multiplication. It finds accidents; 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import compress, count
 from operator import is_not, mul, sub
 from typing import Final
@@ -168,14 +168,17 @@ class FleetWriter:
     def _update_allocating(self, entry: _Entry, cluster: Cluster, groups: _Groups) -> None:
         """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
         first, amounts = allocating_of(cluster)
-        own = range(first, first + len(amounts))
-        numbers = slice(_DOCUMENTS + first, _DOCUMENTS + first + len(amounts))
-        changes = list(map(sub, amounts, entry.vector[numbers]))
-        entry.cluster, entry.vector[numbers] = cluster, amounts
-        if any(changes):
-            self._version += entry.base * sum(map(mul, map(_weight, own), changes))
-            signature = (_DELTA, *(_DOCUMENTS + at for at in compress(own, changes)))
-            groups.setdefault(signature, []).append((entry.slot, list(filter(None, changes))))
+        own = range(_DOCUMENTS + first, _DOCUMENTS + first + len(amounts))
+        changes = list(map(sub, amounts, entry.vector[own.start : own.stop]))
+        entry.cluster, entry.vector[own.start : own.stop] = cluster, amounts
+        if all(changes):
+            signature = (_DELTA, *own)
+        else:
+            signature = (_DELTA, *compress(own, changes))
+            changes = list(filter(None, changes))
+        if changes:
+            self._version += entry.base * sum(map(mul, _weights(signature), changes))
+            groups.setdefault(signature, []).append((entry.slot, changes))
 
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
@@ -221,6 +224,12 @@ def _put_group(out: bytearray, signature: tuple[int, ...], members: list[tuple[i
 def _weight(position: int) -> int:
     """Return the factor of a number in the digest of its cluster. It is odd, so that no change is multiplied to 0."""
     return int.from_bytes(digest_of(str(position).encode())) | 1
+
+
+@lru_cache(256)
+def _weights(signature: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the factors of the positions of a delta."""
+    return tuple(_weight(at - _DOCUMENTS) for at in signature[1:])
 
 
 def _documents_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:

@@ -27,7 +27,7 @@ from berthmaster.runtime.logs import fields, log_exceptions
 
 QUEUE_RECORDS: Final = 4096
 _PENDING_BYTES: Final = 16 * 2**20
-_FLUSH_S: Final = 1.0
+_FLUSH_S: Final = 2.0
 _WAKE_RECORDS: Final = 512
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 _SEGMENT_RECORDS: Final = 50_000
