@@ -102,7 +102,7 @@ class FleetWriter:
         self.changed = 0
 
     def write(self, clusters: Sequence[Cluster | None]) -> bytes:
-        """Return the delta to a list of clusters. Clusters are compared by identity first, so the order matters not."""
+        """Return the delta to a list of clusters. Identity is compared first, and the order does not matter."""
         groups: _Groups = {}
         before, after = self._differences(clusters, groups)
         removed = sorted(self._remove(name) for name in before - after.keys() if name in self._entries)
@@ -155,7 +155,7 @@ class FleetWriter:
             positions = [at for at, (old, new) in enumerate(zip(entry.vector, vector, strict=True)) if old != new]
             signature, values = (_DELTA, *positions), [vector[at] - entry.vector[at] for at in positions]
         else:
-            signature, values = (_WHOLE, len(vector)), vector.copy()
+            signature, values = (_WHOLE, len(vector)), vector
         if values:
             base = _documents_digest(vector, self._digest)
             self._version += _cluster_digest(base, vector)

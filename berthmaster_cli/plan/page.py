@@ -81,12 +81,15 @@ def _section(section: Section) -> Iterator[str]:
     used = section.used()
     yield f"<h2>{_text(section.title)}</h2>"
     yield f"{_scroll(section.title)}<table>"
-    cells = "".join(f'<th scope="col"{_align(is_number)}>{_text(heading(name))}</th>' for _, name, is_number in used)
+    cells = "".join(
+        f'<th scope="col"{_align(is_number=is_number)}>{_text(heading(name))}</th>' for _, name, is_number in used
+    )
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:
         shown = (
-            f"<td{_align(is_number) or _reading(row[index])}>{_cell(row[index], is_name=name in section.names)}</td>"
+            f"<td{_align(is_number=is_number) or _reading(row[index])}>"
+            f"{_cell(row[index], is_name=name in section.names)}</td>"
             for index, name, is_number in used
         )
         yield f"<tr>{''.join(shown)}</tr>"
@@ -104,7 +107,7 @@ def _reading(text: str) -> str:
     return ' class="text"' if len(text) > _LONG and " " in text else ""
 
 
-def _align(is_number: bool) -> str:  # noqa: FBT001 - the only question
+def _align(*, is_number: bool) -> str:
     return ' class="number"' if is_number else ""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from servers import Wire, request, running
+from waiting import wait_for
 
 from extender.protocols.native import examples
 
@@ -63,13 +64,6 @@ def final_answer(client):
     while (answer := client.answer()).status == 100:
         pass
     return answer
-
-
-def wait_for(holds):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def children(pid):

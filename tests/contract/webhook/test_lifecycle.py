@@ -13,6 +13,7 @@ from socket import create_server
 import pytest
 from cryptography import x509
 from reviews import admission_review
+from waiting import wait_for
 from webhook_process import Pair, Server, make_pair, running
 
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "p"}}
@@ -26,13 +27,6 @@ def reviewed(connection):
     answer = connection.getresponse()
     answer.read()
     return answer.status
-
-
-def wait_for(holds):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def served_serial(server):

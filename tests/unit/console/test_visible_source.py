@@ -69,7 +69,10 @@ def plan():
     unplaced = [UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
     staying = [StayingWorkload(each, None, StayReason.LAZY, "why") for each in BOTH]
     gaps = [f"the dependencies of {each} are not known, so that it is not known what follows it" for each in BOTH]
-    made = Plan("id", SUMMARY, 3, 0, False, gaps, effects, unplaced, moves, [], [], staying)  # noqa: FBT003
+    made = Plan(
+        "id", SUMMARY, 3, 0, complete=False, gaps=gaps, policies=effects, unplaced=unplaced, moves=moves,
+        overcommitted=[], clusters=[], staying=staying,
+    )  # fmt: skip
     return PlanAnswer(PlanCounts(3, 3, 3, 3, 0, 0, 0, 0, 0), made, False, FRESH)  # noqa: FBT003
 
 
