@@ -25,7 +25,7 @@ from live import objects
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.wire import DownChange
+from berthmaster.native_api.what_if import DownChange
 
 LIMIT_MIB: Final = 350
 _LIMIT_S: Final = 900.0

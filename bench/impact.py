@@ -19,7 +19,7 @@ from live import objects
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
-from berthmaster.native_api.wire import PlanAnswer, PlanRequest
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.metrics import PrometheusServiceMetrics

@@ -12,14 +12,9 @@ from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
-from berthmaster.native_api.wire import (
-    BindingExplanation,
-    BindingView,
-    HistoryPage,
-    PlanAnswer,
-    PlanRequest,
-)
+from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
 from console.source import SourceError

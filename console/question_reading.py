@@ -12,7 +12,7 @@ from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.change_forms import wire_change
-from berthmaster.native_api.wire import PlannableChange, PolicyName
+from berthmaster.native_api.what_if import PlannableChange, PolicyName
 from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Scale
 from berthmaster.simulation.cluster_changes import RemoveCluster, RemoveLabel, RemoveTaint, Up

@@ -7,14 +7,9 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
-from berthmaster.native_api.wire import (
-    BindingExplanation,
-    BindingView,
-    HistoryPage,
-    PlanAnswer,
-    PlanRequest,
-)
+from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
 
 
 class SourceError(ServiceError):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
 from berthmaster.native_api.why import (
     ClaimsView,
     ImpactView,
@@ -18,14 +19,7 @@ from berthmaster.native_api.why import (
     ResilienceView,
     WhyNotView,
 )
-from berthmaster.native_api.wire import (
-    BindingExplanation,
-    BindingView,
-    HistoryPage,
-    PlanAnswer,
-    PlanRequest,
-    ScaleChange,
-)
+from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
 from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PolicyEffect
 from berthmaster.views.policy_rows import PolicyRow

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from berthmaster.native_api.fleet import FleetCluster, FleetView
+from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.why import ImpactView, MovesView, PolicyList, ResilienceView
-from berthmaster.native_api.wire import PlanAnswer, PlanCounts, Staleness
+from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary

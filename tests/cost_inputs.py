@@ -31,7 +31,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralPolicy
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
-from berthmaster.native_api.wire import SimulateRequest
+from berthmaster.native_api.what_if import SimulateRequest
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler

@@ -1,11 +1,11 @@
 """The form that a change has in the native API."""
 
-from berthmaster.native_api import wire
+from berthmaster.native_api import what_if
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 
 
-def wire_change(change: Change) -> wire.Change:
+def wire_change(change: Change) -> what_if.Change:
     """Return a change in the form of the extender's API.
 
     Raises:
@@ -13,25 +13,25 @@ def wire_change(change: Change) -> wire.Change:
     """
     match change:
         case Down(cluster):
-            return wire.DownChange(cluster)
+            return what_if.DownChange(cluster)
         case AddTaint(cluster, taint):
-            return wire.TaintChange(cluster, taint)
+            return what_if.TaintChange(cluster, taint)
         case AddLabel(cluster, key, value):
-            return wire.LabelChange(cluster, key, value)
+            return what_if.LabelChange(cluster, key, value)
         case Scale(resource, replicas):
-            return wire.ScaleChange(str(resource), replicas)
+            return what_if.ScaleChange(str(resource), replicas)
         case Reschedule():
-            return wire.RescheduleChange()
+            return what_if.RescheduleChange()
         case SetPolicy(policy):
-            return wire.PolicyChange(policy)
+            return what_if.PolicyChange(policy)
         case RemoveTaint(cluster, key, effect):
-            return wire.UntaintChange(cluster, key, effect)
+            return what_if.UntaintChange(cluster, key, effect)
         case RemoveLabel(cluster, key):
-            return wire.UnlabelChange(cluster, key)
+            return what_if.UnlabelChange(cluster, key)
         case Up(cluster):
-            return wire.UpChange(cluster)
+            return what_if.UpChange(cluster)
         case AddCluster(added):
-            return wire.AddClusterChange(added)
+            return what_if.AddClusterChange(added)
         case RemoveCluster(cluster):
-            return wire.RemoveClusterChange(cluster)
+            return what_if.RemoveClusterChange(cluster)
     raise TypeError(f"the API has no form for {type(change).__name__}")

@@ -20,24 +20,26 @@ from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.what_if import (
+    Change,
+    PlanAnswer,
+    PlannableChange,
+    PlanRequest,
+    PolicyName,
+    SimulateAnswer,
+    SimulateRequest,
+)
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
     BindingExplanation,
     BindingView,
-    Change,
     ClusterList,
     ClusterView,
     Decided,
     HistoryPage,
-    PlanAnswer,
-    PlannableChange,
-    PlanRequest,
-    PolicyName,
     ScheduleRequest,
-    SimulateAnswer,
-    SimulateRequest,
 )
 
 JSON: Final = "application/json"

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from berthmaster.model.binding import binding_name
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.wire import PlanAnswer
+from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
 from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections

@@ -6,7 +6,7 @@ from typing import Final
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from berthmaster.native_api.wire import PlanRequest
+from berthmaster.native_api.what_if import PlanRequest
 from console.context import services, visitor
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
 from console.pages.what_if_model import form_view

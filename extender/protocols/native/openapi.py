@@ -10,6 +10,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -18,11 +19,7 @@ from berthmaster.native_api.wire import (
     ClusterList,
     Decided,
     HistoryPage,
-    PlanAnswer,
-    PlanRequest,
     ScheduleRequest,
-    SimulateAnswer,
-    SimulateRequest,
 )
 from berthmaster.version import __version__
 from extender.protocols.native import examples

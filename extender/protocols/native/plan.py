@@ -18,7 +18,8 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import policy_errors
-from berthmaster.native_api.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
+from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
+from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Scale

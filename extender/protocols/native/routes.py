@@ -5,7 +5,7 @@ from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.wire import PlanRequest, SimulateRequest
+from berthmaster.native_api.what_if import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page

@@ -14,7 +14,7 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors
-from berthmaster.native_api.wire import (
+from berthmaster.native_api.what_if import (
     AddClusterChange,
     Change,
     ClusterChange,

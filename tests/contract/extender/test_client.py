@@ -15,7 +15,8 @@ from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.wire import BatchLine, DownChange
+from berthmaster.native_api.what_if import DownChange
+from berthmaster.native_api.wire import BatchLine
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 

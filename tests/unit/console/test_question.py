@@ -8,7 +8,7 @@ import zlib
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from berthmaster.native_api.wire import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
+from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
 from console.query import QueryError
 from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
 from console.question_reading import FormProblem, question_words, read, refusal

@@ -8,8 +8,9 @@ from console_source import GivenSource
 from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
 from berthmaster.native_api.why import ImpactView, PolicyList, PolicyQuery, ResilienceView
-from berthmaster.native_api.wire import HistoryPage, PlanAnswer, PlanCounts, PlanRequest, ScaleChange, Staleness
+from berthmaster.native_api.wire import HistoryPage, Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary

@@ -6,7 +6,7 @@ import pytest
 from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client
 
-from berthmaster.native_api.wire import DownChange, PlanCounts
+from berthmaster.native_api.what_if import DownChange, PlanCounts
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded

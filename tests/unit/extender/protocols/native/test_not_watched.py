@@ -8,7 +8,7 @@ from fake_clock import FakeClock
 
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.placement import Placement
-from berthmaster.native_api.wire import DownChange, PolicyChange, SimulateRequest
+from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.bindings import described, explained

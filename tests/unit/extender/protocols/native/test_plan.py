@@ -14,7 +14,7 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.native_api.wire import PlanRequest
+from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down

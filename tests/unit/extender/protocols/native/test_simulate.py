@@ -8,7 +8,7 @@ from fake_clock import FakeClock
 
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.wire import (
+from berthmaster.native_api.what_if import (
     AddClusterChange,
     LabelChange,
     PolicyChange,

@@ -1,0 +1,201 @@
+"""The native API's requests that ask what changes would do, and their answers: simulations and plans."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from berthmaster.model.cluster import Cluster, Taint
+from berthmaster.model.meta import Count
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.wire import AnswerPart, RequestPart, Staleness
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.report import ChangeRow
+
+MAX_PLANNED: Final = 100
+"""The most policies of each kind of change in a plan."""
+
+
+class DownChange(RequestPart, frozen=True, tag="down", tag_field="type"):
+    """A cluster fails: it becomes NotReady with NoExecute taints, and its workloads move unless they tolerate these."""
+
+    cluster: str
+
+
+class TaintChange(RequestPart, frozen=True, tag="taint", tag_field="type"):
+    """A cluster gets a taint. NoExecute moves the workloads that do not tolerate it without a time limit."""
+
+    cluster: str
+    taint: Taint
+
+
+class LabelChange(RequestPart, frozen=True, tag="label", tag_field="type"):
+    """A cluster gets a label."""
+
+    cluster: str
+    key: str
+    value: str
+
+
+class ScaleChange(RequestPart, frozen=True, tag="scale", tag_field="type"):
+    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
+
+    resource: str
+    replicas: Count
+
+
+class RescheduleChange(RequestPart, frozen=True, tag="reschedule", tag_field="type"):
+    """Every workload is scheduled from scratch, as by a WorkloadRebalancer that lists all of them."""
+
+
+class UntaintChange(RequestPart, frozen=True, tag="untaint", tag_field="type"):
+    """A cluster loses its taints with a key, or only the one with the effect. Evicted workloads do not return."""
+
+    cluster: str
+    key: str
+    effect: str = ""
+
+
+class UnlabelChange(RequestPart, frozen=True, tag="unlabel", tag_field="type"):
+    """A cluster loses a label."""
+
+    cluster: str
+    key: str
+
+
+class UpChange(RequestPart, frozen=True, tag="up", tag_field="type"):
+    """A cluster recovers: it is ready, and the taints of a failed cluster are gone."""
+
+    cluster: str
+
+
+class AddClusterChange(RequestPart, frozen=True, tag="addCluster", tag_field="type"):
+    """A cluster joins."""
+
+    cluster: Cluster
+
+
+class RemoveClusterChange(RequestPart, frozen=True, tag="removeCluster", tag_field="type"):
+    """A cluster is being deleted, so that every workload on it is scheduled without it."""
+
+    cluster: str
+
+
+class PolicyChange(RequestPart, frozen=True, tag="policy", tag_field="type"):
+    """A policy is created, or replaces the policy of the same kind, namespace and name."""
+
+    policy: Policy
+
+
+ClusterChange = UntaintChange | UnlabelChange | UpChange | AddClusterChange | RemoveClusterChange
+Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange | ClusterChange
+
+
+class SimulateRequest(RequestPart, frozen=True):
+    """Changes to simulate. All changes are made in order, before anything is scheduled again.
+
+    Attributes:
+        changes: the changes.
+        all: return every workload, not only those that move or fail.
+    """
+
+    changes: Annotated[tuple[Change, ...], msgspec.Meta(max_length=1000)]
+    all: bool = False
+
+
+class SimulateAnswer(AnswerPart, frozen=True):
+    """The effect of changes.
+
+    Attributes:
+        workloads: the number of workloads.
+        moved: the number of workloads that would move.
+        unplaced: the number of workloads without a decision after the changes.
+        plan: what moves in total, and which workloads are left without a place.
+        clusters: the replicas and resources of each cluster before and after.
+        rows: the replicas per cluster of each workload, before and after.
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    workloads: int
+    moved: int
+    unplaced: int
+    plan: PlanSummary
+    clusters: list[ClusterTotal]
+    rows: list[ChangeRow]
+    gaps: list[str] = []
+    staleness: Staleness | None = None
+
+
+class PolicyName(RequestPart, frozen=True):
+    """The name of a policy. A ClusterPropagationPolicy has no namespace."""
+
+    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    name: str
+    namespace: str = ""
+
+
+PlannableChange = DownChange | TaintChange | LabelChange | ScaleChange | ClusterChange
+"""The changes of clusters and of replicas that a plan knows."""
+
+
+class PlanRequest(RequestPart, frozen=True):
+    """Changes of policies, clusters and replicas to plan. They take effect together, in the order of the fields.
+
+    Attributes:
+        create: policies that do not exist yet. One that exists already is replaced.
+        update: policies that replace stored ones.
+        delete: policies that are deleted.
+        limit: the most entries of each list in the answer.
+        timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
+        changes: changes of clusters and of replicas. Scales take effect before all policies, the others after them.
+    """
+
+    create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    update: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    delete: Annotated[tuple[PolicyName, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
+    changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+
+
+class PlanCounts(AnswerPart, frozen=True):
+    """The totals of a plan.
+
+    Attributes:
+        workloads: the number of workloads.
+        concerned: how many of them the changes concern.
+        moved: how many of them move.
+        replicas: the replicas that move.
+        lost: how many have no cluster afterwards, because of the changes.
+        short: how many keep clusters, but not all replicas, because of the changes.
+        deleted_copies: how many copies in clusters are deleted.
+        staying: how many the changes concern without moving them.
+        overcommitted: on how many clusters the replicas that arrive request more than is free.
+    """
+
+    workloads: int
+    concerned: int
+    moved: int
+    replicas: int
+    lost: int
+    short: int
+    deleted_copies: int
+    staying: int
+    overcommitted: int
+
+
+class PlanAnswer(AnswerPart, frozen=True):
+    """What changes of policies would move.
+
+    Attributes:
+        counts: the totals, of everything.
+        plan: the plan, with at most ``limit`` entries in each list.
+        truncated: whether a list of the plan has more entries.
+        staleness: how current the state of the service is.
+    """
+
+    counts: PlanCounts
+    plan: Plan
+    truncated: bool
+    staleness: Staleness
