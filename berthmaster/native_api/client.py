@@ -3,23 +3,20 @@
 It uses the types of ``berthmaster.native_api.wire`` and one persistent connection. Not safe for several threads.
 """
 
-import http.client
-import ssl
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Self
+from urllib.parse import quote, urlencode
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.model.errors import FieldError, ServiceError
 from berthmaster.model.policy import Policy
+from berthmaster.native_api.connection import ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
-from berthmaster.native_api.problem import Problem
 from berthmaster.native_api.what_if import (
     Change,
     PlanAnswer,
@@ -41,14 +38,6 @@ from berthmaster.native_api.wire import (
     HistoryPage,
     ScheduleRequest,
 )
-
-JSON: Final = "application/json"
-JSON_LINES: Final = "application/x-ndjson"
-_WINDOW_BYTES: Final = 32 * 2**10
-"""The size of the lines of a batch that are sent before answers are read. The network buffers can hold them."""
-_MAX_LINE_BYTES: Final = 64 * 2**20
-
-T = TypeVar("T")
 
 
 class Client:
@@ -75,28 +64,7 @@ class Client:
         Raises:
             InputError: the URL or a file is invalid.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"}:
-            raise InputError(
-                f"{url!r} is not an address of a service; accepted is http://HOST:PORT or https://HOST:PORT"
-            )
-        self._url = url
-        self._headers = {"Accept": JSON}
-        try:
-            if token_file is not None:
-                token = token_file.read_text().partition("\n")[0].partition(",")[0].strip()
-                self._headers["Authorization"] = f"Bearer {token}"
-            if parts.scheme == "http":
-                self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-            else:
-                context = ssl.create_default_context(cafile=ca_file)
-                if certificate is not None:
-                    context.load_cert_chain(*certificate)
-                self._connection = http.client.HTTPSConnection(
-                    parts.hostname, parts.port, timeout=timeout_s, context=context
-                )
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot connect to {url}: {error}") from None
+        self._connection = ServiceConnection(url, token_file, ca_file, certificate, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +81,9 @@ class Client:
     ) -> Decided:
         """Schedule a binding on the fleet of the service, or on these clusters."""
         request = ScheduleRequest(binding, None if clusters is None else tuple(clusters))
-        return self._request("POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request))
+        return self._connection.request(
+            "POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request)
+        )
 
     def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
         """Yield the answers to many requests, in order, while sending them.
@@ -121,33 +91,13 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, ends the batch early, or cannot be reached.
         """
-        connection, encoded = self._connection, (encode_json(line) + b"\n" for line in lines)
-        try:
-            window = _window(encoded)
-            if not window:
-                return
-            connection.putrequest("POST", _with_query("/v1/schedule/batch", explain=explain))
-            for name, value in {**self._headers, "Content-Type": JSON_LINES, "Transfer-Encoding": "chunked"}.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            self._send(_chunk(window))
-            response = connection.getresponse()
-            _require_success(response, b"" if response.status == http.client.OK else response.read())
-            while window:
-                for _ in window:
-                    yield _answer(response)
-                window = _window(encoded)
-                self._send(_chunk(window))
-            response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from None
-        finally:
-            connection.close()
+        encoded = (encode_json(line) + b"\n" for line in lines)
+        return self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
 
     def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
         """Simulate changes."""
         request = SimulateRequest(tuple(changes), show_all)
-        return self._request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
+        return self._connection.request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
     def plan(
         self,
@@ -164,23 +114,23 @@ class Client:
             ServiceError: the service refuses the request, does not know enough, or cannot be reached.
         """
         request = PlanRequest(tuple(create), tuple(update), tuple(delete), limit, changes=tuple(changes))
-        return self._request("POST", "/v1/plan", PlanAnswer, encode_json(request))
+        return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
         """Yield the clusters of the fleet, by name."""
         after: str | None = ""
         while after is not None:
-            page = self._request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
+            page = self._connection.request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
             yield from page.items
             after = page.next
 
     def version(self) -> StateVersion:
         """Return the version of the service's state. It is cheap, and changes whenever another answer may change."""
-        return self._request("GET", "/v1/version", StateVersion)
+        return self._connection.request("GET", "/v1/version", StateVersion)
 
     def fleet(self) -> FleetView:
         """Return all clusters, and what is assigned to them."""
-        return self._request("GET", "/v1/fleet", FleetView)
+        return self._connection.request("GET", "/v1/fleet", FleetView)
 
     def workloads(self, query: WorkloadQuery | None = None) -> WorkloadPage:
         """Return a page of the workloads that a query matches; of all workloads by default.
@@ -189,7 +139,7 @@ class Client:
             ServiceError: the service does not watch bindings, refuses the request, or cannot be reached.
         """
         # The namespaces of a reader may exceed a request line.
-        return self._request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
+        return self._connection.request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
 
     def binding(self, name: str, namespace: str = "") -> BindingView:
         """Return a binding as the service knows it; one without a namespace is cluster-scoped.
@@ -197,7 +147,7 @@ class Client:
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
-        return self._request("GET", _path_of(name, namespace), BindingView)
+        return self._connection.request("GET", _path_of(name, namespace), BindingView)
 
     def decision(self, name: str, namespace: str = "") -> BindingExplanation:
         """Explain the decision on a binding; one without a namespace is cluster-scoped.
@@ -205,7 +155,7 @@ class Client:
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
-        return self._request("GET", f"{_path_of(name, namespace)}/decision", BindingExplanation)
+        return self._connection.request("GET", f"{_path_of(name, namespace)}/decision", BindingExplanation)
 
     def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
         """Explain a recorded decision on a binding, with the fleet as it was, and what changed since the one before.
@@ -214,7 +164,9 @@ class Client:
             ServiceError: there is no such record of this binding, the service refuses the request, or cannot be
                 reached.
         """
-        return self._request("GET", f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}", PastExplanation)
+        return self._connection.request(
+            "GET", f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}", PastExplanation
+        )
 
     def history(
         self,
@@ -243,11 +195,11 @@ class Client:
         """
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
         query = _selection(None, **given, after=after, limit=limit)
-        return self._request("GET", f"/v1/history?{query}", HistoryPage)
+        return self._connection.request("GET", f"/v1/history?{query}", HistoryPage)
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
-        return self._request("GET", f"{_path_of(name, namespace)}/claims", ClaimsView)
+        return self._connection.request("GET", f"{_path_of(name, namespace)}/claims", ClaimsView)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         """Return the smallest change under which a cluster would get a workload.
@@ -263,7 +215,7 @@ class Client:
                 reached.
         """
         query = {"cluster": cluster, **({"record": record} if record else {})}
-        return self._request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
+        return self._connection.request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
 
     def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
         """Return what moves, what waits and for what.
@@ -275,7 +227,7 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._request("GET", f"/v1/moves?{_selection(namespaces, limit=limit)}", MovesView)
+        return self._connection.request("GET", f"/v1/moves?{_selection(namespaces, limit=limit)}", MovesView)
 
     def policies(
         self,
@@ -303,7 +255,7 @@ class Client:
             ServiceError: the service refuses the request, or cannot be reached.
         """
         query = _selection(namespaces, q=q, kind=kind, name=name, only=",".join(only), offset=offset, limit=limit)
-        return self._request("GET", f"/v1/policies?{query}", PolicyList)
+        return self._connection.request("GET", f"/v1/policies?{query}", PolicyList)
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
@@ -315,7 +267,9 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._request("GET", f"/v1/resilience?{urlencode({'by': ','.join(by), 'limit': limit})}", ResilienceView)
+        return self._connection.request(
+            "GET", f"/v1/resilience?{urlencode({'by': ','.join(by), 'limit': limit})}", ResilienceView
+        )
 
     def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
         """Return what each group of a binding could hold; one without a namespace is cluster-scoped.
@@ -329,46 +283,7 @@ class Client:
             ServiceError: there is no such binding or group, the service refuses the request, or cannot be reached.
         """
         query = "" if group is None else f"?{urlencode({'group': group})}"
-        return self._request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
-
-    def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
-        headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
-        try:
-            try:
-                response = self._response_to(method, path, body, headers)
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                # The service closed the idle connection. A repeated request has no side effects.
-                self._connection.close()
-                response = self._response_to(method, path, body, headers)
-            content = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            raise self._unreachable(error) from None
-        _require_success(response, content)
-        try:
-            return decode_json(answer, content)
-        except FieldError as error:
-            raise ServiceError(f"{self._url} sent an answer that cannot be decoded: {error}", 200) from None
-
-    def _response_to(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        try:
-            self._connection.request(method, path, body, headers)
-        except (ConnectionResetError, BrokenPipeError) as error:
-            try:
-                return self._connection.getresponse()  # see _send
-            except http.client.ResponseNotReady:
-                raise error from None  # nothing was sent
-        return self._connection.getresponse()
-
-    def _send(self, data: bytes) -> None:
-        """Send a part of a body. If the service stops reading it, its answer has the reason."""
-        with suppress(ConnectionResetError, BrokenPipeError):
-            self._connection.send(data)
-
-    def _unreachable(self, error: Exception) -> ServiceError:
-        return ServiceError(f"{self._url} cannot be reached: {error or type(error).__name__}")
+        return self._connection.request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
 
 
 def _path_of(name: str, namespace: str) -> str:
@@ -382,19 +297,11 @@ def _selection(namespaces: Iterable[str] | None, **query: str | int) -> str:
     return urlencode(given if namespaces is None else {**given, "namespaces": ",".join(sorted(namespaces))})
 
 
-def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:
-    if response.status == http.client.OK:
-        return
-    try:
-        problem = decode_json(Problem, content)
-    except FieldError:
-        raise ServiceError(f"the service answered {response.status} {response.reason}", response.status) from None
-    detail = f"{problem.detail} (request {problem.request_id})"
-    raise ServiceError(f"the service refused the request: {detail}", response.status)
+def _with_query(path: str, *, explain: bool) -> str:
+    return f"{path}?explain=true" if explain else path
 
 
-def _answer(response: http.client.HTTPResponse) -> BatchAnswer:
-    line = response.readline(_MAX_LINE_BYTES)
+def _batch_answer(line: bytes) -> BatchAnswer:
     try:
         answer = decode_json(BatchAnswer, line)
     except FieldError as error:
@@ -403,21 +310,3 @@ def _answer(response: http.client.HTTPResponse) -> BatchAnswer:
         detail = answer.problem.detail if answer.problem is not None else "no reason given"
         raise ServiceError(f"the service ended the batch: {detail}", answer.problem.status if answer.problem else 0)
     return answer
-
-
-def _window(lines: Iterator[bytes]) -> list[bytes]:
-    window, size = [], 0
-    while size < _WINDOW_BYTES and (line := next(lines, None)) is not None:
-        window.append(line)
-        size += len(line)
-    return window
-
-
-def _chunk(window: list[bytes]) -> bytes:
-    """Return the lines as one chunk. An empty chunk ends the body."""
-    data = b"".join(window)
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def _with_query(path: str, *, explain: bool) -> str:
-    return f"{path}?explain=true" if explain else path

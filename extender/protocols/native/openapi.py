@@ -27,7 +27,7 @@ from extender.protocols.native.openapi_fleet import FLEET_TYPES, fleet_paths
 from extender.protocols.native.openapi_parts import (
     REQUEST_ID,
     Schema,
-    in_path,
+    binding_paths,
     in_query,
     operation,
     request_body,
@@ -81,11 +81,30 @@ def description() -> Schema:
 
 
 def _paths(schema: Mapping[type, Schema]) -> Schema:
-    problems = (400, 401, 404, 405, 408, 413, 415, 503)
+    return {
+        **_computing_paths(schema),
+        **_reading_paths(schema),
+        **fleet_paths(schema),
+        **why_paths(schema),
+        "/openapi.json": {
+            "get": {
+                "operationId": "describe",
+                "summary": "This document",
+                "parameters": [REQUEST_ID],
+                "responses": {
+                    "200": {"description": "OpenAPI 3.1.", "content": {JSON: {"schema": {"type": "object"}}}}
+                },
+            }
+        },
+    }  # fmt: skip
+
+
+def _computing_paths(schema: Mapping[type, Schema]) -> Schema:
+    problems = 400, 401, 404, 405, 408, 413, 415, 503
     return {
         "/v1/schedule": {
             "post": operation(
-                "schedule", "Schedule a binding", schema, (*problems,), Decided, examples.decided(),
+                "schedule", "Schedule a binding", schema, problems, Decided, examples.decided(),
                 parameters=[_EXPLAIN],
                 body=request_body(JSON, schema[ScheduleRequest], {
                     "on the service's fleet": examples.SCHEDULE,
@@ -112,6 +131,12 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 body=request_body(JSON, schema[PlanRequest], {"a changed policy": examples.PLAN}),
             )
         },
+    }  # fmt: skip
+
+
+def _reading_paths(schema: Mapping[type, Schema]) -> Schema:
+    """Return the paths of what the service knows and recorded."""
+    return {
         "/v1/clusters": {
             "get": operation(
                 "listClusters", "List the clusters of the fleet", schema, (400, 401, 405, 503), ClusterList,
@@ -124,43 +149,21 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 ],
             )
         },
-        "/v1/bindings/{namespace}/{name}": {
-            "get": operation(
-                "getBinding", "Read a binding as the service knows it", schema, (400, 401, 404, 405, 409, 503),
-                BindingView, examples.described(), parameters=[in_path("namespace"), in_path("name")],
-            )
-        },
-        "/v1/clusterbindings/{name}": {
-            "get": operation(
-                "getClusterBinding", "Read a cluster-scoped binding as the service knows it", schema,
-                (400, 401, 404, 405, 409, 503), BindingView, None, parameters=[in_path("name")],
-            )
-        },
-        "/v1/bindings/{namespace}/{name}/decision": {
-            "get": operation(
-                "explainBinding", "Explain the decision on a binding", schema, (400, 401, 404, 405, 409, 503),
-                BindingExplanation, examples.explained(), parameters=[in_path("namespace"), in_path("name")],
-            )
-        },
-        "/v1/clusterbindings/{name}/decision": {
-            "get": operation(
-                "explainClusterBinding", "Explain the decision on a cluster-scoped binding", schema,
-                (400, 401, 404, 405, 409, 503), BindingExplanation, None, parameters=[in_path("name")],
-            )
-        },
-        "/v1/bindings/{namespace}/{name}/outlook": {
-            "get": operation(
-                "outlookOfBinding", "What each group of a binding could hold", schema,
-                (400, 401, 404, 405, 409, 503), BindingOutlook, examples.outlook_of_binding(),
-                parameters=[in_path("namespace"), in_path("name"), _GROUP],
-            )
-        },
-        "/v1/clusterbindings/{name}/outlook": {
-            "get": operation(
-                "outlookOfClusterBinding", "What each group of a cluster-scoped binding could hold", schema,
-                (400, 401, 404, 405, 409, 503), BindingOutlook, None, parameters=[in_path("name"), _GROUP],
-            )
-        },
+        **binding_paths(
+            "", ("getBinding", "getClusterBinding"),
+            ("Read a binding as the service knows it", "Read a cluster-scoped binding as the service knows it"),
+            schema, BindingView, examples.described(),
+        ),
+        **binding_paths(
+            "/decision", ("explainBinding", "explainClusterBinding"),
+            ("Explain the decision on a binding", "Explain the decision on a cluster-scoped binding"), schema,
+            BindingExplanation, examples.explained(),
+        ),
+        **binding_paths(
+            "/outlook", ("outlookOfBinding", "outlookOfClusterBinding"),
+            ("What each group of a binding could hold", "What each group of a cluster-scoped binding could hold"),
+            schema, BindingOutlook, examples.outlook_of_binding(), _GROUP,
+        ),
         "/v1/history": {
             "get": operation(
                 "listHistory", "List what the ledger recorded, the latest first", schema,
@@ -176,31 +179,11 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 ],
             )
         },
-        "/v1/bindings/{namespace}/{name}/decisions": {
-            "get": operation(
-                "listBindingDecisions", "List the recorded decisions on a binding", schema,
-                (400, 401, 404, 405, 409, 503), HistoryPage, None,
-                parameters=[in_path("namespace"), in_path("name"), *_HISTORY],
-            )
-        },
-        "/v1/clusterbindings/{name}/decisions": {
-            "get": operation(
-                "listClusterBindingDecisions", "List the recorded decisions on a cluster-scoped binding", schema,
-                (400, 401, 404, 405, 409, 503), HistoryPage, None, parameters=[in_path("name"), *_HISTORY],
-            )
-        },
-        **fleet_paths(schema),
-        **why_paths(schema),
-        "/openapi.json": {
-            "get": {
-                "operationId": "describe",
-                "summary": "This document",
-                "parameters": [REQUEST_ID],
-                "responses": {
-                    "200": {"description": "OpenAPI 3.1.", "content": {JSON: {"schema": {"type": "object"}}}}
-                },
-            }
-        },
+        **binding_paths(
+            "/decisions", ("listBindingDecisions", "listClusterBindingDecisions"),
+            ("List the recorded decisions on a binding", "List the recorded decisions on a cluster-scoped binding"),
+            schema, HistoryPage, None, *_HISTORY,
+        ),
     }  # fmt: skip
 
 

@@ -29,6 +29,8 @@ PROBLEMS: Final[Mapping[int, str]] = {
     429: "Another simulation is running; retry later.",
     503: "No fleet is known yet, or the answer was not ready in time.",
 }
+ABOUT_BINDING: Final = (400, 401, 404, 405, 409, 503)
+"""The statuses of the refusals of a question about a binding."""
 
 
 def operation(
@@ -70,6 +72,37 @@ def operation(
         "responses": responses,
     }
     return operation if body is None else {**operation, "requestBody": body}
+
+
+def binding_paths(
+    suffix: str,
+    names: tuple[str, str],
+    summaries: tuple[str, str],
+    schema: Mapping[type, Schema],
+    answer: type,
+    example: Any,  # noqa: ANN401 - a JSON value; None for none
+    *parameters: Schema,
+) -> Schema:
+    """Return the two paths of a question about a binding: for a namespaced one, and for a cluster-scoped one.
+
+    Args:
+        suffix: the end of both paths.
+        names: the ids of both operations.
+        summaries: what both do.
+        schema: the schemas by type.
+        answer: the type of the answer.
+        example: an answer to the first as a JSON value; None for none.
+        parameters: the parameters besides namespace and name.
+    """
+    namespace, name = in_path("namespace"), in_path("name")
+    kinds = (
+        (f"/v1/bindings/{{namespace}}/{{name}}{suffix}", example, [namespace, name, *parameters]),
+        (f"/v1/clusterbindings/{{name}}{suffix}", None, [name, *parameters]),
+    )
+    return {
+        path: {"get": operation(own_name, summary, schema, ABOUT_BINDING, answer, given, parameters=accepted)}
+        for (path, given, accepted), own_name, summary in zip(kinds, names, summaries, strict=True)
+    }
 
 
 def request_body(content_type: str, schema: Schema, given: Mapping[str, Any]) -> Schema:

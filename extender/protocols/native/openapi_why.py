@@ -1,16 +1,15 @@
 """The paths of the questions that begin with why, for the OpenAPI document."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from extender.protocols.native import examples
-from extender.protocols.native.openapi_parts import Schema, in_path, in_query, operation
+from extender.protocols.native.openapi_parts import Schema, binding_paths, in_path, in_query, operation
 
 WHY_TYPES: Final = (MovesView, PolicyList, ResilienceView, ClaimsView, WhyNotView, PastExplanation)
 """The types of the answers."""
-_ABOUT_BINDING: Final = (400, 401, 404, 405, 409, 503)
 _OF_ALL: Final = (400, 401, 405, 409, 503)
 _NAMESPACES: Final = in_query(
     "namespaces",
@@ -71,41 +70,26 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                 ],
             )
         },
-        **_of_binding(
-            "claims", "listClaims", "Read which policy holds a workload", schema, ClaimsView, examples.claimed()
+        **binding_paths(
+            "/claims", _names("listClaims"), _summaries("Read which policy holds a workload"), schema, ClaimsView,
+            examples.claimed(),
         ),
-        **_of_binding(
-            "why-not", "whyNot", "Find the smallest change under which a cluster would get a workload", schema,
-            WhyNotView, examples.not_there(), _CLUSTER, _RECORD,
+        **binding_paths(
+            "/why-not", _names("whyNot"),
+            _summaries("Find the smallest change under which a cluster would get a workload"), schema, WhyNotView,
+            examples.not_there(), _CLUSTER, _RECORD,
         ),
-        **_of_binding(
-            "decisions/{record}", "explainRecord", "Explain a recorded decision with the fleet as it was", schema,
-            PastExplanation, None, in_path("record"),
+        **binding_paths(
+            "/decisions/{record}", _names("explainRecord"),
+            _summaries("Explain a recorded decision with the fleet as it was"), schema, PastExplanation, None,
+            in_path("record"),
         ),
     }  # fmt: skip
 
 
-def _of_binding(
-    verb: str,
-    name: str,
-    summary: str,
-    schema: Mapping[type, Schema],
-    answer: type,
-    example: Any,  # noqa: ANN401 - a JSON value; None for none
-    *parameters: Schema,
-) -> Schema:
-    """Return the paths of a question about a binding, for both kinds of bindings."""
-    namespaced, own = [in_path("namespace"), in_path("name")], [in_path("name")]
-    return {
-        f"/v1/bindings/{{namespace}}/{{name}}/{verb}": {
-            "get": operation(
-                name, summary, schema, _ABOUT_BINDING, answer, example, parameters=[*namespaced, *parameters]
-            )
-        },
-        f"/v1/clusterbindings/{{name}}/{verb}": {
-            "get": operation(
-                f"{name}OfClusterBinding", f"{summary}, cluster-scoped", schema, _ABOUT_BINDING, answer, None,
-                parameters=[*own, *parameters],
-            )
-        },
-    }  # fmt: skip
+def _names(name: str) -> tuple[str, str]:
+    return name, f"{name}OfClusterBinding"
+
+
+def _summaries(summary: str) -> tuple[str, str]:
+    return summary, f"{summary}, cluster-scoped"
