@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 from estimator_messages import parsed, proto
+from waiting import LIMIT_S
 
 from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.kube.requests import APIRequest
@@ -132,20 +133,10 @@ class Answered(AbstractContextManager["Answered"]):
         pass
 
 
-def wait_until_connected(estimators: Estimators, within_s: float = 5.0) -> None:
+def wait_until_connected(estimators: Estimators, within_s: float = LIMIT_S) -> None:
     """Wait until the first connection to each estimator succeeded or failed."""
 
     async def wait() -> None:
         await asyncio.gather(*(each.wait_until_connected() for each in list(estimators._clusters.values())))
 
     asyncio.run_coroutine_threadsafe(wait(), estimators._loop).result(within_s)
-
-
-def eventually(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
-    """Whether a condition becomes true within some seconds."""
-    tick = threading.Event()
-    for _ in range(int(within_s / 0.01)):
-        if holds():
-            return True
-        tick.wait(0.01)
-    return holds()

@@ -6,7 +6,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from free_ports import free_port
 from fresh_metrics import fresh
+from waiting import wait_for
 
-START_TIMEOUT_S = 30
 NO_ANSWER_S = 10
 
 
@@ -82,11 +81,11 @@ class Server:
             )
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while self.probe("/readyz")[0] != 200:
+        def ready():
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.05)
+            return self.probe("/readyz")[0] == 200
+
+        wait_for(ready, self.log.read_text)
 
     def probe(self, path):
         try:

@@ -17,6 +17,7 @@ from e2e.control_plane import fetch
 from e2e.controllers_process import COMMAND, START_LIMIT_S
 from e2e.processes import Processes
 from kube_store import JSON
+from waiting import wait_for
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, create, delete, merge_patch
@@ -171,12 +172,12 @@ class Federation:
 
     def wait(self, what: str, check: Callable[[], Value]) -> Value:
         """Wait until a check returns something true, and return it."""
-        end_s = time.monotonic() + LIMIT_S
-        while not (found := check()):
+
+        def checked() -> Value:
             assert self._process.running, f"the extender ended:\n{self._process.tail()}"
-            assert time.monotonic() < end_s, f"after {LIMIT_S:g} s still not: {what}; placed: {self.placement()}"
-            time.sleep(POLL_S)
-        return found
+            return check()
+
+        return wait_for(checked, lambda: f"after {LIMIT_S:g} s still not: {what}; placed: {self.placement()}", LIMIT_S)
 
     def expect(self, placement: dict[str, int]) -> None:
         """Wait until the Deployment is placed like this."""

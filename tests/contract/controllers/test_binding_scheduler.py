@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
@@ -29,7 +30,6 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 
 CLUSTERS = KARMADA_CLUSTERS.collection
 BINDINGS = 24
-LIMIT_S = 30.0
 
 
 class Counting:
@@ -166,19 +166,16 @@ def settled(found: JSON, replicas: int = 3) -> bool:
 
 
 def wait_until_settled(api: KubeInMemory, made: list[JSON], replicas: int = 3) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while unsettled := [each for each in made if not settled(api.get(path(each)), replicas)]:
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"{len(unsettled)} are not scheduled, one is {api.get(path(unsettled[0]))}")
-        time.sleep(0.02)
+    def unsettled() -> list[JSON]:
+        return [object_ for each in made if not settled(object_ := api.get(path(each)), replicas)]
+
+    wait_for(lambda: not unsettled(), unsettled)
 
 
 def wait_until_idle(counting: Counting, errors: int) -> None:
     """Wait until as many reconciles have failed as expected, and each was retried."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while counting.results["error"] < errors or counting.results["success"] < errors:
-        assert time.monotonic() < deadline_s, counting.results
-        time.sleep(0.02)
+    results = counting.results
+    wait_for(lambda: results["error"] >= errors and results["success"] >= errors, lambda: results)
 
 
 def writes_by_binding(api: KubeInMemory) -> Counter[str]:
@@ -256,17 +253,10 @@ def test_a_takeover_assigns_no_capacity_twice(api: KubeInMemory):
             wait_until_settled(api, made)
     late = put(api, binding(4 * BINDINGS))
     with scheduler(api):
-        wait_until(lambda: "conditions" in (api.get(path(late)).get("status") or {}))
+        wait_for(lambda: "conditions" in (api.get(path(late)).get("status") or {}))
         assert "clusters" not in api.get(path(late))["spec"], "the capacity is 72 replicas"
         api.remove(path(made[0]))
         wait_until_settled(api, [late])
-
-
-def wait_until(check: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def test_interrupted_watches_lose_nothing(api: KubeInMemory):
@@ -347,8 +337,7 @@ def test_a_binding_that_is_deleted_just_before_a_write_is_forgotten(api: KubeInM
 
     api.before = only(delete, "PATCH")
     with scheduler(api) as counting:
-        while len(deleted) < 2:
-            time.sleep(0.02)
+        wait_for(lambda: len(deleted) == 2)
         wait_until_settled(api, [each for each in made if path(each) not in deleted])
     assert counting.results["error"] == 0
 

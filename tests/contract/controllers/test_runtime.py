@@ -10,6 +10,7 @@ from copying_controllers import CONFIG_MAPS, MARK, controller
 from e2e.control_plane import fetch
 from e2e.processes import Ports
 from kube_over_http import KubeOverHTTP, storm_of
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
@@ -23,7 +24,6 @@ from berthmaster.runtime.clock import SystemClock
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
 PORTS = Ports()
-LIMIT_S = 30.0
 RENEW_S = 60.0
 SHORT_RENEW_S = 6.0
 
@@ -93,13 +93,6 @@ def copied(kube: KubeOverHTTP, paths: list[str]) -> bool:
     return all(kube.api.objects[path]["data"].get("has") == "1" for path in paths)
 
 
-def wait_until(check: Callable[[], Any], limit_s: float = LIMIT_S) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not check():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 STORMS = {
     "conflicts": {"409": 0.3},
     "too many requests": {"429": 0.3},
@@ -115,7 +108,7 @@ def test_through_a_storm_each_write_happens_once(kube, start, shares):
     paths = want(kube, 60)
     kube.storm = storm_of(1, shares)
     process = start()
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
     assert sum(count for fault, count in kube.fault_counts.items() if fault) > 10
     assert process.runtime.leading
@@ -124,7 +117,7 @@ def test_through_a_storm_each_write_happens_once(kube, start, shares):
 
 def test_retry_after_is_respected(kube, start):
     process = start()
-    wait_until(lambda: process.runtime.leading)
+    wait_for(lambda: process.runtime.leading)
     refused_s: list[float] = []
 
     def once(verb: str) -> str:
@@ -135,42 +128,42 @@ def test_retry_after_is_respected(kube, start):
 
     kube.retry_after_s, kube.storm = 1, once
     paths = want(kube, 1)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert time.monotonic() - refused_s[0] >= 1.0
 
 
 def test_interrupted_watches_lose_nothing(kube, start):
     start()
     paths = want(kube, 20)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     for round_ in range(3):
         kube.api.cut_watches(forget=bool(round_ % 2))
         paths = want(kube, 20)
-        wait_until(lambda paths=paths: copied(kube, paths))
+        wait_for(lambda paths=paths: copied(kube, paths))
 
 
 def test_leader_and_standby_hand_over(kube, start):
     first = start("a")
-    wait_until(lambda: first.runtime.leading)
+    wait_for(lambda: first.runtime.leading)
     second = start("b")
-    wait_until(lambda: second.probe("readyz") == "ok\nstandby\n")
+    wait_for(lambda: second.probe("readyz") == "ok\nstandby\n")
     paths = want(kube, 10)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert first.stop() == 0
-    wait_until(lambda: second.runtime.leading)  # earlier than the lease ends
+    wait_for(lambda: second.runtime.leading)  # earlier than the lease ends
     assert second.probe("readyz") == "ok\nleading\n"
     paths = want(kube, 10)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
 
 
 def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube, start):
     process = start(renew_s=SHORT_RENEW_S)
-    wait_until(lambda: process.runtime.leading)
+    wait_for(lambda: process.runtime.leading)
     paths = want(kube, 1)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     kube.storm = lambda verb: "503" if verb == "update" else ""
-    wait_until(lambda: process.ended_at_once == [1])
+    wait_for(lambda: process.ended_at_once == [1])
     assert not process.runtime.leading
     want(kube, 5)
     time.sleep(0.3)
@@ -179,10 +172,10 @@ def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube,
 
 def test_a_rate_limited_write_is_not_sent_after_leadership_is_lost(kube, start):
     process = start(qps=2.0, burst=1, renew_s=SHORT_RENEW_S)
-    wait_until(lambda: process.runtime.leading)
+    wait_for(lambda: process.runtime.leading)
     want(kube, 200)
     kube.storm = lambda verb: "503" if verb == "update" else ""
-    wait_until(lambda: process.ended_at_once == [1])
+    wait_for(lambda: process.ended_at_once == [1])
     counts = [-1, kube.api.methods.count("PATCH")]
     while counts[-1] != counts[-2]:  # a request under way may arrive late
         time.sleep(1.2)
@@ -193,13 +186,13 @@ def test_a_rate_limited_write_is_not_sent_after_leadership_is_lost(kube, start):
 def test_a_process_that_is_not_synced_names_what_is_missing_and_does_not_lead(kube, start):
     kube.storm = lambda verb: "503" if verb == "list" else ""
     process = start()
-    wait_until(lambda: "503" in process.runtime._health.readiness().problem)
+    wait_for(lambda: "503" in process.runtime._health.readiness().problem)
     assert "configmaps" in process.runtime._health.readiness().problem
-    wait_until(lambda: process.probe("livez") == "ok\n")  # a restart would not help
+    wait_for(lambda: process.probe("livez") == "ok\n")  # a restart would not help
     assert process.probe("readyz") is None
     assert LEASE not in kube.api.objects
     kube.storm = lambda _verb: ""
-    wait_until(lambda: process.runtime.leading)
+    wait_for(lambda: process.runtime.leading)
 
 
 def test_a_process_that_does_not_lead_stops_on_request(kube, start):
@@ -207,9 +200,10 @@ def test_a_process_that_does_not_lead_stops_on_request(kube, start):
     process = start()
     assert process.stop() == 0
     kube.storm = lambda _verb: ""
-    wait_until(lambda: (leader := start("a")) and wait_until(lambda: leader.runtime.leading) is None)
+    leader = start("a")
+    wait_for(lambda: leader.runtime.leading)
     standby = start("b")
-    wait_until(lambda: standby.probe("readyz"))
+    wait_for(lambda: standby.probe("readyz"))
     assert standby.stop() == 0
     assert kube.api.objects[LEASE]["spec"]["holderIdentity"] == "a"
 
@@ -217,7 +211,7 @@ def test_a_process_that_does_not_lead_stops_on_request(kube, start):
 def test_without_a_lease_work_starts_at_once(kube, start):
     paths = want(kube, 3)
     process = start(lease=None)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert process.runtime.leading
     assert not any("leases" in path for path in kube.api.objects)
 
@@ -226,16 +220,16 @@ def test_the_rate_limit_holds(kube, start):
     paths = want(kube, 30)
     began_s = time.monotonic()
     start(qps=40.0, burst=10)
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert time.monotonic() - began_s > (30 - 10) / 40 * 0.9
 
 
 def test_a_lost_watch_is_noted_but_the_process_stays_ready(kube, start):
     process = start()
-    wait_until(lambda: process.runtime.leading)
+    wait_for(lambda: process.runtime.leading)
     kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""
     kube.api.cut_watches()
-    wait_until(lambda: "not watched for" in (process.probe("readyz") or ""))
+    wait_for(lambda: "not watched for" in (process.probe("readyz") or ""))
     assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")
 
 
@@ -259,10 +253,10 @@ def test_an_optional_kind_is_watched_if_it_is_served_and_allowed(kube, start, st
     kube.api.before = check
     paths = want(kube, 1)
     process = start(registrations=[Registration("copying", with_secrets)])
-    wait_until(lambda: copied(kube, paths))
+    wait_for(lambda: copied(kube, paths))
     assert process.probe("readyz")
     informer = process.runtime._context.optional[SECRETS]
     if status in {403, 404}:
         assert informer._reflector is None
     else:
-        wait_until(lambda: informer.listed)
+        wait_for(lambda: informer.listed)

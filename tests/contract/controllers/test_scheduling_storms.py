@@ -4,7 +4,6 @@
 of requests has a bound.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from e2e.karmada import assigned, binding, condition, divided
 from e2e.processes import Ports
 from kube_over_http import KubeOverHTTP, Storm, no_storm, storm_of
 from runtime_thread import RuntimeThread
+from waiting import wait_for
 
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
@@ -64,10 +64,11 @@ def burst(kube: KubeOverHTTP, count: int) -> list[str]:
 
 
 def wait_until_finished(kube: KubeOverHTTP, paths: list[str]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while left := [path for path in paths if "lastScheduledTime" not in kube.api.objects[path].get("status", {})]:
-        assert time.monotonic() < deadline_s, kube.api.objects[left[0]]
-        time.sleep(0.02)
+    def unfinished() -> list[dict]:
+        objects = [kube.api.objects[path] for path in paths]
+        return [each for each in objects if "lastScheduledTime" not in each.get("status", {})]
+
+    wait_for(lambda: not unfinished(), unfinished, LIMIT_S)
 
 
 def assert_right(kube: KubeOverHTTP, paths: list[str]) -> None:

@@ -2,14 +2,13 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
 from e2e.processes import Ports
 from kube_in_memory import KubeInMemory
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.registry import SHADOW
 from berthmaster.controllers.run import RunOptions, Runtime
@@ -19,7 +18,6 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.main import main
 
 PORTS = Ports()
-LIMIT_S = 30.0
 APPLIED = "policy.karmada.io/applied-placement"
 PLACEMENT = {"clusterAffinity": {"clusterNames": ["a"]}}
 
@@ -90,24 +88,17 @@ def process() -> Iterator[Process]:
     made.stop()
 
 
-def wait_until(check: Callable[[], Any]) -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-
-
 def test_a_shadow_reports_differences_and_writes_nothing(process):
-    wait_until(lambda: process.bindings() == {} and process.report().exit_code == 0)
+    wait_for(lambda: process.bindings() == {} and process.report().exit_code == 0)
     for name in ("one", "two"):
         process.bind(name)
-    wait_until(lambda: process.bindings() == {"waiting": 2})
+    wait_for(lambda: process.bindings() == {"waiting": 2})
     assert process.report("--check").exit_code == 1, "nothing was compared"
     process.answer("one", "a")
-    wait_until(lambda: process.bindings() == {"same": 1, "waiting": 1})
+    wait_for(lambda: process.bindings() == {"same": 1, "waiting": 1})
     assert process.report("--check").exit_code == 0
     process.answer("two", "b")
-    wait_until(lambda: process.bindings() == {"same": 1, "different": 1})
+    wait_for(lambda: process.bindings() == {"same": 1, "different": 1})
     shown = process.report("--check")
     assert shown.exit_code == 1
     assert "by reason: clusters 1" in shown.stdout

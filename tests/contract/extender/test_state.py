@@ -1,11 +1,11 @@
 """A folder that changes while the service runs."""
 
 import shutil
-import time
 
 import pytest
 from conftest import ROOT
 from servers import running
+from waiting import wait_for
 
 from berthmaster.native_api.client import Client
 
@@ -28,13 +28,6 @@ def server(folder, tmp_path):
         yield started
 
 
-def eventually(holds, within_s=5.0):
-    until = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < until, "timeout"
-        time.sleep(0.05)
-
-
 def names(server):
     with Client(server.url) as client:
         return [cluster.name for cluster in client.clusters()]
@@ -44,18 +37,18 @@ def test_changes_are_read_and_invalid_content_is_not_used(server, folder):
     path = folder / "clusters.yaml"
     before = path.read_text()
     path.write_text(before.replace("member5", "member6"))
-    eventually(lambda: "member6" in names(server))
+    wait_for(lambda: "member6" in names(server))
     path.write_text("{broken")
-    eventually(lambda: "stale since" in server.probe("/readyz")[1])
+    wait_for(lambda: "stale since" in server.probe("/readyz")[1])
     status, text = server.probe("/readyz")
     assert status == 200, "the last valid state is in use"
     assert "clusters.yaml" in text
     assert "member6" in names(server)
-    eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.metrics())
+    wait_for(lambda: "berthmaster_extender_state_stale 1.0" in server.metrics())
     assert 'berthmaster_extender_source_failures_total{source="folder"} 1.0' in server.metrics()
     assert "the new state cannot be used" in server.log.read_text()
     path.write_text(before)
-    eventually(lambda: server.probe("/readyz")[1] == "ok\n")
+    wait_for(lambda: server.probe("/readyz")[1] == "ok\n")
     assert "member5" in names(server)
 
 

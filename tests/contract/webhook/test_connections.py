@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from reviews import admission_review
 from servers import FAST_ONLY
+from waiting import wait_for
 from webhook_process import running
 
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
@@ -128,9 +129,7 @@ def test_connections_are_shared_among_the_workers(tmp_path):
     with running(tmp_path, "--workers=3", "--drain-s=0") as server:
         booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
         workers = [int(message.rsplit(" ", 1)[1]) for message in booted]
-        deadline = time.monotonic() + SOON_S
-        while min(taken := shares(server, workers, 12)) < 3:  # the last worker may not be ready yet
-            assert time.monotonic() < deadline, taken
+        wait_for(lambda: min(shares(server, workers, 12)) >= 3)  # the last worker may not be ready yet
 
 
 def test_at_the_limit_idle_connections_are_closed_and_handshakes_are_not(tmp_path):
@@ -147,9 +146,8 @@ def test_at_the_limit_idle_connections_are_closed_and_handshakes_are_not(tmp_pat
         assert answers(client, 2) == [True, True], "connections stay open, with fewer connections than threads"
         for half in halves:
             half.sendall(b"not a handshake\r\n")
-        deadline = time.monotonic() + SOON_S
-        while server.metric("berthmaster_webhook_tls_handshake_failures_total", reason="refused") < len(halves):
-            assert time.monotonic() < deadline
+        refused = "berthmaster_webhook_tls_handshake_failures_total"
+        wait_for(lambda: server.metric(refused, reason="refused") >= len(halves))
 
 
 def shares(server, workers, connections):

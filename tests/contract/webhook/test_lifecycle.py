@@ -198,10 +198,7 @@ def test_a_stopped_worker_keeps_the_files_that_others_share(tmp_path):
         with closing(server.connection()) as connection:
             assert reviewed(connection) == 200
         os.kill(workers_of(server)[0], signal.SIGTERM)
-        deadline = time.monotonic() + 20
-        while len(workers_of(server)) < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: len(workers_of(server)) >= 3)
         server.wait_until_ready()
         assert server.metric("berthmaster_webhook_reviews_total") == 1
         with closing(server.connection()) as connection:
@@ -215,10 +212,7 @@ def test_a_stop_while_workers_start_does_not_wait_for_them(tmp_path):
     make_pair().write(tmp_path)
     for _ in range(2):
         server = Server(tmp_path, "--workers=4", "--drain-s=0")
-        deadline = time.monotonic() + 30
-        while "Booting worker" not in server.log.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_for(lambda server=server: "Booting worker" in server.log.read_text())
         began_s = time.monotonic()
         assert server.stop() == 0
         assert time.monotonic() - began_s < 10

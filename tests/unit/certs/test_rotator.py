@@ -5,6 +5,7 @@ import threading
 import pytest
 from certified import Installation
 from faults import nothing
+from waiting import wait_for
 
 from berthmaster.model.errors import ApiError
 from certs.rotator import CertificateMetrics, CertificateRotator
@@ -30,12 +31,7 @@ class Running:
         assert not self._thread.is_alive()
 
     def wait_for(self, check):
-        waiting = threading.Event()
-        for _ in range(int(WAIT_S / 0.01)):
-            if check(self.rotator.health()):
-                return
-            waiting.wait(0.01)
-        pytest.fail(f"health stays {self.rotator.health()}")
+        wait_for(lambda: check(self.rotator.health()), self.rotator.health)
 
 
 def test_ready_after_the_first_reconciliation():

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 from fake_clock import FakeClock
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.runtime.clock import SystemClock
@@ -96,7 +97,7 @@ def test_a_closed_queue_releases_all_waiters_and_accepts_nothing(queue):
         thread.start()
     queue.close()
     for thread in waiting:
-        thread.join(5)
+        thread.join(LIMIT_S)
     assert found == [None] * 3
     queue.add("a")
     queue.add_after("b", 1)
@@ -126,9 +127,6 @@ def test_no_two_workers_have_the_same_key_and_no_change_is_lost():
         with lock:
             wanted[number % keys] += 1
         queue.add(number % keys)
-    for _ in range(500):
-        if done == wanted and not len(queue):
-            break
-        threading.Event().wait(0.01)
+    wait_for(lambda: done == wanted and not len(queue))
     queue.close()
     assert done == wanted

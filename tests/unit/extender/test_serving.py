@@ -2,6 +2,8 @@
 
 import threading
 
+from waiting import LIMIT_S
+
 from extender import serving
 from extender.serving import ExtenderOptions
 
@@ -20,5 +22,5 @@ def test_a_worker_that_could_not_report_its_state_reports_it_later(monkeypatch, 
                 threading.Event().wait()  # the test is over
 
     Extender(ExtenderOptions(server=None)).started(lambda _readiness: None)
-    assert again.wait(5)
+    assert again.wait(LIMIT_S)
     assert "no space left on device" in caplog.text

@@ -404,7 +404,7 @@ def test_two_threads_decode_a_new_type_at_once(use):
         values = []
         first = threading.Thread(target=lambda: values.append({use}))
         first.start()
-        assert reading.wait(5)
+        assert reading.wait(30)
         values.append({use})
         other_is_done.set()
         first.join()

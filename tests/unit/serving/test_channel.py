@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from waiting import wait_for
 
 from berthmaster.serving.channel import Channel, TooSlowError
 
@@ -54,9 +55,8 @@ def test_bytes_that_a_client_does_not_read_stay_in_the_buffer(pair):
     assert not channel.flush()
     reader = threading.Thread(target=received, args=(client, len(MUCH)))
     reader.start()
-    while not channel.flush():
-        time.sleep(0.001)
-    reader.join(timeout=5)
+    wait_for(channel.flush)
+    reader.join(30)
     assert not reader.is_alive()
 
 
@@ -136,7 +136,7 @@ def test_a_stream_buffers_what_its_client_does_not_read_yet(pair):
         assert time.monotonic() - begun < 3
         reader = threading.Thread(target=received, args=(client, len(MUCH)))
         reader.start()
-    reader.join(timeout=5)
+    reader.join(30)
     assert not reader.is_alive(), "at the end everything is sent"
 
 

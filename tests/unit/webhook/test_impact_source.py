@@ -2,12 +2,12 @@
 
 import json
 import threading
-import time
 
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from http_peer import HANG_UP, HttpPeer
+from waiting import wait_for
 
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
@@ -125,10 +125,7 @@ def test_a_review_does_not_wait_longer_than_its_time():
         assert asked.ask(CHANGE, 0.01).kind is Unanswered.NO_TIME
     finally:
         client.go_on.set()
-    deadline_s = time.monotonic() + 30
-    while not isinstance(asked.ask(CHANGE, 60.0), Impact):
-        assert time.monotonic() < deadline_s, "the thread is free again"
-        time.sleep(0.01)
+    wait_for(lambda: isinstance(asked.ask(CHANGE, 60.0), Impact), lambda: "the thread is still busy")
 
 
 def test_a_dead_extender_is_not_asked_until_a_try_succeeds():

@@ -2,9 +2,9 @@
 
 import json
 import threading
-import time
 
 import pytest
+from waiting import wait_for
 
 from berthmaster_cli.kubectl import completions
 
@@ -132,9 +132,7 @@ class TestWaiting:
         """Play the controllers: when the taint appears, the workloads leave one after the other."""
 
         def play():
-            deadline_s = time.monotonic() + 30
-            while not fleet.taints("member1") and time.monotonic() < deadline_s:
-                time.sleep(0.02)
+            wait_for(lambda: fleet.taints("member1"))
             for name in names:
                 moving = {"reason": "Drain", "phase": "Surging", "target": {"member3": 1}}
                 fleet.put(name, {"member1": 1, "member3": 1}, moving)

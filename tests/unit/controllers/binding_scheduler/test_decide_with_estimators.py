@@ -8,6 +8,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked
 from estimator_server import EstimatorServer, Services
 from fake_clock import FakeClock
 from fixed_control import default_moves
+from waiting import LIMIT_S
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
@@ -113,16 +114,16 @@ def test_the_cache_is_not_locked_while_estimators_answer():
 
     def ask(_):
         asked.set()
-        assert answered.wait(5)
+        assert answered.wait(LIMIT_S)
         return {}
 
     made = cluster_cache(ask)
     worker = threading.Thread(target=decided, args=(made,), kwargs={"replicas": 2})
     worker.start()
-    assert asked.wait(5)
+    assert asked.wait(LIMIT_S)
     assert made.assumed_count() == 0  # needs the lock
     answered.set()
-    worker.join(5)
+    worker.join(LIMIT_S)
     assert made.assumed_count() == 2
 
 

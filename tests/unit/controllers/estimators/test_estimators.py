@@ -12,9 +12,10 @@ import pytest
 from authority import Authority
 from builders import quantities
 from estimator_messages import parsed
-from estimator_server import HANG, EstimatorServer, Services, eventually, external, wait_until_connected
+from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
+from waiting import wait_for
 
 from berthmaster.controllers.estimators import channels
 from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
@@ -149,10 +150,8 @@ def test_an_estimator_without_connection_costs_nothing(stage, caplog, service, p
     stage.serve("good", 7)
     stage.services.known["karmada-scheduler-estimator-dead"] = service
     stage.open("good", "dead")
-    began = time.monotonic()
     for _ in range(5):
         assert stage.ask("good", "dead") == {"good": 7}
-    assert time.monotonic() - began < PATIENT_S / 2
     assert stage.results() == {"answered": 5, "skipped": 5}
     assert stage.metrics.calls_of("broken")[-1] == (1,)
     [record] = [record for record in caplog.records if record.name == "berthmaster.estimators"]
@@ -181,8 +180,8 @@ def test_all_requests_share_one_deadline(stage):
         stage.serve(name, HANG)
     stage.open()
     began = time.monotonic()
-    assert stage.ask(timeout_s=HASTY_S) == {}
-    assert time.monotonic() - began < 4 * HASTY_S
+    assert stage.ask(timeout_s=1.0) == {}
+    assert time.monotonic() - began < 6, "one after the other, they would take 8 seconds"
 
 
 def test_a_hanging_estimator_is_skipped_until_a_trial_succeeds(stage, caplog):
@@ -190,16 +189,15 @@ def test_a_hanging_estimator_is_skipped_until_a_trial_succeeds(stage, caplog):
     server = stage.serve("a", HANG)
     stage.open()
     stage.ask_until_broken("a")
-    began = time.monotonic()
     for _ in range(5):
         assert stage.ask("a") == {}
-    assert time.monotonic() - began < PATIENT_S / 2
+    assert stage.results()["skipped"] == 5
     assert len(server.asked) == FAILURES_UNTIL_BROKEN
 
     server.says = 4
     stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
     assert stage.ask("a") == {}  # the trial runs in the background
-    assert eventually(lambda: stage.ask("a") == {"a": 4})
+    wait_for(lambda: stage.ask("a") == {"a": 4})
     messages = [record.getMessage() for record in caplog.records if record.name == "berthmaster.estimators"]
     assert [" ".join(each.split()[:5]) for each in messages] == [
         "a scheduler estimator failed; the",
@@ -214,10 +212,9 @@ def test_a_trial_that_fails_costs_decisions_nothing(stage):
     stage.ask_until_broken("a")
     for trial in range(2):
         stage.clock.pass_by(2 * LONGEST_TRIAL_WAIT_S)
-        began = time.monotonic()
         assert stage.ask("a", timeout_s=HASTY_S) == {}
-        assert time.monotonic() - began < HASTY_S
-        assert eventually(lambda seen=trial: len(server.asked) == FAILURES_UNTIL_BROKEN + seen + 1)
+        assert stage.results()["skipped"] == trial + 1
+        wait_for(lambda seen=trial: len(server.asked) == FAILURES_UNTIL_BROKEN + seen + 1)
         time.sleep(2 * HASTY_S)  # the trial is over by then
 
 
@@ -238,7 +235,7 @@ def test_a_trial_looks_up_the_service_again(stage):
     assert stage.ask("a") == {}
     stage.serve("a", 4)
     stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
-    assert eventually(lambda: stage.ask("a") == {"a": 4})
+    wait_for(lambda: stage.ask("a") == {"a": 4})
 
 
 def test_clusters_are_added_and_removed(stage):
@@ -260,7 +257,7 @@ def test_a_cluster_that_is_removed_during_a_request_fails_alone(stage):
     leaving = stage.serve("leaving", HANG)
     estimators = stage.open()
     asked = estimators._submit(estimators._ask(["good", "leaving"], replicas_question(None), (), PATIENT_S))
-    assert eventually(lambda: bool(leaving.asked))
+    wait_for(lambda: bool(leaving.asked))
     estimators.remove("leaving")
     assert asked.result(PATIENT_S / 2) == {"good": 7}
 
@@ -360,7 +357,7 @@ def test_a_new_client_certificate_needs_no_restart(stage, authority, tmp_path):
         stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
         return stage.ask(timeout_s=1.0) == {"a": 5}
 
-    assert eventually(heals)
+    wait_for(heals)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """The watches of kinds that policies name: start, stop and limit."""
 
-import time
-
 import pytest
 from preempting import Stage, owner, policy, template
+from waiting import wait_for
 
 from berthmaster.controllers.preemption import event_handlers
 from berthmaster.controllers.preemption.event_handlers import claim_state_of
@@ -18,7 +17,6 @@ ROLES = NamedKind("rbac.authorization.k8s.io/v1", "ClusterRole")
 WIDGETS = NamedKind("example.io/v1", "Widget")
 STRONG = policy("strong", 5)
 WEAK = policy("weak", 1, always=False)
-LIMIT_S = 5.0
 
 
 @pytest.fixture
@@ -30,13 +28,6 @@ def stage():
 
 def watched(stage):
     return set(stage.controller._watches._running)
-
-
-def until(check):
-    deadline = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.005)
 
 
 def test_a_kind_is_watched_while_a_policy_names_it(stage):
@@ -63,18 +54,18 @@ def test_a_resource_that_falls_to_a_weaker_policy_is_taken_over_again(stage):
     """Karmada notices this only when the stronger policy changes."""
     stage.put(STRONG)
     stage.controller.start()
-    until(lambda: watched(stage) == {DEPLOYMENTS})
+    wait_for(lambda: watched(stage) == {DEPLOYMENTS})
     stage.put(template(WEAK))
-    until(lambda: owner(stage.web()) == "strong")
+    wait_for(lambda: owner(stage.web()) == "strong")
     stage.put(template(WEAK))
-    until(lambda: owner(stage.web()) == "strong" and stage.takeovers() == 2)
+    wait_for(lambda: owner(stage.web()) == "strong" and stage.takeovers() == 2)
 
 
 def test_only_the_metadata_of_resources_is_requested(stage):
     stage.put(STRONG)
     stage.controller.start()
     stage.put(template(WEAK))
-    until(lambda: owner(stage.web()) == "strong")
+    wait_for(lambda: owner(stage.web()) == "strong")
     about = [request for request in stage.api.requests if "deployments" in request.path]
     assert about
     assert all("as=PartialObjectMetadata" in request.accept for request in about)
@@ -85,7 +76,7 @@ def test_unnamed_resources_are_not_read(stage):
     stage.work(watching=True)
     stage.put(template(WEAK, of={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
     stage.put(template(WEAK))
-    until(lambda: len(stage.queue) > 1)  # besides the key of the kind, which is due later
+    wait_for(lambda: len(stage.queue) > 1)  # besides the key of the kind, which is due later
     stage.work()
     assert not [request for request in stage.api.requests if request.path.endswith("/other")]
 

@@ -9,6 +9,7 @@ from itertools import permutations
 import pytest
 from faults import lose, only
 from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing, template
+from waiting import wait_for
 
 from berthmaster.controllers.preemption.takeover import ORPHAN_WAIT_S
 from berthmaster.model.claims import Resource
@@ -430,10 +431,7 @@ def test_a_record_of_a_worker_carries_the_reconcile_id(logged):
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.controller.start()
     try:
-        for _ in range(500):
-            if logged("INFO"):
-                break
-            stage.controller._threads[0].join(0.01)
+        wait_for(lambda: logged("INFO"))
     finally:
         stage.controller.stop()
         logger.removeHandler(handler)

@@ -12,6 +12,7 @@ from fake_clock import FakeClock
 from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
+from waiting import wait_for
 
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
@@ -486,11 +487,7 @@ def test_workers_finish_a_rebalancer(bench):
     assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
     made.start()
     try:
-        for _ in range(500):
-            if bench.api.get(NIGHT) is None:
-                break
-            made._threads[0].join(0.01)
-        assert bench.api.get(NIGHT) is None
+        wait_for(lambda: bench.api.get(NIGHT) is None)
     finally:
         made.stop()
     assert not made._threads[0].is_alive()

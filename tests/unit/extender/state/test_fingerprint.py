@@ -1,7 +1,5 @@
 """The version of a state: equal for equal objects, however a process received them."""
 
-import time
-
 import pytest
 from builders import binding, cluster, policy
 from builders import selector as typed_selector
@@ -10,6 +8,7 @@ from karmada_plane import binding as stored_binding
 from karmada_plane import deployment, resource, selector, shop, store
 from karmada_plane import policy as stored_policy
 from kube_in_memory import KubeInMemory
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -17,15 +16,7 @@ from extender.state.fingerprint import Fingerprint, difference_of, text_of
 from extender.state.state import FleetCache, State
 from extender.state.watch import BindingOptions, WatchSource
 
-LIMIT_S = 30.0
 VALUES = [cluster("a", cpu=4), cluster("b"), policy("p"), binding("web", clusters={"a": 1}), {"kind": "Deployment"}]
-
-
-def wait(check):
-    deadline_s = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 def test_the_order_of_changes_does_not_matter_and_a_removed_object_leaves_nothing():
@@ -56,7 +47,7 @@ def watching():
         source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, options, clock=clock)
         sources.append((api, source))
         source.start(state)
-        wait(lambda: state.freshness.synced)
+        wait_for(lambda: state.freshness.synced)
         return state
 
     yield start
@@ -73,9 +64,9 @@ def test_a_process_that_started_later_has_the_same_version(watching):
     before = first.version
     web = stored_policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"))
     store(api, stored_binding(deployment("web", 4, by=web), web, member3=4))
-    wait(lambda: first.version != before)
+    wait_for(lambda: first.version != before)
     second = watching(api)
-    wait(lambda: first.version == second.version)
+    wait_for(lambda: first.version == second.version)
     asked = policy(selectors=[typed_selector("Widget", "example.org/v1")], cluster_scoped=True)
     assert first.observed.unknown([asked], LIMIT_S) == ""
     assert first.version == second.version  # a kind that only a request asked for does not count
@@ -91,5 +82,5 @@ def test_a_new_version_never_names_the_state_before(watching, monkeypatch):
     )
     changed = dict(api.objects["/apis/cluster.karmada.io/v1alpha1/clusters/member1"])
     store(api, {**changed, "spec": {**changed["spec"], "region": "elsewhere"}})
-    wait(lambda: state.version != before)
+    wait_for(lambda: state.version != before)
     assert seen == [before]

@@ -1,9 +1,8 @@
 """A folder that cannot always be read."""
 
-import time
-
 import pytest
 from fake_clock import FakeClock
+from waiting import wait_for
 
 from berthmaster.model.errors import ManifestError
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -60,13 +59,6 @@ def fail_with(error):
     return read
 
 
-def eventually(holds):
-    until = time.monotonic() + 5
-    while not holds():
-        assert time.monotonic() < until, "timeout"
-        time.sleep(0.005)
-
-
 def names(state):
     with state.reading() as cache:
         return sorted(cache.world.clusters)
@@ -109,11 +101,11 @@ def test_checks_continue_after_a_crash(source, state, path, caplog):
     source.start(state)
     read, source._read = source._read, fail_with(KeyError("an unexpected error"))
     path.write_text(CLUSTER % "bc")
-    eventually(lambda: state.freshness.stale_since is not None)
+    wait_for(lambda: state.freshness.stale_since is not None)
     assert "the log has the cause" in state.freshness.problem
     assert "an unexpected error" in caplog.text
     assert names(state) == ["a"]
     source._read = read
     path.write_text(CLUSTER % "def")
-    eventually(lambda: state.freshness.stale_since is None)
+    wait_for(lambda: state.freshness.stale_since is None)
     assert names(state) == ["def"]

@@ -9,6 +9,7 @@ import pytest
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
+from waiting import wait_for
 
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
@@ -18,8 +19,6 @@ from berthmaster.scheduling import fleet as columns
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.state.state import FleetCache, State
 from extender.state.watch import WatchSource, watch_source
-
-LIMIT_S = 5.0
 
 
 def versioned(thing: dict, version: int) -> dict:
@@ -53,13 +52,6 @@ def propagation_policy(name: str, version: int = 1) -> dict:
         "metadata": {"name": name, "namespace": "shop", "resourceVersion": str(version)},
         "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
     }
-
-
-def wait_for(check: Callable[[], bool], shown: Callable[[], object] = lambda: "") -> None:
-    deadline_s = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline_s, shown()
-        time.sleep(0.005)
 
 
 class Watching:

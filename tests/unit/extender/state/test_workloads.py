@@ -1,12 +1,12 @@
 """The workloads of a watched control plane are those that the commands build from the same objects."""
 
-import time
 from collections.abc import Callable
 
 import pytest
 from fake_clock import FakeClock
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from waiting import wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, WatchOptions
 from berthmaster.kube.requests import APIRequest
@@ -24,7 +24,6 @@ from extender.state.templates import KindName, read_template
 from extender.state.watch import BindingOptions, WatchSource, watch_source
 from extender.state.workloads import ObservedWorkloads
 
-LIMIT_S = 30.0
 TEMPLATES = BindingOptions(templates=True)
 
 
@@ -44,10 +43,7 @@ class Plane:
         return self
 
     def wait(self, check: Callable[[], object]) -> None:
-        deadline_s = time.monotonic() + LIMIT_S
-        while not check():
-            assert time.monotonic() < deadline_s, (self.workloads(), self.state.freshness, self.state.gaps)
-            time.sleep(0.005)
+        wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps))
 
     def workloads(self) -> dict[str, dict[str, int]]:
         """The workloads and where their bindings place them."""

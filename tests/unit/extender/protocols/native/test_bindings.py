@@ -1,12 +1,12 @@
 """A binding as the service shows it: what the control plane stores, without a decision."""
 
 import logging
-import time
 
 import pytest
 from fake_clock import FakeClock
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from waiting import wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -17,7 +17,6 @@ from extender.protocols.services import Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
-LIMIT_S = 30.0
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("first", "second")]}
 
 
@@ -41,10 +40,7 @@ def services():
     store(api, cluster("first"), cluster("second"), after, template, stored)
     source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
     source.start(state)
-    deadline_s = time.monotonic() + LIMIT_S
-    while not state.freshness.synced:
-        assert time.monotonic() < deadline_s, state.freshness
-        time.sleep(0.005)
+    wait_for(lambda: state.freshness.synced, lambda: state.freshness)
     yield Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
     api.cut_watches()
     source.stop()

@@ -1,7 +1,6 @@
 """The fleet in use, and its workloads, as the API answers."""
 
 import logging
-import time
 
 import pytest
 from builders import binding as typed_binding
@@ -10,6 +9,7 @@ from builders import quantities
 from fake_clock import FakeClock
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from waiting import wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES
 from berthmaster.kube.requests import APIRequest
@@ -25,7 +25,6 @@ from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
-LIMIT_S = 30.0
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")]}
 WEB = policy("web", selector(), placement=GROUPS)
 OTHER = policy("other", selector(), namespace="bank", placement={})
@@ -65,10 +64,7 @@ class Watched:
         self.services = service(self.state, clock)
 
     def wait(self, check) -> None:
-        deadline_s = time.monotonic() + LIMIT_S
-        while not check():
-            assert time.monotonic() < deadline_s, self.state.freshness
-            time.sleep(0.005)
+        wait_for(check, lambda: self.state.freshness)
 
     def page(self, **query):
         call = Call("1", deadline_s=self.services.clock.passed_s + 60)

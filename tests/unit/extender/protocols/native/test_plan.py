@@ -1,12 +1,12 @@
 """Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
 
 import logging
-import time
 
 import pytest
 from fake_clock import FakeClock
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
+from waiting import LIMIT_S, wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.kube.requests import APIRequest
@@ -29,7 +29,6 @@ from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
-LIMIT_S = 30.0
 TEMPLATES = BindingOptions(templates=True)
 MOVED = {"clusterAffinity": {"clusterNames": ["member3"]}}
 BROKEN = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
@@ -52,10 +51,7 @@ class Plane:
         self.wait(lambda: state.freshness.synced)
 
     def wait(self, check):
-        deadline_s = time.monotonic() + LIMIT_S
-        while not check():
-            assert time.monotonic() < deadline_s, self.services.state.freshness
-            time.sleep(0.005)
+        wait_for(check, lambda: self.services.state.freshness)
 
     def ask(self, *, within_s=LIMIT_S, **request):
         call = Call("1", self.clock.passed_s + within_s)
