@@ -14,7 +14,7 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.changes import Change, Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World, file_gaps, world_of
 from berthmaster_cli.options import option_group
 from berthmaster_cli.output import complain
 
@@ -65,6 +65,9 @@ def present_world(
         )
     for gap in manifests.gaps[reported:]:
         complain(gap)
+    if not world.workloads:
+        for gap in file_gaps(manifests, world):
+            complain(gap)
     return world
 
 

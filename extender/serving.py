@@ -27,7 +27,7 @@ from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import FindPolicy, RequestLimits, Services
 from extender.state.controllers_lease import DEFAULT_LEASE
 from extender.state.folder import FolderSource
-from extender.state.state import Freshness, State
+from extender.state.state import NO_SOURCE, Freshness, State
 from extender.state.watch import WatchSource, watch_source
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class _Extender:
                 workload_affinity=options.workload_affinity,
                 lease=options.lease,
             )
+        self._state.has_source = self._source is not None
 
     def prepare(self) -> None:
         """Read the manifests before there are workers.
@@ -193,6 +194,8 @@ class _Extender:
         """Start to feed the state and to report readiness."""
         if self._source is not None:
             self._source.start(self._state)
+        else:
+            _LOG.warning(NO_SOURCE)
         self._report(report)
         threading.Thread(target=self._housekeeping_loop, args=(report,), name="housekeeping", daemon=True).start()
         if self._source is not None and self._planner is not None and self._services is not None:
@@ -218,7 +221,7 @@ class _Extender:
         with self._state.reading() as memory:
             clusters, freshness = len(memory.fleet), self._state.freshness
             lookups = memory.scheduler.take_lookups()
-        report(_readiness(freshness) if self._source is not None else Readiness())
+        report(_readiness(freshness) if self._source is not None else Readiness("", NO_SOURCE))
         metrics.CLUSTERS.set(clusters)
         metrics.BINDINGS.set(self._state.bindings)
         metrics.STALE.set(freshness.stale_since is not None)

@@ -45,6 +45,22 @@ class World:
         return any(workload.present for workload in self.workloads)
 
 
+def file_gaps(manifests: Manifests, world: World) -> list[str]:
+    """Return what files of manifests do not say about a fleet, one sentence each.
+
+    Files without workloads are no fleet without workloads. A dump of a control plane is complete.
+
+    Args:
+        manifests: the objects of the files.
+        world: the world that they describe.
+    """
+    if manifests.read_at is not None or world.has_bindings:
+        return []
+    if not world.workloads:
+        return ["the manifests have no binding and no resource template: the workloads of the fleet are not known"]
+    return ["the manifests have no binding: moves, and what is assigned to clusters now, are not known"]
+
+
 class Change(Protocol):
     """A change to a world."""
 

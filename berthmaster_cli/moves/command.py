@@ -85,12 +85,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
     found = read_files(given, namespace) if given["paths"] else read_live(access_of(given), given, namespace)
     known = KnownMoves(found.bindings, found.lease, found.now, gaps=tuple(found.gaps), complete=not namespace)
     report, _ = moves_report(known)
-    _print(report, given["output"], follow=given["follow"])
+    _print(report, given["output"], follow=given["follow"], knows_bindings=found.knows_bindings)
     if given["follow"]:
         _follow(given, report.moves)
 
 
-def _print(report: MovesReport, output: str, *, follow: bool) -> None:
+def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bool) -> None:
     rows = report.moves
     if output == "json" and follow:
         for row in rows:
@@ -101,13 +101,13 @@ def _print(report: MovesReport, output: str, *, follow: bool) -> None:
         for row in rows:
             echo(row.workload)
     else:
-        _print_tables(report, wide=output == "wide")
+        _print_tables(report, wide=output == "wide", knows_bindings=knows_bindings)
     if output not in {"json", "yaml"}:
         for gap in report.gaps:
             complain(gap)
 
 
-def _print_tables(report: MovesReport, *, wide: bool) -> None:
+def _print_tables(report: MovesReport, *, wide: bool, knows_bindings: bool) -> None:
     console, rows, sources = stdout(), report.moves, report.sources
     if report.brake.reason:
         since = f" for {age_text(report.brake.since, report.read_at)}" if report.brake.since is not None else ""
@@ -123,12 +123,12 @@ def _print_tables(report: MovesReport, *, wide: bool) -> None:
         print_table(console, _BUDGETS, [_budget_cells(each) for each in report.budgets])
     if rows:
         print_table(console, _WIDE if wide else _COLUMNS, [_cells(row, report.read_at, wide=wide) for row in rows])
-    print_line(console, _summary(rows))
+    print_line(console, _summary(rows) or ("nothing moves" if knows_bindings else "nothing is known to move"))
 
 
 def _summary(rows: list[MoveRow]) -> str:
     counts = [(state, sum(row.state is state for row in rows)) for state in RowState]
-    return ", ".join(f"{count} {state.value}" for state, count in counts if count) or "nothing moves"
+    return ", ".join(f"{count} {state.value}" for state, count in counts if count)
 
 
 def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:

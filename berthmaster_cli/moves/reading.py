@@ -56,6 +56,7 @@ class MovesInput:
         lease: what the lease of the controllers records; None if it was not found.
         now: the time of the read.
         gaps: what could not be read and what follows, one sentence each.
+        knows_bindings: whether ``bindings`` are all that there are.
     """
 
     clusters: Mapping[str, Cluster]
@@ -63,6 +64,7 @@ class MovesInput:
     lease: LeaseRecord | None
     now: datetime
     gaps: list[str] = field(default_factory=list)
+    knows_bindings: bool = True
 
     @property
     def braked(self) -> str:
@@ -122,8 +124,9 @@ def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = 
         results = concurrently(lambda each: list_allowed(reader, each, namespace), wanted)
     documents = [document for each in results if not isinstance(each, str) for document in each.documents]
     gaps = [_gap(each) for each in results if isinstance(each, str)]
+    knows_bindings = not any(isinstance(each, str) for each in results[1:])
     lease = _lease(client, (given["lease_namespace"], given["lease_name"]), gaps)
-    return _input(documents, lease, datetime.now(UTC), gaps)
+    return _input(documents, lease, datetime.now(UTC), gaps, knows_bindings=knows_bindings)
 
 
 def read_files(given: Mapping[str, Any], namespace: str = "") -> MovesInput:
@@ -137,8 +140,12 @@ def read_files(given: Mapping[str, Any], namespace: str = "") -> MovesInput:
     leases = [each.raw for each in documents if _is(each, _LEASE) and (each.namespace, each.name) == name]
     read_at = [str(each.raw.get("readAt")) for each in documents if each.kind == "FleetSnapshot"]
     gaps = [] if leases else ["no Lease of the controllers: the state of the storm brake is not known"]
+    knows_bindings = bool(read_at) or any(_is(each, *_BINDINGS) for each in documents)
+    if not knows_bindings:
+        gaps.append("the manifests have no binding: moves are not known")
     wanted = [each for each in documents if not namespace or not _is(each, *_BINDINGS) or each.namespace == namespace]
-    return _input(wanted, leases[0] if leases else None, _moment(read_at), gaps)
+    lease = leases[0] if leases else None
+    return _input(wanted, lease, _moment(read_at), gaps, knows_bindings=knows_bindings)
 
 
 def _moment(times: Sequence[str]) -> datetime:
@@ -153,7 +160,12 @@ def _is(document: Document, *kinds: tuple[str, str]) -> bool:
 
 
 def _input(
-    documents: Sequence[Document], lease: Mapping[str, Any] | None, now: datetime, gaps: list[str]
+    documents: Sequence[Document],
+    lease: Mapping[str, Any] | None,
+    now: datetime,
+    gaps: list[str],
+    *,
+    knows_bindings: bool,
 ) -> MovesInput:
     clusters = [_decoded(Cluster, each) for each in documents if _is(each, _CLUSTER)]
     bindings = [_decoded(Binding, each) for each in documents if _is(each, *_BINDINGS)]
@@ -163,6 +175,7 @@ def _input(
         lease_record(lease) if lease is not None else None,
         now,
         gaps,
+        knows_bindings,
     )
 
 

@@ -52,7 +52,11 @@ def lease_in(documents: Iterable[Document], key: Key) -> LeaseReading:
     for each in documents:
         if (each.api_version, each.kind) == _LEASE and (each.namespace, each.name) == key:
             return LeaseReading(lease_record(each.raw))
-    return no_lease(key)
+    return LeaseReading(
+        None,
+        f"the manifests have no Lease {'/'.join(key)}: {_UNKNOWN}; add the Lease of the controllers to the manifests, "
+        "and if it has another name, name it with --lease-namespace and --lease-name",
+    )
 
 
 class LeasePoll:

@@ -15,7 +15,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World, file_gaps, world_of
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, lease_in
 from extender.state.state import State
 
@@ -40,10 +40,11 @@ class SourceListener(Protocol):
 
 
 class _Content(NamedTuple):
-    """What the manifests have."""
+    """What the manifests have, and what they do not say."""
 
     world: World
     lease: LeaseReading
+    gaps: Sequence[str]
 
 
 class FolderSource:
@@ -71,7 +72,8 @@ class FolderSource:
         def read() -> _Content:
             manifests = load_manifests(paths)
             world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
-            return _Content(world, lease_in((each.document for each in manifests.ignored), lease))
+            found = lease_in((each.document for each in manifests.ignored), lease)
+            return _Content(world, found, file_gaps(manifests, world))
 
         self._read = read
         self._signature: Signature | None = None
@@ -128,6 +130,7 @@ class FolderSource:
         with state.updating(self._clock.now()) as cache:
             cache.replace(content.world)
             state.lease = lambda: content.lease
+            state.file_gaps = content.gaps
             state.fingerprint.set(repr(self._signature).encode())
         self._listener.source_loaded(self.name)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -25,6 +26,11 @@ from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
 from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
+
+NO_SOURCE: Final = (
+    "this service has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
+    "contain clusters"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,8 @@ class State:
         profile: the scheduling profile.
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
+        has_source: whether a source updates the state. Without one there is never a fleet.
+        file_gaps: what the files of the source do not say, one sentence each.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
         fingerprints: return the fingerprints of further objects that answers depend on.
         lease: returns what is known about the lease of the controllers.
@@ -148,6 +156,8 @@ class State:
         self.profile = profile
         self.watched: Collection[str] | None = None
         self.observed: ObservedWorkloads | None = None
+        self.has_source = True
+        self.file_gaps: Sequence[str] = ()
         self.fingerprint = Fingerprint()
         self.fingerprints: list[Callable[[], int]] = []
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
@@ -173,7 +183,7 @@ class State:
     @property
     def gaps(self) -> list[str]:
         """What is not known about the workloads and what follows, one sentence each."""
-        return self.observed.gaps() if self.observed is not None else []
+        return self.observed.gaps() if self.observed is not None else list(self.file_gaps)
 
     def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
         """Return the clusters, policies and workloads as an immutable value, which needs no lock.

@@ -46,7 +46,7 @@ from extender.protocols.kube_scheduler.wire import (
 )
 from extender.protocols.route import Reply
 from extender.protocols.services import Call, Services
-from extender.state.state import FleetCache
+from extender.state.state import NO_SOURCE, FleetCache
 
 PROTOCOL: Final = "kube-scheduler"
 EVERYTHING: Final = LabelSelector()
@@ -307,8 +307,10 @@ def _answer(
 
 def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlacement) -> str:
     """Return why no decision is possible: some nodes are unknown, and every other node is rejected."""
+    if not services.state.has_source:
+        return f"berthmaster: {NO_SOURCE}; names of nodes (nodeCacheCapable) need --watch nodes"
     if not services.state.freshness.synced:
-        return "berthmaster: no nodes are known yet; is its state a watched API server or a folder of nodes?"
+        return "berthmaster: no nodes are known yet; /readyz says why"
     first = next(iter(result.failed))
     return f"berthmaster: {len(result.failed)} of the nodes are not known yet ({first}), for {placement.source}"
 

@@ -127,6 +127,8 @@ def _planned(
     gaps: Sequence[str] = ()
     if state.observed is not None:
         gaps = state.gaps if changes.changes_clusters else state.observed.left_out(policies)
+    elif not world.workloads:
+        gaps = state.file_gaps
     return plan(index, changes, now, gaps=gaps, check=check)
 
 

@@ -32,6 +32,7 @@ from berthmaster.simulation.moving import due
 from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services
+from extender.state.state import NO_SOURCE
 
 R = TypeVar("R", bound=ScheduleRequest)
 
@@ -207,8 +208,10 @@ def require_synced(services: Services) -> None:
     """Refuse a request while no fleet is known.
 
     Raises:
-        Refusal: no fleet is known.
+        Refusal: no fleet is known: with status 409 if there will be none, with 503 before the first.
     """
+    if not services.state.has_source:
+        raise Refusal(409, NO_SOURCE)
     freshness = services.state.freshness
     if not freshness.synced:
         why = f": {freshness.problem}" if freshness.problem else ""

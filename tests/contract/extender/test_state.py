@@ -8,6 +8,8 @@ from servers import running
 from waiting import wait_for
 
 from berthmaster.native_api.client import Client
+from berthmaster.native_api.what_if import DownChange
+from extender.state.state import NO_SOURCE
 
 EXAMPLES = ROOT / "examples"
 
@@ -54,6 +56,21 @@ def test_changes_are_read_and_invalid_content_is_not_used(server, folder):
 
 def test_without_manifests_only_requests_with_clusters_are_answered(tmp_path):
     with running("extender", "--workers", 1, log=tmp_path / "log") as server:
-        assert server.probe("/readyz") == (200, "ok\n")
-        with Client(server.url) as client, pytest.raises(Exception, match="no fleet is known yet"):
+        assert server.probe("/readyz") == (200, f"ok\n{NO_SOURCE}\n")
+        with Client(server.url) as client, pytest.raises(Exception, match="this service has no fleet"):
             client.simulate([])
+    assert NO_SOURCE in (tmp_path / "log").read_text()
+
+
+def test_manifests_without_workloads_are_a_gap_of_every_answer(tmp_path):
+    with (
+        running("extender", "-f", EXAMPLES / "clusters.yaml", "--workers", 1, log=tmp_path / "log") as server,
+        Client(server.url) as client,
+    ):
+        answers = [
+            client.simulate([]), client.fleet(), client.workloads(), client.moves(), client.policies(),
+            client.plan(changes=[DownChange("member1")]).plan,
+        ]  # fmt: skip
+    gap = "the manifests have no binding and no resource template: the workloads of the fleet are not known"
+    assert [gap in each.gaps for each in answers] == [True] * 6
+    assert not answers[-1].complete

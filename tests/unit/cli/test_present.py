@@ -117,6 +117,15 @@ def test_a_kind_without_replicas_can_be_named(run):
     assert (named["clusters"], named["notScheduled"]) == ({"a": 0}, None)
 
 
+NO_WORKLOADS = "the manifests have no binding and no resource template: the workloads of the fleet are not known"
+
+
+@pytest.mark.parametrize("command", ["simulate --down a", "resilience"])
+def test_files_without_workloads_are_no_fleet_without_workloads(run, command):
+    assert NO_WORKLOADS in run(command, *members("a", "b")).stderr
+    assert NO_WORKLOADS not in run(command, *SETTLED).stderr
+
+
 SCRIPTED = {
     "apiVersion": "config.karmada.io/v1alpha1",
     "kind": "ResourceInterpreterCustomization",

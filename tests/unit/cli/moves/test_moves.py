@@ -66,6 +66,15 @@ def test_another_namespace_has_no_moves(moving):
     assert moving.run("moves", "-n", "other").stdout == "nothing moves\n"
 
 
+def test_files_without_bindings_do_not_say_that_nothing_moves(tmp_path):
+    path = tmp_path / "clusters.json"
+    cluster = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "a"}}
+    path.write_text(json.dumps(cluster))
+    result = CliRunner().invoke(main, ["moves", "-f", str(path)])
+    assert result.stdout == "nothing is known to move\n"
+    assert "the manifests have no binding: moves are not known" in result.stderr
+
+
 def test_the_storm_brake_blocks_what_moves_and_waits(moving):
     moving.lease(storm_brake=json.dumps(BRAKE))
     lines = moving.run("moves").stdout.splitlines()

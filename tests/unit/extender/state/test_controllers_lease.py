@@ -60,4 +60,4 @@ def test_each_change_has_another_fingerprint_and_a_renewal_has_not():
 def test_the_lease_among_manifests_counts():
     document = Document("dump.yaml", 1, "", LEASE)
     assert lease_in([document], DEFAULT_LEASE).record.brake.reason == "storm"
-    assert "there is no Lease" in lease_in([document], ("other", "name")).gap
+    assert "the manifests have no Lease other/name" in lease_in([document], ("other", "name")).gap

@@ -213,6 +213,11 @@ class TestUnknownNodes:
     def test_without_a_fleet_the_error_says_so(self):
         assert "no nodes are known yet" in Service(None).filter(pod(GOLD), ["g1"])["Error"]
 
+    def test_without_a_source_the_error_says_what_is_missing(self):
+        service = Service(None)
+        service.state.has_source = False
+        assert "need --watch nodes" in service.filter(pod(GOLD), ["g1"])["Error"]
+
     def test_a_pod_without_a_placement_passes(self):
         assert Service(None).filter(pod(), ["g1"])["NodeNames"] == ["g1"]
 

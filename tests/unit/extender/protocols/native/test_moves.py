@@ -78,7 +78,7 @@ def test_a_brake_is_shown(ask):
 def test_without_a_lease_brake_and_budgets_are_unknown(ask):
     found = ask(WEB, moved(WEB, SURGING))
     assert (found.brake.engaged, found.budgets) == (None, None)
-    assert [each for each in found.gaps if "there is no Lease" in each]
+    assert [each for each in found.gaps if "the manifests have no Lease" in each]
 
 
 def test_namespaces_and_a_limit_select_rows(ask):

@@ -11,11 +11,12 @@ from berthmaster.model.placement import Placement
 from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.protocols.native import routes
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.state.state import NO_SOURCE, State
 
 
 @pytest.fixture
@@ -66,6 +67,21 @@ def test_what_is_not_watched_is_refused(services, watched, ask, advice):
     assert refused.value.status == 409
     assert advice in refused.value.detail
     assert f"the service watches {', '.join(watched)}" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    "route",
+    [each for each in routes() if each.method == "GET" and each.path.startswith("/v1/")],
+    ids=lambda each: each.path,
+)
+def test_without_a_source_every_answer_says_so(services, route):
+    services = Services(State(karmada_profile()), metrics=None, log=services.log, clock=services.clock)
+    services.state.has_source = False
+    values = {"namespace": "default", "name": "web-deployment", "record": "1"}
+    with pytest.raises(Refusal) as refused:
+        route.handler(services, Call("1", services.clock.passed_s + 60, query={"cluster": "a"}, path_values=values))
+    assert refused.value.status == 409
+    assert refused.value.detail in {NO_SOURCE, "the extender has no ledger; start it with --ledger"}
 
 
 @pytest.mark.parametrize("ask", [simulated(DownChange("a")), POLICY], ids=["a cluster", "a policy"])
