@@ -59,7 +59,7 @@ EVERY_OPTION = {"--help", *options_of(main)}
 
 def of_ours(text):
     """A page without the commands of others."""
-    text = re.sub(rf"^(?:\$ |    )?{OTHERS}.*?[^\\]$", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^(?:\$ |    )?{OTHERS}(?:.*\\\n)*.*$", "", text, flags=re.MULTILINE)
     return re.sub(rf"`{OTHERS}[^`]*`", "", text)
 
 
