@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.decide import assignment_text
 from berthmaster.manifests import read_documents
 from berthmaster.manifests.document import Document
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import convert
@@ -166,7 +166,7 @@ def _print(found: Sequence[Difference]) -> None:
 def _rows(found: Sequence[Difference]) -> Iterator[tuple[str, ...]]:
     for each in found:
         recorded, now = (
-            "stays" if clusters is None else assignment_text(clusters) for clusters in (each.recorded, each.now)
+            "stays" if clusters is None else short_assignment(clusters) for clusters in (each.recorded, each.now)
         )
         names = ", ".join(sorted(each.differences)) or "encoding"
         yield each.time[:19] + "Z", each.id, each.resource, recorded, now, names

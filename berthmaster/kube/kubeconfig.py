@@ -11,14 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from berthmaster.model.errors import InputError, shown
+from berthmaster.model.errors import InputError, name_list, shown
 
 VARIABLE: Final = "KUBECONFIG"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 _DEFAULT_NAMESPACE: Final = "default"
 _MAX_BYTES: Final = 4 * 2**20
-_MAX_SHOWN: Final = 8
 
 
 class ClusterAccess(NamedTuple):
@@ -139,8 +138,7 @@ def _known(names: Iterable[str]) -> str:
     known: Sequence[str] = sorted(names)
     if not known:
         return "the file has no contexts"
-    more = f" and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN else ""
-    return f"known contexts are {', '.join(known[:_MAX_SHOWN])}{more}"
+    return f"known contexts are {name_list(known)}"
 
 
 def _namespace_of_pod(service_account: Path) -> str:

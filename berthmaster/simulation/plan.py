@@ -25,6 +25,7 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
         nowhere: the workloads that have no cluster afterwards and cannot be scheduled.
         short: the workloads that keep their clusters, but cannot be scheduled with all replicas.
         new_failures: those of the last two that can be scheduled without the changes.
+        due: how many of the workloads that move would move in the same way without the changes.
     """
 
     workloads: int
@@ -33,6 +34,7 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
     nowhere: list[str]
     short: list[str]
     new_failures: list[str]
+    due: int = 0
 
 
 class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
@@ -94,6 +96,9 @@ def plan_of(
             for result, without in zip(after, settled, strict=True)
             if result.failure is not None and without.failure is None
         ],
+        due=sum(
+            bool(each) and not moves(without, now) for each, without, now in zip(found, settled, after, strict=True)
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from berthmaster.model.errors import name_list
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
@@ -125,5 +126,4 @@ def _edit(
 def _gap(names: Sequence[str], problem: str) -> Iterable[str]:
     if not names:
         return ()
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return (f"the {problem} {shown}",)
+    return (f"the {problem} {name_list(names, _NAMED)}",)

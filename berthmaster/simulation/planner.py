@@ -68,6 +68,7 @@ def plan(
             nowhere=[each.resource for each in unplaced if each.nowhere],
             short=[each.resource for each in unplaced if not each.nowhere],
             new_failures=[each.resource for each in unplaced if each.by_change],
+            due=sum(each.due for each in moving),
         ),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),

@@ -13,8 +13,6 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.duration import duration_text
 from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveState, move_of, move_problem
 
-_MAX_CLUSTERS: Final = 6
-
 
 class RowState(Enum):
     """What a binding with a move does."""
@@ -243,13 +241,6 @@ def workload_of(binding: Binding) -> str:
     """Return the name of a binding's workload as commands print it."""
     resource = binding.spec.resource
     return "/".join(filter(None, (binding.metadata.namespace, resource.kind, resource.name)))
-
-
-def short_assignment(clusters: Mapping[str, int]) -> str:
-    """Return replicas by cluster as text; of many clusters the first ones."""
-    shown = [f"{name}:{count}" for name, count in sorted(clusters.items())[:_MAX_CLUSTERS]]
-    more = len(clusters) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def age_text(moment: datetime | None, now: datetime) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan import ClusterTotal
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
@@ -44,16 +44,7 @@ def heading(name: str) -> str:
 
 def headline(plan: Plan) -> str:
     """Return what moves in total, as one sentence."""
-    summary = plan.summary
-    parts = [_moved(plan)]
-    new = set(summary.new_failures)
-    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
-        if names:
-            known = len(set(names) - new)
-            also = (
-                "" if not known else f" ({'' if known == len(names) else f'{known} of them '}without the change, too)"
-            )
-            parts.append(f"{len(names)} {text}{also}")
+    parts = [_moved(plan), *(f"{left.workloads} {left.text}{left.also}" for left in left_behind(plan.summary))]
     if plan.deleted_copies:
         parts.append("1 copy is deleted" if plan.deleted_copies == 1 else f"{plan.deleted_copies} copies are deleted")
     if plan.overcommitted:
@@ -65,9 +56,42 @@ def _moved(plan: Plan) -> str:
     summary = plan.summary
     if not summary.moved:
         return "nothing moves" if plan.complete else "nothing is known to move"
+    return moved_text(summary)
+
+
+def moved_text(summary: PlanSummary) -> str:
+    """Return how many workloads and replicas move, and how many of the workloads also move without the changes."""
     verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
     total, replicas = count_text(summary.workloads, "workload"), count_text(summary.replicas, "replica")
-    return f"{summary.moved} of {total} {verb}, {replicas}"
+    return f"{summary.moved} of {total} {verb}{_also(summary.due, summary.moved)}, {replicas}"
+
+
+class LeftBehind(NamedTuple):
+    """Workloads that a change leaves in one state.
+
+    Attributes:
+        workloads: how many.
+        text: the state in words.
+        also: how many of them are in this state also without the changes; empty if none is.
+    """
+
+    workloads: int
+    text: str
+    also: str
+
+
+def left_behind(summary: PlanSummary) -> Iterator[LeftBehind]:
+    """Yield the workloads that have no place afterwards, and those with too few replicas."""
+    new = set(summary.new_failures)
+    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
+        if names:
+            yield LeftBehind(len(names), text, _also(len(set(names) - new), len(names)))
+
+
+def _also(known: int, of: int) -> str:
+    if not known:
+        return ""
+    return " (also without the changes)" if known == of else f" ({known} of them also without the changes)"
 
 
 def sections(plan: Plan) -> Iterator[Section]:

@@ -14,6 +14,7 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.views.move_rows import (
     BudgetUse,
@@ -24,7 +25,6 @@ from berthmaster.views.move_rows import (
     age_text,
     changed_rows,
     move_rows,
-    short_assignment,
 )
 from berthmaster.views.moves_report import KnownMoves, moves_report
 from berthmaster_cli.inputs import namespace_option
@@ -137,8 +137,8 @@ def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
         styled(row.state.value, _STYLES[row.state]),
         row.reason,
         row.phase,
-        short_assignment(row.source),
-        short_assignment(row.target),
+        short_assignment(row.source, none=""),
+        short_assignment(row.target, none=""),
         age_text(row.since, now),
     ]
     if wide:

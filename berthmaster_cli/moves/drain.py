@@ -17,10 +17,10 @@ from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.selector import parse_selector
-from berthmaster.views.move_rows import short_assignment
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.draining import (
     STAYING,
@@ -279,7 +279,7 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
         cells = [
             (
                 row.workload,
-                short_assignment(row.clusters),
+                short_assignment(row.clusters, none=""),
                 styled(_word(row, planned=planned), _STYLES[row.state]),
                 row.message,
             )

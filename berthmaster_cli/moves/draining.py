@@ -10,6 +10,7 @@ import msgspec
 from berthmaster.controllers.binding_scheduler.event_handlers import names_scheduler
 from berthmaster.controllers.binding_scheduler.failover import Replacement, replacement
 from berthmaster.controllers.binding_scheduler.writes import effective
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
@@ -19,7 +20,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.views.move_rows import short_assignment, workload_of
+from berthmaster.views.move_rows import workload_of
 
 _TAINT: Final = Taint(key=DRAINING, effect="NoSchedule")
 

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
-from berthmaster.views.texts import count_text, resource_text
+from berthmaster.views.plan_sections import left_behind, moved_text
+from berthmaster.views.texts import resource_text
 from berthmaster_cli.output import print_line, print_table, styled
 
 _COLUMNS: Final = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "")
@@ -17,16 +18,10 @@ _NAMED: Final = 5
 
 def print_summary(console: Console, summary: PlanSummary) -> None:
     """Print what moves in total, as one sentence, then the workloads that are left without a place."""
-    verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
-    moved = f"{summary.moved} of {count_text(summary.workloads, 'workload')} {verb}"
     left: list[str | Text] = []
-    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
-        if names:
-            new = len(set(names) & set(summary.new_failures))
-            some = f"{len(names) - new} of them " if new else ""
-            before = "" if new == len(names) else f" ({some}also without the changes)"
-            left += ["; ", styled(f"{len(names)} {text}", "bold red"), before]
-    print_line(console, styled("Plan", "bold"), f": {moved}, {count_text(summary.replicas, 'replica')}", *left)
+    for each in left_behind(summary):
+        left += ["; ", styled(f"{each.workloads} {each.text}", "bold red"), each.also]
+    print_line(console, styled("Plan", "bold"), f": {moved_text(summary)}", *left)
     if summary.new_failures:
         print_line(console, f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
 

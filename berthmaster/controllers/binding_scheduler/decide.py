@@ -20,6 +20,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 )
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.controllers.moves.lifecycle import MoveEvent
+from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
 from berthmaster.model.binding import Binding, TargetComponent
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
@@ -29,7 +30,6 @@ from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
-_MAX_CLUSTERS_SHOWN: Final = 16
 _MAX_GROUPS_SHOWN: Final = 32
 _FINAL: Final = frozenset({TOO_LARGE, UNSUPPORTED_PLACEMENT})
 """The reasons that a change of the clusters does not remove."""
@@ -276,7 +276,7 @@ def _fail_over(
 ) -> BindingDecision:
     """Decide to leave lost clusters. A requested rescheduling follows at once, because healthy replicas stayed."""
     tasks = eviction_tasks(binding, found, state.failover.producer)
-    message = f"scheduled to {assignment_text(found.clusters)} in place of {', '.join(found.left)}, not ready"
+    message = f"scheduled to {short_assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
     requested = binding.reschedule_requested
     return BindingDecision(
         Trigger.FAILOVER,
@@ -303,19 +303,10 @@ def unchanged(binding: Binding) -> SchedulingResult:
     return SchedulingResult(SUCCESS, scheduled_message(group, binding.assignment), group)
 
 
-def assignment_text(replicas: Mapping[str, int]) -> str:
-    """Return an assignment as text; of many clusters only the first ones by name."""
-    if not replicas:
-        return "no clusters"
-    shown = [f"{name}:{count}" for name, count in sorted(replicas.items())[:_MAX_CLUSTERS_SHOWN]]
-    more = len(replicas) - len(shown)
-    return ", ".join(shown) + (f", and {more} more" if more else "")
-
-
 def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
     """Return the message of the condition of a scheduled binding."""
     where = f"group {group}" if group else "the clusters that fit"
-    return f"scheduled to {where}: {assignment_text(replicas)}"
+    return f"scheduled to {where}: {short_assignment(replicas)}"
 
 
 def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
@@ -351,8 +342,8 @@ def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tu
             "clusters": len(scheduler.fleet),
             "rejected": dict(scheduler.rejected(request, attempt)),
             "fit": len(attempt.rows),
-            "selected": None if attempt.selected is None else attempt.selected.names()[:_MAX_CLUSTERS_SHOWN],
-            "assigned": None if attempt.assignment is None else assignment_text(attempt.assignment),
+            "selected": None if attempt.selected is None else attempt.selected.names()[:CLUSTERS_SHOWN],
+            "assigned": None if attempt.assignment is None else short_assignment(attempt.assignment),
             "failure": None if attempt.failure is None else attempt.failure.message,
         }
         for attempt in decision.attempts

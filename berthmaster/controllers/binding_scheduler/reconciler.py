@@ -12,7 +12,7 @@ import msgspec
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text, outcome_of
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision, outcome_of
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -34,6 +34,7 @@ from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.kinds import binding_collection
 from berthmaster.kube.requests import ONLY_METADATA, Key, key_text, merge_patch
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
@@ -316,8 +317,8 @@ class BindingReconciler:
             "binding": key_text(key),
             "trigger": decision.trigger.value,
             "group": decision.result.group,
-            "before": assignment_text(before),
-            "after": assignment_text(before if error is not None else after),
+            "before": short_assignment(before),
+            "after": short_assignment(before if error is not None else after),
             "duration_ms": round(duration_s * 1000, 3),
             "reason": decision.result.reason if error is None else error.reason,
         }

@@ -7,9 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision
 from berthmaster.controllers.binding_scheduler.writes import SCHEDULED
 from berthmaster.kube.requests import Key
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Condition
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -182,8 +183,8 @@ def summary(found: Difference) -> dict[str, object]:
     """Return the fields of the log record of a difference."""
     return {
         "reason": found.reason.value,
-        "theirs": assignment_text(found.theirs),
-        "ours": assignment_text(found.ours),
+        "theirs": short_assignment(found.theirs),
+        "ours": short_assignment(found.ours),
         "message_here": found.message,
     }
 

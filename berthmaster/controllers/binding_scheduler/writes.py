@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec.structs
 
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
     Binding,
@@ -46,7 +47,6 @@ REASONS: Final = {
 """The condition reason for each kind of failure: Karmada's, except for ``TOO_LARGE``."""
 
 _MESSAGE_LENGTH: Final = 32768
-_CLUSTERS_SHOWN: Final = 8
 _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
@@ -325,14 +325,8 @@ def _with_condition(
 
 def moving_message(move: MoveState) -> str:
     """Return the message of the condition ``Moving``."""
-    way = f"{move.reason.value} {move.phase.value}: {_clusters(move.source)} -> {_clusters(move.target)}"
+    way = f"{move.reason.value} {move.phase.value}: {short_assignment(move.source)} -> {short_assignment(move.target)}"
     return "; ".join(filter(None, (way if move.target else f"{move.reason.value} {move.phase.value}", move.message)))
-
-
-def _clusters(replicas: Mapping[str, int]) -> str:
-    shown = [f"{name}:{count}" for name, count in sorted(replicas.items())[:_CLUSTERS_SHOWN]]
-    more = len(replicas) - len(shown)
-    return (", ".join(shown) or "no clusters") + (f" and {more} more" if more else "")
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -14,7 +14,9 @@ import msgspec.structs
 from berthmaster.controllers.moves.break_first import returning_tasks, tasks_after, tasks_before
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.copies import TERMINATION_S, present_copies, seconds_since, unhealthy_copies
+from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import MovePhase, MoveState, MoveStrategy, written_clusters
 
@@ -22,7 +24,6 @@ BRAKED_LOOK_S: Final = 10.0
 """How often a move looks whether the storm brake has ended."""
 _LOOK_S: Final = 30.0
 _FUTURE_S: Final = 60.0
-_MAX_SHOWN: Final = 4
 
 Urgency = Literal["Normal", "Warning"]
 
@@ -76,7 +77,7 @@ def begun(binding: Binding, state: MoveState, settings: MoveSettings, now: Times
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     state = _entered(state, MovePhase.ADMITTED if breaks else MovePhase.SURGING, now, settings.deadline_s)
     state = msgspec.structs.replace(state, template=_template(binding), message="")
-    note = f"{state.reason.value}: {_assignment(state.source)} -> {_assignment(state.target)}"
+    note = f"{state.reason.value}: {short_assignment(state.source)} -> {short_assignment(state.target)}"
     return Step(
         state,
         written_clusters(state),
@@ -142,7 +143,7 @@ def retargeted(
         now: the time of day.
     """
     phase = MovePhase.ADMITTED if state.phase is MovePhase.ADMITTED else MovePhase.SURGING
-    note = f"{state.reason.value}: the target is {_assignment(target)} instead of {_assignment(state.target)}"
+    note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
     divided = sum(target.values()) == replicas
     source = reduced(state.source, replicas, divided=divided)
     state = msgspec.structs.replace(state, source=source, target=dict(target), target_group=group)
@@ -164,7 +165,7 @@ def rolled_back(
         return _returned(binding, state, settings, now, why, producer)
     until = later(now, hold_down_s(state.failures + 1, settings))
     state = _failed(state, MovePhase.ROLLED_BACK, now, until, why)
-    note = f"{state.reason.value}: {why}; {_assignment(state.source)} is restored until {until:%Y-%m-%d %H:%M:%S}Z"
+    note = f"{state.reason.value}: {why}; {short_assignment(state.source)} is restored until {until:%Y-%m-%d %H:%M:%S}Z"
     tasks = tasks_after(binding, state, producer) if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE else None
     return Step(
         state,
@@ -182,7 +183,8 @@ def released(binding: Binding, state: MoveState, settings: MoveSettings, now: Ti
     after = msgspec.structs.replace(
         state, phase=MovePhase.RELEASED, since=_whole(now), until=until, template="", message=""
     )
-    note = f"{state.reason.value}: {_assignment(state.target)} is healthy, {_assignment(state.source)} is released"
+    source, target = short_assignment(state.source), short_assignment(state.target)
+    note = f"{state.reason.value}: {target} is healthy, {source} is released"
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     return Step(
         after,
@@ -257,12 +259,12 @@ def _breaking(binding: Binding, state: MoveState, settings: MoveSettings, now: T
     waited_s = seconds_since(state.since, now)
     if not present and waited_s >= TERMINATION_S:
         state = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
-        note = f"{state.reason.value}: the old copies are gone, {_assignment(state.target)} starts"
+        note = f"{state.reason.value}: the old copies are gone, {short_assignment(state.target)} starts"
         event = MoveEvent("Normal", "MoveStarted", note)
         return Step(state, dict(state.target), state.source_group, None, _wait(state, now), event)
     if state.until is not None and now >= state.until:
         return rolled_back(
-            binding, state, settings, now, f"the old copies are still reported by {_names(present)}", producer
+            binding, state, settings, now, f"the old copies are still reported by {name_list(present)}", producer
         )
     return Step(state, wait_s=max(1.0, TERMINATION_S - waited_s) if not present else _wait(state, now))
 
@@ -275,7 +277,7 @@ def _surging(
     if not problems:
         state = _entered(state, MovePhase.SOAKING, now, settings.soak_s)
         state = msgspec.structs.replace(state, template=_template(binding), message="")
-        note = f"{state.reason.value}: {_assignment(state.target)} is healthy"
+        note = f"{state.reason.value}: {short_assignment(state.target)} is healthy"
         return Step(state, wait_s=_wait(state, now), event=MoveEvent("Normal", "MoveHealthy", note))
     if state.until is None or now < state.until:
         return Step(state, wait_s=_wait(state, now))
@@ -321,7 +323,7 @@ def _returned(
         message=why[:256],
     )
     back = _entered(back, MovePhase.ADMITTED, now, settings.deadline_s)
-    note = f"{state.reason.value}: {why}; it returns to {_assignment(state.source)}"
+    note = f"{state.reason.value}: {why}; it returns to {short_assignment(state.source)}"
     return Step(
         back,
         written_clusters(back),
@@ -364,16 +366,5 @@ def _template(binding: Binding) -> str:
     return binding.spec.resource.resource_version
 
 
-def _assignment(clusters: Mapping[str, int]) -> str:
-    shown = [f"{name}:{count}" for name, count in sorted(clusters.items())[:_MAX_SHOWN]]
-    more = len(clusters) - len(shown)
-    return (", ".join(shown) or "no clusters") + (f" and {more} more" if more else "")
-
-
-def _names(names: list[str]) -> str:
-    more = len(names) - _MAX_SHOWN
-    return ", ".join(names[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
 def _problems(problems: Mapping[str, str]) -> str:
-    return _names([f"{name}: {why}" for name, why in sorted(problems.items())])
+    return name_list([f"{name}: {why}" for name, why in sorted(problems.items())])

@@ -6,6 +6,7 @@ from typing import Final
 
 from berthmaster.controllers.rebalancer.progress import Marked, MarkOutcomes, NotMarked, RebalanceProgress
 from berthmaster.kube.events import EventContent, Reference
+from berthmaster.model.errors import name_list
 from berthmaster.model.rebalancer import FAILED, RebalancedWorkload, WorkloadRebalancer
 
 MAX_NAMED: Final = 5
@@ -76,9 +77,7 @@ def _finished(about: Reference, progress: RebalanceProgress) -> EventContent:
 
 
 def _names(workloads: Sequence[RebalancedWorkload]) -> str:
-    named = ", ".join(map(str, workloads[:MAX_NAMED]))
-    more = len(workloads) - MAX_NAMED
-    return f"{named} and {more} more" if more > 0 else named
+    return name_list([str(each) for each in workloads], MAX_NAMED)
 
 
 def _time(moment: datetime) -> str:

@@ -65,7 +65,22 @@ def test_explain_says_that_nothing_triggers_the_decision_that_it_shows(run):
 def test_simulate_notes_where_a_workload_is_now(run):
     moving = [*members("a", "b"), POLICY, TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False)]
     assert "First: now on b=2" in run("simulate", *moving).stdout
-    assert "b 2→0   moves also without the changes" in run("simulate --label b=env=test", *moving).stdout
+    changed = run("simulate --label b=env=test", *moving).stdout
+    assert "b 2→0   moves also without the changes" in changed
+    assert "Plan: 1 of 1 workload moves (also without the changes), 2 replicas" in changed
+
+
+def test_the_totals_say_how_many_moves_the_changes_do_not_cause(run):
+    api = deployment("api", replicas=2)
+    moving = [
+        *members("a", "b", "c"), POLICY,
+        TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False),
+        api, stored_binding(api, {"c": 2}, policy=POLICY),
+    ]  # fmt: skip
+    changed = run("simulate --down c", *moving).stdout
+    assert "Plan: 2 of 2 workloads move (1 of them also without the changes), 4 replicas" in changed
+    plan = json.loads(run("simulate --down c --summary -o json", *moving).stdout)["plan"]
+    assert (plan["moved"], plan["due"]) == (2, 1)
 
 
 def test_a_rebalancer_among_the_input_is_a_change(run):

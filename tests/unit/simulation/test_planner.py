@@ -63,6 +63,21 @@ def test_an_edit_moves_what_the_policy_holds():
     assert (move.trigger, move.reason) == (Trigger.RECONCILE, "its placement changes (clusterAffinity)")
     assert (found.summary.moved, found.summary.replicas, found.deleted_copies, found.complete) == (1, 2, 1, True)
     assert not move.due
+    assert not found.summary.due
+
+
+def test_a_move_that_is_due_without_the_change_is_counted():
+    other = stored_policy("q", to=["b"], placement=DIVIDED)
+    api = stored_template(name="api", held_by=other)
+    wider = stored_policy("p", to=["a", "unknown"], placement=DIVIDED)
+    unsettled = stored_binding(WEB, {"b": 2}, policy=P, applied=False)
+    settled = stored_binding(api, {"b": 2}, policy=other)
+    found = planned(P, WEB, unsettled, other, api, settled, edit=[wider, to("c", "q")])
+    assert [(each.resource, each.due) for each in found.moves] == [
+        ("default/Deployment/api", False),
+        ("default/Deployment/web", True),
+    ]
+    assert (found.summary.moved, found.summary.due) == (2, 1)
 
 
 @pytest.mark.parametrize(
