@@ -3,7 +3,7 @@
 An extender without HTTP has read a fleet in use. Each question is asked many times, of a fleet that rests and after a
 change of one binding. The figures are times of the thread that answers, with the
 encoded answer, so that they depend little on other processes of the machine. The memory is that of the index of
-workloads, which the first question builds.
+workloads, which the first question builds here.
 """
 
 import logging

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
 _PREPARING_S: Final = 10.0
-"""How often the index of plans is updated. A plan updates it as well, and must not find too many changes."""
+"""How often the indexes of plans and of workloads are updated.
+
+Questions update them as well, and must not find too many changes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ class _Extender:
         threading.Thread(target=self._housekeeping_loop, args=(report,), name="housekeeping", daemon=True).start()
         if self._source is not None and self._planner is not None and self._services is not None:
             args = self._planner, self._services
-            threading.Thread(target=self._preparing_loop, args=args, name="plan-index", daemon=True).start()
+            threading.Thread(target=self._preparing_loop, args=args, name="indexes", daemon=True).start()
 
     def _housekeeping_loop(self, report: ReportReadiness) -> None:
         pause = threading.Event()
@@ -209,10 +212,11 @@ class _Extender:
             log_exceptions(partial(self._report, report), _LOG, "the worker could not report its state")
 
     def _preparing_loop(self, planner: "Planner", services: Services) -> None:
-        """Keep the index of plans up to date, so that the first reviews after a start get their impact."""
+        """Keep the indexes up to date, so that the first reviews and questions after a start are answered in time."""
         pause = threading.Event()
         while not pause.wait(_PREPARING_S if planner.is_prepared else _HOUSEKEEPING_S):
-            # If the loop ended, later plans would update the index, and may not do so in time.
+            # If the loop ended, later questions would update the indexes, and may not do so in time.
+            log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
             log_exceptions(partial(planner.prepare, services), _LOG, "the index of plans could not be prepared")
 
     def _report(self, report: ReportReadiness) -> None:

@@ -1,6 +1,6 @@
 """The workloads of a service by place: lists of them, and what each cluster has.
 
-A service that is never asked for its workloads keeps no index. The first question builds it. After that, only the
+The first question builds the index, and a service does so as soon as it has read everything. After that, only the
 workloads of changed bindings are derived again.
 """
 

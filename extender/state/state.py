@@ -230,6 +230,12 @@ class State:
                 self._placed = workloads, _index_of(workloads)
             yield self._placed[1]
 
+    def prepare(self) -> None:
+        """Build the index of bindings by place, or update it, so that the next question about them is quick."""
+        if self._freshness.synced:
+            with self.placed():
+                pass
+
     @property
     def freshness(self) -> Freshness:
         return self._freshness

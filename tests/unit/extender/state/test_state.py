@@ -7,6 +7,7 @@ from builders import binding, cluster
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.state import state as module
 from extender.state.state import State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -62,3 +63,15 @@ def test_a_failed_update_does_not_count_as_current(state):
     with pytest.raises(ValueError):  # noqa: PT011 - raised right above
         fail()
     assert state.freshness.loaded_at == NOW
+
+
+def test_a_known_state_prepares_the_index_of_the_first_question(state, monkeypatch):
+    state.prepare()
+    monkeypatch.setattr(module, "_index_of", lambda _workloads: pytest.fail("the question built another index"))
+    with state.placed() as index:
+        assert len(index) == 1
+
+
+def test_an_unknown_state_prepares_nothing(monkeypatch):
+    monkeypatch.setattr(module, "_index_of", lambda _workloads: pytest.fail("there is nothing to index"))
+    State(karmada_profile()).prepare()
