@@ -458,7 +458,7 @@ GATES: Final = {
     "gate is on.",
     "WorkloadAffinity": "`WorkloadAffinity`, off by default. Set it as in Karmada.",
     "SchedulingOvercommitProtection": "`SchedulingOvercommitProtection`, on by default. See "
-    "[differences.md](differences.md#binding-scheduler).",
+    "[differences.md](differences.md#overcommit-protection).",
     "PropagationPolicyPreemption": "`PolicyPreemption`, off by default.",
     "FederatedQuotaEnforcement": "Always honoured: karmada-webhook refuses an assignment above a quota. The binding "
     "is tried again, at once when the quota becomes looser.",
