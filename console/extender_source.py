@@ -170,7 +170,12 @@ class ExtenderSource:
     def plan(self, request: PlanRequest) -> PlanAnswer:
         return self._ask(
             lambda client: client.plan(
-                request.create, request.update, request.delete, changes=request.changes, limit=request.limit
+                request.create,
+                request.update,
+                request.delete,
+                changes=request.changes,
+                limit=request.limit,
+                namespaces=request.namespaces,
             )
         )
 

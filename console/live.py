@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from console.source import SourceError
@@ -24,6 +25,7 @@ _SETTLED_S: Final = 3.0
 """How long after a change pages update once more: the processes of an extender see a change one after the other."""
 _HEARTBEAT_S: Final = 10.0
 _CHECK_S: Final = 1.0
+_SEE_LOG: Final = "The log of the extender says why."
 _LIFE_S: Final = 300.0
 """How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
 
@@ -58,15 +60,19 @@ class _Seen(NamedTuple):
 class StateWatcher:
     """Polls the version of the extender's state. Safe for several threads."""
 
-    def __init__(self, ask: Callable[[], StateVersion], clock: Clock, metrics: LiveMetrics) -> None:
+    def __init__(
+        self, ask: Callable[[], StateVersion], clock: Clock, metrics: LiveMetrics, *, shows_cause: bool = True
+    ) -> None:
         """Prepare the watcher. ``start`` begins to poll.
 
         Args:
             ask: returns the version; raises SourceError.
             clock: the clock.
             metrics: the metrics.
+            shows_cause: whether the notice has the words of the extender about its source. They can name objects of
+                any namespace.
         """
-        self._ask, self._clock, self._metrics = ask, clock, metrics
+        self._ask, self._clock, self._metrics, self._shows_cause = ask, clock, metrics, shows_cause
         self._seen = _Seen()
         self._changed = threading.Condition()
         self._failures = 0
@@ -107,7 +113,7 @@ class StateWatcher:
         elif self._settles_at is not None and now_s >= self._settles_at:
             changes += 1
             self._settles_at = None
-        self._publish(_Seen(changes, found.version, _staleness(found)))
+        self._publish(_Seen(changes, found.version, self._stale(found.staleness)))
         return _POLL_S
 
     def await_change(self, changes: int, notice: str, timeout_s: float) -> _Seen:
@@ -135,6 +141,15 @@ class StateWatcher:
         self._failures += 1
         backoff_s = min(_MAX_BACKOFF_S, _POLL_S * float(2 ** min(self._failures - 1, 10)))
         return backoff_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+
+    def _stale(self, found: Staleness) -> str:
+        """Return the notice about a source that is out of date; empty if it is not."""
+        since = found.stale_since
+        if since is None:
+            return ""
+        shown = f"; the pages show the state of {_time(found.loaded_at, since)}" if found.loaded_at else ""
+        cause = found.problem if self._shows_cause else _SEE_LOG
+        return f"The extender lost its source at {_time(since, since)}{shown}. {cause}".strip()
 
     def _publish(self, seen: _Seen) -> None:
         if seen == self._seen:
@@ -206,15 +221,6 @@ class EventStream:
 def _event(name: str, data: str) -> str:
     """Return one event. Its data is a JSON string, which has no line ends."""
     return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"
-
-
-def _staleness(found: StateVersion) -> str:
-    staleness = found.staleness
-    if staleness.stale_since is None:
-        return ""
-    since = staleness.stale_since
-    shown = f"; the pages show the state of {_time(staleness.loaded_at, since)}" if staleness.loaded_at else ""
-    return f"The extender lost its source at {_time(since, since)}{shown}. {staleness.problem}".strip()
 
 
 def _time(moment: datetime, now: datetime) -> str:

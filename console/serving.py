@@ -105,7 +105,7 @@ class _Console:
         options, clock, metrics = self._options, SystemClock(), PrometheusConsoleMetrics()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
         source = ExtenderSource(clients, lambda: watcher.version)
-        self._watcher = watcher = StateWatcher(source.version, clock, metrics)
+        self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
         authentication = Authentication(options.sign_in, self._secret, self._credentials_failed)
         parts = ConsoleParts(source, watcher, authentication, clock, metrics)
         if options.reviews is not None:

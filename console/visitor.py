@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.reader import Reader
 
 SignedInBy = Literal["loopback", "token", "session", "certificate", "proxy"]
 
@@ -28,6 +28,11 @@ class Visitor:
         """Return the same visitor with these namespaces."""
         return replace(self, namespaces=namespaces)
 
+    @property
+    def reader(self) -> Reader:
+        """What the visitor may read."""
+        return Reader(self.namespaces)
+
     def may_see(self, namespace: str) -> bool:
         """Return whether the visitor may see what is in a namespace; an empty one is cluster-scoped."""
-        return self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces
+        return self.reader.sees(namespace)

@@ -107,13 +107,25 @@ class Client:
         *,
         changes: Sequence[PlannableChange] = (),
         limit: int = 1000,
+        namespaces: Iterable[str] | None = None,
     ) -> PlanAnswer:
         """Return what changes of policies, clusters and replicas would move.
+
+        Args:
+            create: policies that do not exist yet.
+            update: policies that replace stored ones.
+            delete: policies that are deleted.
+            changes: changes of clusters and of replicas.
+            limit: the most entries of each list in the answer.
+            namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
 
         Raises:
             ServiceError: the service refuses the request, does not know enough, or cannot be reached.
         """
-        request = PlanRequest(tuple(create), tuple(update), tuple(delete), limit, changes=tuple(changes))
+        seen = None if namespaces is None else frozenset(namespaces)
+        request = PlanRequest(
+            tuple(create), tuple(update), tuple(delete), limit, changes=tuple(changes), namespaces=seen
+        )
         return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:

@@ -7,12 +7,10 @@ from typing import Annotated, Final
 import msgspec
 
 from berthmaster.model.cluster import Taint
-from berthmaster.native_api.wire import AnswerPart, RequestPart, Staleness
+from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
 
 MAX_ROWS: Final = 1000
 """The most workloads of a page."""
-MAX_NAMESPACES: Final = 10_000
-"""The most namespaces that a query names."""
 MAX_FACETS: Final = 1000
 """The most values of one facet. The most frequent ones are listed."""
 

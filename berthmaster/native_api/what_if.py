@@ -7,7 +7,7 @@ import msgspec
 from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.wire import AnswerPart, RequestPart, Staleness
+from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import ChangeRow
@@ -149,6 +149,9 @@ class PlanRequest(RequestPart, frozen=True):
         limit: the most entries of each list in the answer.
         timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
         changes: changes of clusters and of replicas. Scales take effect before all policies, the others after them.
+        namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
+            names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
+            are still about all workloads.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
@@ -157,6 +160,7 @@ class PlanRequest(RequestPart, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
     changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
 
 
 class PlanCounts(AnswerPart, frozen=True):

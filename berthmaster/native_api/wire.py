@@ -7,6 +7,7 @@ setting that is silently ignored is worse than an error.
 """
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,9 @@ from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.report import Explanation
+
+MAX_NAMESPACES: Final = 10_000
+"""The most namespaces that a request names."""
 
 
 class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, bin
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.move import as_moved
+from berthmaster.model.reader import Reader
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -35,6 +36,10 @@ class Companions:
     follows: tuple[str, ...] = ()
     followed_by: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def seen_by(self, reader: Reader) -> "Companions":
+        """Return the same with a phrase instead of the workloads that a reader may not see."""
+        return Companions(*(tuple(reader.named(each)) for each in (self.follows, self.followed_by, self.missing)))
 
 
 NO_COMPANIONS = Companions()
@@ -60,8 +65,9 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
     for position, workload in enumerate(workloads):
         for snapshot in workload.binding.spec.required_by if workload.binding is not None else ():
             leader = index.leaders.get((snapshot.namespace, snapshot.name))
-            unknown = f"binding {snapshot.namespace}/{snapshot.name}"
-            follows.setdefault(position, []).append(str(workloads[leader]) if leader is not None else unknown)
+            follows.setdefault(position, []).append(
+                str(workloads[leader]) if leader is not None else _binding_of(snapshot)
+            )
             if leader is not None:
                 followed_by.setdefault(leader, []).append(str(workload))
     missing = {position: index.missing(workloads[position]) for position in index.propagating}
@@ -72,6 +78,13 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
         )
         for position in sorted(concerned)
     }
+
+
+def _binding_of(snapshot: BindingSnapshot) -> str:
+    """Return the name of a binding whose workload is not known, as ``NAMESPACE/KIND/NAME``."""
+    if not snapshot.namespace:
+        return f"ClusterResourceBinding/{snapshot.name}"
+    return f"{snapshot.namespace}/ResourceBinding/{snapshot.name}"
 
 
 class _Index:

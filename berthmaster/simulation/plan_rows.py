@@ -1,12 +1,14 @@
 """One workload of a plan: where it is, where it will be, and the rows that say so."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.reader import Reader
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.following import NO_COMPANIONS
 from berthmaster.simulation.plan import moved_replicas
 from berthmaster.simulation.plan_answer import PlannedMove, StayingWorkload, UnplacedWorkload
 from berthmaster.simulation.plan_reasons import why_moved, why_stays
@@ -46,6 +48,13 @@ class PlannedWorkload:
     def resource(self) -> str:
         """``NAMESPACE/KIND/NAME``."""
         return str(self.before_workload or self.after_workload)
+
+    def seen_by(self, reader: Reader) -> "PlannedWorkload":
+        """Return the same without the names of workloads that a reader may not see, for the texts about it."""
+        after = self.after
+        if after is None or reader.namespaces is None or after.companions is NO_COMPANIONS:
+            return self
+        return replace(self, after=replace(after, companions=after.companions.seen_by(reader)))
 
     def _found_moves(self) -> _Moves:
         if self.before is not None and self.after is not None:

@@ -4,16 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from berthmaster.model.errors import name_list
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.reader import NAMES, Gap, known_gap
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
-
-_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -24,13 +22,13 @@ class ChangedWorkloads:
         clusters_world: the clusters after the changes, without workloads; None if no cluster changes.
         after: the workloads that the changes concern; None for one that is deleted.
         edits: the changes of policies, in the order in which they take effect.
-        gaps: what is not known about them, one sentence each.
+        gaps: what is not known about them.
         blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
     """
 
     after: dict[WorkloadKey, SimulatedWorkload | None] = field(default_factory=dict)
     edits: list[PolicyEdit] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
     blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
     clusters_world: World | None = None
 
@@ -117,13 +115,9 @@ def _edit(
     found.gaps += _gap(uncounted, f"replicas are not known, so that it is not known where {edit.reference} places")
     if edit.has_effect and edit.after is not None and edit.after.spec.dependent_overrides:
         names = ", ".join(edit.after.spec.dependent_overrides)
-        found.gaps.append(
-            f"{edit.reference} claims nothing before its dependentOverrides exist ({names}); the plan assumes that "
-            "they do"
-        )
+        message = f"{edit.reference} claims nothing before its dependentOverrides exist ({names})"
+        found.gaps.append(known_gap(f"{message}; the plan assumes that they do"))
 
 
-def _gap(names: Sequence[str], problem: str) -> Iterable[str]:
-    if not names:
-        return ()
-    return (f"the {problem} {name_list(names, _NAMED)}",)
+def _gap(names: Sequence[str], problem: str) -> Iterable[Gap]:
+    return (Gap(f"the {problem} {NAMES}", tuple(names)),) if names else ()

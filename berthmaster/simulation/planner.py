@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec.structs
 
+from berthmaster.model.reader import ANY_READER, NAMES, Gap, Reader, texts
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan import PlanSummary, moved_replicas
@@ -32,6 +33,7 @@ def plan(
     *,
     gaps: Sequence[str] = (),
     check: Callable[[], None] = lambda: None,
+    reader: Reader = ANY_READER,
 ) -> Plan:
     """Return what changes would move.
 
@@ -45,6 +47,8 @@ def plan(
         now: the time of the changes; later than every scheduling in the world.
         gaps: what is not known about the world and can change the answer, one sentence each.
         check: called before each workload; an exception that it raises ends the plan.
+        reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
+            out what the reader may not see.
 
     Raises:
         InputError: a deleted cluster does not exist, or the fleet is full.
@@ -52,13 +56,13 @@ def plan(
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
     concerned, followers = with_followers(index, decider, decider.concerned())
-    rows = [*concerned, *followers]
+    rows = [each.seen_by(reader) for each in (*concerned, *followers)]
     moving = [move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
     unplaced = [unplaced_of(each) for each in rows if each.after is not None and each.after.failure is not None]
     unplaced.sort(key=lambda each: (not each.by_change, not each.nowhere, each.resource))
     totals = changed_clusters(index, decider.clusters, rows)
-    all_gaps = sorted({*gaps, *changed.gaps, *_unknown_dependencies(rows)})
+    all_gaps = sorted({*gaps, *texts([*changed.gaps, *_unknown_dependencies(rows)], reader)})
     answer = Plan(
         id="",
         summary=PlanSummary(
@@ -100,10 +104,10 @@ def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
     return replace(scheduled, workloads=workloads)
 
 
-def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[str]:
-    """Return a sentence for each workload that moves and whose dependencies are not known."""
+def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
+    """Return a gap for each workload that moves and whose dependencies are not known."""
     return [
-        f"the dependencies of {each.resource} are not known, so that it is not known what follows it"
+        Gap(f"the dependencies of {NAMES} are not known, so that more resources may move", (each.resource,))
         for each in rows
         if each.moves and each.after_workload is not None and each.after_workload.dependencies is None
     ]

@@ -5,7 +5,7 @@ for the leader some seconds before it is full here.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,6 +17,7 @@ from berthmaster.model.claims import holder
 from berthmaster.model.errors import name_list
 from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, move_of
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import BudgetUse, WaitReason, WindowUse
 
 _NEXT_LOOK = "the controllers look at it again within some seconds"
@@ -85,30 +86,33 @@ def _wait_reason(waiting: Waiting, now: datetime) -> WaitReason:
     return WaitReason(waiting.cause, waiting.reason, waiting.budget, until)
 
 
-def budget_uses(leader: LeaderMoves, waits: Iterable[Sequence[WaitReason]], now: datetime) -> list[BudgetUse] | None:
+def budget_uses(
+    leader: LeaderMoves, waits: Iterable[Sequence[WaitReason]], now: datetime, reader: Reader = ANY_READER
+) -> list[BudgetUse] | None:
     """Return the budgets and the moves that count against them; None if the budgets are not known.
 
     Args:
         leader: the budgets and the moves under way.
         waits: what each listed move waits for.
         now: the time.
+        reader: the reader. Namespaces and policies that they may not see have no names; the numbers count all.
     """
     if leader.config is None:
         return None
     waiting = Counter(name for reasons in waits for name in {each.budget for each in reasons})
-    return [_use(each, leader, waiting[each.name], now) for each in leader.config.budgets]
+    return [_use(each, leader, waiting[each.name], now, reader) for each in leader.config.budgets]
 
 
-def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime) -> BudgetUse:
+def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reader: Reader) -> BudgetUse:
     counted = [each for each in leader.active if budget.selector.matches(each.subject)]
-    totals = leader.totals or {}
+    totals, policies = leader.totals or {}, (each.subject.policy for each in counted)
     return BudgetUse(
         name=budget.name,
-        selects=_selected(budget.selector),
+        selects=_selected(budget.selector, reader),
         limits_failover=budget.limits_failover,
         moves=len(counted),
         max_moves=budget.max_moves,
-        by_policy=_counts((each.subject.policy for each in counted), budget.max_moves_per_policy),
+        by_policy=_counts(filter(reader.sees_policy, policies), budget.max_moves_per_policy),
         max_moves_per_policy=budget.max_moves_per_policy,
         from_clusters=_counts((name for each in counted for name in each.sources), budget.max_moves_from_cluster),
         max_moves_from_cluster=budget.max_moves_from_cluster,
@@ -131,19 +135,28 @@ def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:
     return {} if limit is None else dict(sorted(Counter(names).items()))
 
 
-def _selected(selector: MoveSelector) -> str:
+def _selected(selector: MoveSelector, reader: Reader) -> str:
     """Return which workloads a selector matches, in words."""
     parts = [
-        f"{noun} {name_list(sorted(names))}"
-        for noun, names in (
-            ("namespaces", selector.namespaces),
-            ("policies", selector.policies),
-            ("kinds", selector.kinds),
+        f"{noun} {_names(noun, names, sees)}"
+        for noun, names, sees in (
+            ("namespaces", selector.namespaces, reader.sees),
+            ("policies", selector.policies, reader.sees_policy),
+            ("kinds", selector.kinds, bool),
         )
         if names
     ]
     parts += [str(each) for each in selector.labels]
     return "; ".join(parts) or "all workloads"
+
+
+def _names(noun: str, names: Iterable[str], sees: Callable[[str], bool]) -> str:
+    """Return the names that a reader may see, and how many others there are."""
+    listed = sorted(names)
+    seen = [each for each in listed if sees(each)]
+    shown = [name_list(seen)] if seen else []
+    hidden = len(listed) - len(seen)
+    return " and ".join([*shown, f"{hidden} other {noun}"] if hidden else shown)
 
 
 def percent_totals(config: MovesConfig | None, subjects: Iterable[tuple[MoveSubject, int]]) -> dict[str, int] | None:

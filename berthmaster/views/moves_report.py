@@ -12,11 +12,11 @@ from berthmaster.controllers.moves.config import MovesConfig, Pause, subject_of
 from berthmaster.controllers.moves.lease_record import LeaseRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
-from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.move import MOVE, as_moved
 from berthmaster.model.policy import PolicyReference
+from berthmaster.model.reader import Gap, Reader, known_gap, texts
 from berthmaster.views.move_budgets import LeaderMoves, active_moves, budget_uses, percent_totals, waits_for
-from berthmaster.views.move_rows import BudgetUse, MoveRow, MovesReport, RowContext, brake_report, move_rows
+from berthmaster.views.move_rows import MovesReport, RowContext, brake_report, move_rows
 
 _PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
 
@@ -57,7 +57,8 @@ def moves_report(
     config, gaps = _config(known)
     braked = known.lease.brake.reason if known.lease is not None else ""
     leader = LeaderMoves(config, braked, active_moves(moving), known.annotations, _totals(known, config))
-    seen = [each for each in moving if namespaces is None or (each.metadata.namespace or CLUSTER_SCOPED) in namespaces]
+    reader = Reader(None if namespaces is None else frozenset(namespaces))
+    seen = [each for each in moving if reader.sees(each.metadata.namespace)]
     rows = move_rows(seen, RowContext(known.now, braked))
     counts: dict[str, int] = {}
     for row in rows:
@@ -69,22 +70,25 @@ def moves_report(
     report = MovesReport(
         known.now,
         brake_report(known.lease.brake if known.lease is not None else None),
-        _without_budgets(known.lease),
+        _sources(known.lease, reader),
         listed,
-        [*known.gaps, *gaps],
-        _budgets(leader, listed, known.now, namespaces),
+        [*known.gaps, *texts(gaps, reader)],
+        budget_uses(leader, [each.waits_for for each in listed], known.now, reader),
     )
     return report, counts
 
 
-def _without_budgets(lease: LeaseRecord | None) -> SourcesRecord | None:
+def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
     """Return the sources without the budgets, which the report has with their use."""
     if lease is None or lease.sources is None:
         return None
-    return msgspec.structs.replace(lease.sources, budgets=None)
+    problem = lease.sources.problem
+    if problem:
+        problem = Gap(problem, elsewhere=_SEE_LOG).text(reader)
+    return msgspec.structs.replace(lease.sources, budgets=None, problem=problem)
 
 
-def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[str]]:
+def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[Gap]]:
     """Return the configuration of the leader as far as its lease records it, and what is not known."""
     if known.lease is None or not known.complete:
         return None, []
@@ -93,15 +97,18 @@ def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[str]]:
         return MovesConfig(), []  # a leader without a file uses the defaults
     pause = _PAUSES.get(sources.pause)
     if pause is None:
-        return None, [f"the pause {sources.pause!r} of the leader is unknown: it is not known what moves wait for"]
+        unknown = f"the pause {sources.pause!r} of the leader is unknown: it is not known what moves wait for"
+        return None, [known_gap(unknown)]
     if sources.budgets is None:
-        return None, [_NO_BUDGETS]
+        return None, [known_gap(_NO_BUDGETS)]
     try:
         return replace(MovesConfig(), pause=pause, budgets=budgets_of(sources.budgets)), []
     except InputError as error:
-        return None, [f"the budgets in the lease of the controllers are invalid, and not shown: {error}"]
+        return None, [Gap(f"{_INVALID_BUDGETS}: {error}", elsewhere=_INVALID_BUDGETS)]
 
 
+_INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
+_SEE_LOG: Final = "the log of the controllers says why"
 _NO_BUDGETS: Final = (
     "the lease of the controllers does not record their budgets: an earlier version leads, or there are too many; "
     "the budgets are not shown"
@@ -121,23 +128,3 @@ def _own(bindings: Iterable[Binding], sources: SourcesRecord) -> Iterable[Bindin
 
 def _replicas(binding: Binding) -> int:
     return sum(each.replicas for each in as_moved(binding).spec.clusters)
-
-
-def _budgets(
-    leader: LeaderMoves, rows: Iterable[MoveRow], now: datetime, namespaces: Collection[str] | None
-) -> list[BudgetUse] | None:
-    """Return the use of budgets, without the names of policies in other namespaces."""
-    uses = budget_uses(leader, [each.waits_for for each in rows], now)
-    if uses is None or namespaces is None:
-        return uses
-    return [
-        msgspec.structs.replace(
-            each, by_policy={name: count for name, count in each.by_policy.items() if _is_seen(name, namespaces)}
-        )
-        for each in uses
-    ]
-
-
-def _is_seen(policy: str, namespaces: Collection[str]) -> bool:
-    namespace, slash, _ = policy.partition("/")
-    return not slash or namespace in namespaces

@@ -15,6 +15,7 @@ from typing import Final
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
+from berthmaster.model.reader import Gap, Reader, texts
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
@@ -146,7 +147,7 @@ class State:
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
         has_source: whether a source updates the state. Without one there is never a fleet.
-        file_gaps: what the files of the source do not say, one sentence each.
+        file_gaps: what the files of the source do not say.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
         fingerprints: return the fingerprints of further objects that answers depend on.
         lease: returns what is known about the lease of the controllers.
@@ -157,7 +158,7 @@ class State:
         self.watched: Collection[str] | None = None
         self.observed: ObservedWorkloads | None = None
         self.has_source = True
-        self.file_gaps: Sequence[str] = ()
+        self.file_gaps: Sequence[Gap] = ()
         self.fingerprint = Fingerprint()
         self.fingerprints: list[Callable[[], int]] = []
         self.lease: Callable[[], LeaseReading] = lambda: no_lease(DEFAULT_LEASE)
@@ -180,10 +181,9 @@ class State:
         """The number of bindings."""
         return len(self.observed) if self.observed is not None else self._cache.bindings
 
-    @property
-    def gaps(self) -> list[str]:
-        """What is not known about the workloads and what follows, one sentence each."""
-        return self.observed.gaps() if self.observed is not None else list(self.file_gaps)
+    def gaps(self, reader: Reader) -> list[str]:
+        """Return what is not known about the workloads and what follows, one sentence each."""
+        return texts(self.observed.gaps() if self.observed is not None else self.file_gaps, reader)
 
     def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
         """Return the clusters, policies and workloads as an immutable value, which needs no lock.

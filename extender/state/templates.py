@@ -22,6 +22,7 @@ from berthmaster.manifests.redaction import redacted
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.metadata_kinds import metadata_suffices
+from berthmaster.model.reader import Gap, known_gap
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of
@@ -197,13 +198,13 @@ class TemplateWatches:
         """Return the watched kinds in a fixed order."""
         return sorted(self._running)
 
-    def gaps(self) -> list[str]:
-        """Return which kinds are not known and what follows, one sentence each."""
+    def gaps(self) -> list[Gap]:
+        """Return which kinds are not known and what follows."""
         found = dict(self._refused)
         for kind, informer in self._informers():
             if not informer.listed:
                 found[kind] = f"{kind} is not listed: {informer.problem or 'the list is being read'}"
-        return [f"{found[kind]}; {_CONSEQUENCE}" for kind in sorted(found)]
+        return [known_gap(f"{found[kind]}; {_CONSEQUENCE}") for kind in sorted(found)]
 
     def problems(self) -> Iterator[tuple[str, datetime]]:
         """Yield why kinds that were listed are stale, and since when."""

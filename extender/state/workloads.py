@@ -20,6 +20,7 @@ from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.policy import Policy
+from berthmaster.model.reader import Gap, known_gap
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -35,6 +36,10 @@ _NO_TEMPLATES: Final = (
     "workload; watch them with --watch workloads"
 )
 _MAX_INVALID: Final = 20
+_INVALID_ELSEWHERE: Final = (
+    "invalid objects in namespaces that are not shown here are left out; the list of workloads names those in "
+    "namespaces that you may see"
+)
 _Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource."""
 
@@ -59,7 +64,7 @@ class _Built(NamedTuple):
     template: Document | None
     binding: Binding | None
     workload: SimulatedWorkload | None
-    gap: str = ""
+    gap: Gap | None = None
 
 
 class _KnownWorkloads(NamedTuple):
@@ -137,13 +142,13 @@ class ObservedWorkloads:
     def __len__(self) -> int:
         return sum(map(len, self._bindings))
 
-    def gaps(self) -> list[str]:
-        """Return what is not known and what follows, one sentence each."""
+    def gaps(self) -> list[Gap]:
+        """Return what is not known and what follows."""
         if self._templates is None:
-            return [_NO_TEMPLATES]
-        invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap]
+            return [known_gap(_NO_TEMPLATES)]
+        invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap is not None]
         more = len(invalid) - _MAX_INVALID
-        rest = [f"and {more} more objects are left out"] if more > 0 else []
+        rest = [known_gap(f"and {more} more objects are left out")] if more > 0 else []
         return [*self._templates.gaps(), *invalid[:_MAX_INVALID], *rest]
 
     def bindings(self) -> Iterator[Binding]:
@@ -206,13 +211,15 @@ class ObservedWorkloads:
     def _binding_changed(self, _key: Key, _before: Binding | None, _after: Binding | None) -> None:
         self._changed = object()  # unlike a counter, it is never again what it was, whatever threads do
 
-    def left_out(self, policies: Sequence[Policy]) -> list[str]:
-        """Return which invalid objects of the kinds that policies select are left out, one sentence each."""
+    def left_out(self, policies: Sequence[Policy]) -> list[Gap]:
+        """Return which invalid objects of the kinds that policies select are left out."""
         kinds = {kind for policy in policies for kind in _kinds_of(policy)}
         gaps = [
             each.gap
             for each in list(self._pairing.built.values())
-            if each.gap and each.template is not None and (each.template.api_version, each.template.kind) in kinds
+            if each.gap is not None
+            and each.template is not None
+            and (each.template.api_version, each.template.kind) in kinds
         ]
         return gaps[:_MAX_INVALID]
 
@@ -308,12 +315,12 @@ class _Pairing:
     def build(self, template: Document | None, binding: Binding | None) -> _Built:
         if template is not None and binding is None and not self._concerns(template):
             return _Built(template, None, None)
-        gap = ""
+        gap = None
         if template is not None:
             try:
                 return _Built(template, binding, self.builder.of_pair(template, binding))
             except ManifestError as error:
-                gap = f"{error}; the object is left out"
+                gap = _left_out(template, error)
         return _Built(template, binding, self.builder.of_binding(binding) if binding is not None else None, gap)
 
     def _concerns(self, template: Document) -> bool:
@@ -329,6 +336,12 @@ class _Pairing:
             return True  # building it reports the error
 
 
+def _left_out(template: Document, error: ManifestError) -> Gap:
+    """Return the gap of an invalid object."""
+    resource = "/".join(filter(None, (template.namespace, template.kind, template.name)))
+    return Gap(f"{error}; the object is left out", (resource,), elsewhere=_INVALID_ELSEWHERE)
+
+
 def _unclaimed(
     pairing: _Pairing, claimants: Sequence[Policy], check: Callable[[], None]
 ) -> Iterator[SimulatedWorkload]:
@@ -336,7 +349,8 @@ def _unclaimed(
     catalog = PolicyCatalog(claimants)
     for identity, built in pairing.built.items():
         template = built.template
-        if built.workload is not None or built.gap or template is None or not may_select(claimants, template):
+        known = built.workload is not None or built.gap is not None
+        if known or template is None or not may_select(claimants, template):
             continue
         if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
             continue
@@ -345,7 +359,7 @@ def _unclaimed(
             try:
                 yield pairing.builder.of_pair(template, None)
             except ManifestError as error:
-                pairing.built[identity] = built._replace(gap=f"{error}; the object is left out")
+                pairing.built[identity] = built._replace(gap=_left_out(template, error))
 
 
 def _is_affected(built: _Built, changed: PolicyChanges) -> bool:

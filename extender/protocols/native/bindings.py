@@ -7,6 +7,7 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.errors import shown
+from berthmaster.model.reader import about
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,
@@ -57,7 +58,7 @@ def explained(services: Services, namespace: str, name: str) -> BindingExplanati
         outcome = replace(outcome, companions=followed)
     answer = explanation(outcome, present(World({}, [workload]))[0])
     freshness = staleness_of(state.freshness)
-    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps, staleness=freshness)
+    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps(about(namespace)), staleness=freshness)
 
 
 def described(services: Services, namespace: str, name: str) -> BindingView:
@@ -70,7 +71,7 @@ def described(services: Services, namespace: str, name: str) -> BindingView:
     binding = found.stored or found.workload.binding
     if binding is None:
         raise Refusal(404, f"{found.workload} has no binding")
-    return view_of(found.workload, binding, services.state.gaps, services.state.freshness)
+    return view_of(found.workload, binding, services.state.gaps(about(namespace)), services.state.freshness)
 
 
 def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], freshness: Freshness) -> BindingView:

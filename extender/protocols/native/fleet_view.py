@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.reader import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.native.fleet import staleness_of
@@ -29,14 +30,15 @@ def fleet_view(services: Services) -> FleetView:
     """Return all clusters, and what is assigned to them as far as bindings are known."""
     state = services.state
     version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    gaps = state.gaps(NO_NAMES)
     with state.reading() as cache:
         clusters = [each for each in cache.fleet.clusters if each is not None]
     clusters.sort(key=lambda each: each.name)
     if not _knows_bindings(state):
-        return FleetView([cluster_row(each, None) for each in clusters], version, [*state.gaps, _UNWATCHED], staleness)
+        return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)
     with state.placed() as index:
         rows = list(_rows(clusters, index, reported=state.observed is not None))
-    return FleetView(rows, version, state.gaps, staleness)
+    return FleetView(rows, version, gaps, staleness)
 
 
 def _knows_bindings(state: State) -> bool:

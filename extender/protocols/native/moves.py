@@ -1,8 +1,7 @@
 """``/v1/moves``: what moves, what waits and for what, and how much of the budgets is in use."""
 
-from collections.abc import Collection
-
 from berthmaster.kube.kinds import BINDINGS, POLICIES
+from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.moves_report import KnownMoves, moves_report
 from extender.protocols.native.fleet import staleness_of
@@ -10,7 +9,7 @@ from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Services
 
 
-def moves_view(services: Services, namespaces: Collection[str] | None, limit: int) -> MovesView:
+def moves_view(services: Services, namespaces: frozenset[str] | None, limit: int) -> MovesView:
     """Return what the bindings and the lease of the controllers say about moves.
 
     Args:
@@ -26,7 +25,7 @@ def moves_view(services: Services, namespaces: Collection[str] | None, limit: in
     with state.reading() as cache:
         policies = cache.policies
     annotations = None
-    gaps = [*state.gaps, state.lease().gap]
+    gaps = [*state.gaps(Reader(namespaces)), state.lease().gap]
     if state.watched is None or POLICIES in state.watched:
         annotations = {each.reference: each.metadata.annotations for each in policies}
     else:

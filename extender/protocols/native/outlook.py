@@ -3,6 +3,7 @@
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list, shown
 from berthmaster.model.move import move_of, move_problem
+from berthmaster.model.reader import about
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import InvalidField
@@ -49,7 +50,7 @@ def binding_outlook(services: Services, namespace: str, name: str, group: str | 
         move,
         move_note(stored) if move is not None else "",
         notes,
-        state.gaps,
+        state.gaps(about(namespace)),
         staleness_of(state.freshness),
     )
 

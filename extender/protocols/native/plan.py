@@ -17,6 +17,7 @@ from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
+from berthmaster.model.reader import ANY_READER, Reader, texts
 from berthmaster.model.validation import policy_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
@@ -26,6 +27,8 @@ from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
+from berthmaster.simulation.visible_plan import visible_plan
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
@@ -106,7 +109,7 @@ class Planner:
         with services.one_at_a_time(plans.lock, call, "other plans"):
             answer = _planned(services, call, plans, request, (changes, policies))
         _require_fresh(services)
-        return plan_answer(answer, request.limit, staleness_of(services.state.freshness))
+        return plan_answer(answer, request.limit, staleness_of(services.state.freshness), Reader(request.namespaces))
 
 
 def _planned(
@@ -119,17 +122,18 @@ def _planned(
     """
     changes, policies = objects
     state, check = services.state, partial(services.check_deadline, call)
-    world = state.world(check, changes.policies)
+    world, reader = state.world(check, changes.policies), Reader(request.namespaces)
     now = services.clock.now()
     changes = _with_changes(changes, world, request, now, check)
     index = plans.index_of(world, state.profile)
     check()
     gaps: Sequence[str] = ()
     if state.observed is not None:
-        gaps = state.gaps if changes.changes_clusters else state.observed.left_out(policies)
+        known = state.observed.gaps() if changes.changes_clusters else state.observed.left_out(policies)
+        gaps = texts(known, reader)
     elif not world.workloads:
-        gaps = state.file_gaps
-    return plan(index, changes, now, gaps=gaps, check=check)
+        gaps = texts(state.file_gaps, reader)
+    return plan(index, changes, now, gaps=gaps, check=check, reader=reader)
 
 
 def _with_changes(
@@ -137,11 +141,13 @@ def _with_changes(
 ) -> ChangeSet:
     """Add the changes of clusters and replicas, after trying each of them on the world.
 
+    A name means only workloads that the reader may see, and an error suggests no others.
+
     Raises:
         FieldError: with the path of the invalid change.
     """
     scales, edits = [], []
-    clusters = replace(world, workloads=())
+    clusters, nameable = replace(world, workloads=()), _seen_by(Reader(request.namespaces), world)
     for index, each in enumerate(request.changes):
         path = f"changes[{index}]"
         change = change_of(each, path, check)
@@ -150,11 +156,19 @@ def _with_changes(
             edits.append(change)
             continue
         try:
-            change.scaled(change.chosen(world))
+            chosen = change.chosen(nameable)
+            change.scaled(chosen)
         except InputError as error:
             raise FieldError(f"{path}.resource", str(error)) from None
-        scales.append(change)
+        resource = chosen.resource
+        scales.append(replace(change, resource=ResourceName(resource.namespace, resource.kind, resource.name)))
     return replace(changes, scales=tuple(scales), cluster_edits=tuple(edits))
+
+
+def _seen_by(reader: Reader, world: World) -> World:
+    if reader.namespaces is None:
+        return world
+    return replace(world, workloads=[each for each in world.workloads if reader.sees(each.resource.namespace)])
 
 
 def _require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
@@ -172,13 +186,14 @@ def _require_templates(services: Services, call: Call, policies: Sequence[Policy
         raise Refusal(503, reason, headers=RETRY_SOON)
 
 
-def plan_answer(answer: Plan, limit: int, staleness: Staleness) -> PlanAnswer:
-    """Return a plan with at most ``limit`` entries in each list. The counts are of everything.
+def plan_answer(answer: Plan, limit: int, staleness: Staleness, reader: Reader = ANY_READER) -> PlanAnswer:
+    """Return what a reader may see of a plan, at most ``limit`` entries of each list. The counts are of everything.
 
     Args:
         answer: the plan.
         limit: the most entries.
         staleness: how current the state of the service is.
+        reader: the reader, for whom the sentences of the plan are made already.
     """
     by_change = [each for each in answer.unplaced if each.by_change]
     summary = answer.summary
@@ -193,8 +208,9 @@ def plan_answer(answer: Plan, limit: int, staleness: Staleness) -> PlanAnswer:
         staying=len(answer.staying),
         overcommitted=len(answer.overcommitted),
     )
-    limited = _limited(answer, limit)
-    return PlanAnswer(counts=counts, plan=limited, truncated=limited != answer, staleness=staleness)
+    visible = visible_plan(answer, reader)
+    limited = _limited(visible, limit)
+    return PlanAnswer(counts=counts, plan=limited, truncated=limited != visible, staleness=staleness)
 
 
 def _limited(answer: Plan, limit: int) -> Plan:

@@ -11,6 +11,7 @@ from berthmaster.ledger.records import Query
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
+from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import PolicyList, PolicyQuery
 from berthmaster.simulation.world import SimulatedWorkload
 from berthmaster.views.policy_rows import (
@@ -101,7 +102,7 @@ class Policies:
             items=items,
             matched=matched,
             total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
-            gaps=[*state.gaps, *([_NO_WORKLOADS] if uses is None else []), *gaps],
+            gaps=[*state.gaps(Reader(query.namespaces)), *([_NO_WORKLOADS] if uses is None else []), *gaps],
             version=version,
             staleness=staleness_of(state.freshness),
         )

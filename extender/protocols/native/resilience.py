@@ -15,6 +15,7 @@ import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.errors import InputError
+from berthmaster.model.reader import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
@@ -169,7 +170,7 @@ def _computed(services: Services, domains: Domains) -> _Result:
         )
     except InputError as error:
         return _Result(version, now, problem=str(error))
-    gaps = [*state.gaps, *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
+    gaps = [*state.gaps(NO_NAMES), *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
     return _Result(version, now, impacts, len(world.workloads), sorted(world.clusters), gaps)
 
 

@@ -12,6 +12,7 @@ from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.reader import ANY_READER
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors
 from berthmaster.native_api.what_if import (
@@ -76,7 +77,7 @@ def _run(
     requested = [RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
     compared = compare(world, requested, state.profile, services.clock.now(), check=check)
     answer = simulate_answer(compared, show_all=request.all)
-    return msgspec.structs.replace(answer, gaps=state.gaps, staleness=staleness_of(state.freshness))
+    return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=staleness_of(state.freshness))
 
 
 def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:

@@ -16,6 +16,7 @@ from berthmaster.ledger.records import HistoryRow, HistorySource, PastExplanatio
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
+from berthmaster.model.reader import about
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
@@ -47,7 +48,7 @@ def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
     """
     version = services.state.version
     workload = require_binding(services, namespace, name).workload
-    return claims_view(workload, services.state.gaps, version, services.state.freshness)
+    return claims_view(workload, services.state.gaps(about(namespace)), version, services.state.freshness)
 
 
 def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, freshness: Freshness) -> ClaimsView:
@@ -116,7 +117,7 @@ class Investigator:
             except InputError as error:
                 raise Refusal(409, str(error)) from None
             answer = why_not(scheduler, request, cluster, check, due=result.trigger is not Trigger.NONE)
-        return why_not_view(answer, state.gaps, version, state.freshness)
+        return why_not_view(answer, state.gaps(about(key[0])), version, state.freshness)
 
     def why_not_then(
         self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str
@@ -129,8 +130,7 @@ class Investigator:
         """
         ledger, wanted = _ledger(services), _record_id(record)
         with self._alone(services, call):
-            about = _asked(services, lambda: ledger.explain(wanted)).record
-            _require_same(about, key)
+            _require_same(_asked(services, lambda: ledger.explain(wanted)).record, key)
             answer = _asked(services, lambda: ledger.why_not(wanted, cluster))
         return WhyNotView(**msgspec.structs.asdict(answer), record=str(wanted))
 

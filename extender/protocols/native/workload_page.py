@@ -9,6 +9,7 @@ import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.reader import Reader
 from berthmaster.native_api.fleet import (
     MAX_FACETS,
     MAX_ROWS,
@@ -44,7 +45,8 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
     """
     require_watched(services, BINDINGS, subject="the workloads are")
     state = services.state
-    version, gaps, staleness = state.version, state.gaps, staleness_of(state.freshness)  # see ``State.version``
+    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    gaps = state.gaps(Reader(query.namespaces))
     with state.placed() as index:
         services.check_deadline(call)
         found = listed(index, query, services.clock.now())

@@ -19,9 +19,9 @@ LOST = SourceError("http://extender cannot be reached: connection refused")
 class Watched:
     """A watcher whose extender the test controls."""
 
-    def __init__(self):
+    def __init__(self, **options):
         self.clock, self.metrics, self.answer = FakeClock(), FakeMetrics(), StateVersion("1", FRESH)
-        self.watcher = StateWatcher(self._ask, self.clock, self.metrics)
+        self.watcher = StateWatcher(self._ask, self.clock, self.metrics, **options)
         self.watcher.poll()
 
     def _ask(self):
@@ -96,6 +96,12 @@ def test_a_stale_extender_is_reported_with_the_age_of_its_state():
         "The extender lost its source at 00:05:00 UTC; the pages show the state of 00:00:00 UTC. "
         "fleet.json: line 3 is invalid"
     )
+
+
+def test_a_console_whose_visitors_see_few_namespaces_does_not_repeat_what_the_extender_says_about_its_source():
+    watched = Watched(shows_cause=False)
+    watched.poll(StateVersion("1", Staleness(None, START, "fleet.json: Deployment vault/secret is invalid")))
+    assert watched.watcher.notice == ("The extender lost its source at 00:00:00 UTC. The log of the extender says why.")
 
 
 def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():

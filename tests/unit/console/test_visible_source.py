@@ -11,18 +11,9 @@ from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
 from berthmaster.native_api.why import ImpactView, PolicyList, PolicyQuery, ResilienceView
 from berthmaster.native_api.wire import HistoryPage, Staleness
-from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan import PlanSummary
-from berthmaster.simulation.plan_answer import (
-    ClaimChange,
-    Plan,
-    PlannedMove,
-    PolicyEffect,
-    StayingWorkload,
-    StayReason,
-    UnplacedWorkload,
-)  # fmt: skip
+from berthmaster.simulation.plan_answer import Plan, PolicyEffect
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from console.source import SourceError
 from console.visible_source import VisibleSource
@@ -57,23 +48,9 @@ def resilience():
     return ResilienceView([FailureDomain.CLUSTER], [impact], 1, 0, 3, ["a"], datetime.now(UTC), [], "1", FRESH)
 
 
-def changes():
-    return [ClaimChange(each, None, None) for each in BOTH]
-
-
 def plan():
-    moves = [PlannedMove(each, None, None, None, None, {}, {}, {}, 1, [], [], [], Trigger.NONE, "why") for each in BOTH]
-    effects = [
-        PolicyEffect(f"PropagationPolicy {namespace}", "created", 0, changes(), changes(), changes(), changes())
-        for namespace in ("shop/web", "vault/secret")
-    ]
-    unplaced = [UnplacedWorkload(each, None, True, True, "why") for each in BOTH]  # noqa: FBT003
-    staying = [StayingWorkload(each, None, StayReason.LAZY, "why") for each in BOTH]
-    gaps = [f"the dependencies of {each} are not known, so that it is not known what follows it" for each in BOTH]
-    made = Plan(
-        "id", SUMMARY, 3, 0, complete=False, gaps=gaps, policies=effects, unplaced=unplaced, moves=moves,
-        overcommitted=[], clusters=[], staying=staying,
-    )  # fmt: skip
+    effect = PolicyEffect("PropagationPolicy shop/web", "created")
+    made = Plan("id", SUMMARY, 3, 0, True, [], [effect], [], [], [], [], [])  # noqa: FBT003
     return PlanAnswer(PlanCounts(3, 3, 3, 3, 0, 0, 0, 0, 0), made, False, FRESH)  # noqa: FBT003
 
 
@@ -87,7 +64,6 @@ def history():
     [
         pytest.param(lambda: visible(policies=policies()).policies(PolicyQuery()), id="policies"),
         pytest.param(lambda: visible(resilience=resilience()).resilience(), id="resilience"),
-        pytest.param(lambda: visible(plan=plan()).plan(PlanRequest()), id="plan"),
         pytest.param(lambda: visible(history=history()).history("shop", "Deployment", "web"), id="history"),
     ],
 )
@@ -97,30 +73,12 @@ def test_an_answer_names_nothing_of_other_namespaces(ask):
     assert "shop" in text
 
 
-def test_a_plan_says_that_something_is_not_known_about_other_namespaces():
-    mine, others = visible(plan=plan()).plan(PlanRequest()).plan.gaps
-    assert MINE in mine
-    assert others == "the dependencies of workloads in other namespaces are not known"
-
-
 @pytest.mark.parametrize("resource", [THEIRS, "Deployment/secret"])
 def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource):
     source = GivenSource(plan=plan())
     with pytest.raises(SourceError, match="You may not list bindings"):
         VisibleSource(source, SHOP).plan(PlanRequest(changes=[ScaleChange(resource, 1)]))
     assert source.asked == []
-
-
-def test_a_refused_plan_suggests_no_workload():
-    refused = SourceError(f"cannot scale x: there is no such resource; did you mean {THEIRS}?", 400)
-    with pytest.raises(SourceError, match=r"there is no such resource$") as raised:
-        visible(plan=refused).plan(PlanRequest())
-    assert raised.value.status == 400
-
-
-def test_totals_count_all_namespaces():
-    answer = visible(plan=plan()).plan(PlanRequest())
-    assert (answer.counts.moved, len(answer.plan.moves)) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +102,18 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
 
 
 def test_questions_about_lists_carry_the_namespaces():
-    source = GivenSource(workloads=None, moves=None, policies=policies())
+    source = GivenSource(workloads=None, moves=None, policies=policies(), plan=plan())
     of_shop = VisibleSource(source, SHOP)
     of_shop.workloads(WorkloadQuery(q="web", namespaces=frozenset({"vault"})))
     of_shop.policies(PolicyQuery("web", namespaces=frozenset({"vault"})))
     assert source.asked[0][1][0].namespaces == {"shop"}
     assert source.asked[1][1][0].namespaces == {"shop"}
+    of_shop.plan(PlanRequest(namespaces=frozenset({"vault"})))
+    assert source.asked[2][1][0].namespaces == {"shop"}
+    of_shop.moves()
+    assert source.asked[3][2]["namespaces"] == {"shop"}
 
 
 def test_a_visitor_of_all_namespaces_gets_answers_as_they_are():
-    answer = plan()
-    assert visible(Visitor(), plan=answer).plan(PlanRequest()) is answer
+    answer = resilience()
+    assert visible(Visitor(), resilience=answer).resilience() is answer

@@ -84,7 +84,7 @@ def test_a_workload_names_its_dependencies_and_those_that_are_missing():
 def test_a_dependency_of_a_workload_that_is_not_among_the_input_stays():
     rows = simulated(*members("a", "b"), *attached(["b"], by="shop-deployment"), changes=[Down("b")])
     assert (rows[SETTINGS].after.clusters, rows[SETTINGS].moves) == ({"b": 0}, {})
-    assert rows[SETTINGS].after.follows == ["binding default/shop-deployment"]
+    assert rows[SETTINGS].after.follows == ["default/ResourceBinding/shop-deployment"]
 
 
 def test_a_dependency_with_a_policy_is_on_the_clusters_of_both():

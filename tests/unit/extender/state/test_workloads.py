@@ -14,6 +14,7 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.reader import ANY_READER
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_rows
@@ -43,7 +44,7 @@ class Plane:
         return self
 
     def wait(self, check: Callable[[], object]) -> None:
-        wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps))
+        wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps(ANY_READER)))
 
     def workloads(self) -> dict[str, dict[str, int]]:
         """The workloads and where their bindings place them."""
@@ -82,7 +83,7 @@ def test_changes_move_the_same_workloads_as_in_the_command(plane):
     assert [row.resource for row in expected if row.moves] == [
         "ClusterRole/viewer", "shop/ConfigMap/settings", "shop/Deployment/web", "shop/StatefulSet/postgres",
     ]  # fmt: skip
-    assert running.state.gaps == []
+    assert running.state.gaps(ANY_READER) == []
 
 
 def test_bindings_alone_are_workloads_without_templates(plane):
@@ -91,7 +92,7 @@ def test_bindings_alone_are_workloads_without_templates(plane):
         "shop/Deployment/web": {"member1": 2, "member2": 2},
         "ClusterRole/viewer": {"member1": 0, "member2": 0, "member3": 0},
     }
-    assert "templates are not watched: workloads without a binding are missing" in running.state.gaps[0]
+    assert "templates are not watched: workloads without a binding are missing" in running.state.gaps(ANY_READER)[0]
     assert not [each for each in running.api.requests if "deployments" in each.path]
 
 
@@ -183,9 +184,9 @@ def test_a_kind_that_may_not_be_listed_is_a_gap(plane, plural):
             raise ApiError(403, "Forbidden", f"{plural} is forbidden")
 
     running = plane(before=forbid)
-    assert len(running.state.gaps) == 1
-    assert f"{plural} is forbidden" in running.state.gaps[0]
-    assert "taken from their bindings" in running.state.gaps[0]
+    assert len(running.state.gaps(ANY_READER)) == 1
+    assert f"{plural} is forbidden" in running.state.gaps(ANY_READER)[0]
+    assert "taken from their bindings" in running.state.gaps(ANY_READER)[0]
     assert running.workloads()["shop/Deployment/web"] == {"member1": 2, "member2": 2}
 
 
@@ -193,8 +194,8 @@ def test_a_kind_that_is_not_served_is_a_gap(plane):
     running = plane()
     gone = policy("gone", selector("Gone", "example.com/v1"), placement={})
     store(running.api, gone)
-    running.wait(lambda: running.state.gaps)
-    assert running.state.gaps[0].startswith("Gone of example.com/v1 is not served")
+    running.wait(lambda: running.state.gaps(ANY_READER))
+    assert running.state.gaps(ANY_READER)[0].startswith("Gone of example.com/v1 is not served")
 
 
 def test_bindings_that_may_not_be_listed_keep_the_state_from_being_ready():

@@ -1,0 +1,93 @@
+"""An extender without a socket: it watches a control plane in memory, and clients call its WSGI application."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from flask.testing import FlaskClient
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.native_api.client import Client
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.app import Middleware, create_app
+from extender.protocols import native
+from extender.protocols.services import Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+_LIMIT_S = 30.0
+
+
+class _Response:
+    """A response as ``http.client`` has it."""
+
+    def __init__(self, status: int, reason: str, body: bytes) -> None:
+        self.status, self.reason, self._body = status, reason, body
+
+    def read(self) -> bytes:
+        return self._body
+
+
+class _Connection:
+    """A connection as ``http.client`` has it, to a WSGI application in this process."""
+
+    def __init__(self, app: FlaskClient) -> None:
+        self._app = app
+        self._answer: _Response | None = None
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        found = self._app.open(path, method=method, data=body, headers=headers)
+        self._answer = _Response(found.status_code, found.status, found.data)
+
+    def getresponse(self) -> _Response:
+        assert self._answer is not None
+        return self._answer
+
+    def close(self) -> None:
+        """Do nothing: there is no socket."""
+
+
+class ExtenderInProcess:
+    """An extender that watches a control plane in memory.
+
+    Attributes:
+        state: what it knows.
+    """
+
+    def __init__(self, api: KubeInMemory) -> None:
+        """Start to watch, and wait until all objects are known."""
+        self._api, clock = api, FakeClock()
+        self.state = State(karmada_profile())
+        options = BindingOptions(templates=True)
+        self._source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, options, clock=clock)
+        services = Services(self.state, metrics=FakeMetrics(), log=logging.getLogger("test"), clock=clock)
+        middleware = Middleware(services, request_timeout_s=_LIMIT_S, stream_timeout_s=_LIMIT_S)
+        self._app = create_app(middleware, native.routes(native.Planner()))
+        self._source.start(self.state)
+        self.wait(lambda: self.state.freshness.synced)
+
+    def wait(self, check: Callable[[], Any]) -> None:
+        """Wait until a condition holds."""
+        deadline_s = time.monotonic() + _LIMIT_S
+        while not check():
+            assert time.monotonic() < deadline_s, self.state.freshness
+            time.sleep(0.005)
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Lend a client of its native API, as ``ExtenderClients`` does."""
+        client = Client("http://127.0.0.1:1")
+        client._connection._connection = _Connection(self._app.test_client())  # type: ignore[assignment]
+        yield client
+
+    def stop(self) -> None:
+        """Stop to watch."""
+        self._api.cut_watches()
+        self._source.stop()

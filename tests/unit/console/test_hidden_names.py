@@ -1,0 +1,164 @@
+"""No page names anything in a namespace that its visitor may not see: the whole path, from the objects to the HTML."""
+
+import json
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+from console_source import console_client
+from extender_in_process import ExtenderInProcess
+from fake_clock import START
+from karmada_plane import PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
+from kube_in_memory import KubeInMemory
+
+from berthmaster.controllers.moves.budget_record import budget_records
+from berthmaster.controllers.moves.config_file import parse_moves_config
+from berthmaster.controllers.moves.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.model.decode import convert
+from berthmaster.model.move import MOVE
+from console.extender_source import ExtenderSource
+from console.question import WhatIfQuestion, encoded
+from extender.state.controllers_lease import LeaseReading
+
+HIDDEN = ("vault", "secret")
+"""The hidden namespace, and a part of every name in it."""
+BUDGETS = b"""
+apiVersion: berthmaster.io/v1alpha1
+kind: MovesConfiguration
+budgets:
+- name: "all"
+  maxMovesPerPolicy: 1
+  selector: {namespaces: [shop, vault], policies: [shop/web, vault/secret]}
+"""
+VISITORS = {
+    "of one namespace": frozenset({"shop"}),
+    "of one namespace and of cluster-scoped workloads": frozenset({"shop", "-"}),
+    "of no namespace": frozenset(),
+}
+MOVING = {
+    "reason": "Failback", "phase": "Stabilising", "source": {"member1": 2}, "target": {"member2": 2},
+    "until": (START + timedelta(minutes=1)).isoformat(),
+}  # fmt: skip
+
+
+def workloads(namespace, name, policy_name, *, broken=True):
+    """Workloads of a namespace: one that moves, dependencies across namespaces, one nowhere, and invalid ones."""
+    by = policy(policy_name, selector(), namespace=namespace, propagateDeps=True)
+    web, other = deployment(name, 2, namespace=namespace, by=by), deployment(f"{name}-2", 4, namespace=namespace, by=by)
+    bound = [binding(web, by, member1=2), binding(other, by, member1=1, member2=3)]
+    bound[0]["metadata"]["annotations"][MOVE] = json.dumps(MOVING)
+    for each in bound:
+        each["spec"]["propagateDeps"] = True
+    nowhere = policy(f"{policy_name}-nowhere", selector("StatefulSet", name=name), namespace=namespace,
+                     placement={"clusterAffinity": {"clusterNames": ["member9"]}})  # fmt: skip
+    lost = resource(name, "StatefulSet", "apps/v1", namespace=namespace, spec={"replicas": 3})
+    pinned = policy(f"{policy_name}-pinned", selector(name=f"{name}-pinned"), namespace=namespace,
+                    placement={"clusterAffinity": {"clusterNames": ["member1"]}})  # fmt: skip
+    file = deployment(f"{name}-pinned", 1, namespace=namespace, by=pinned)
+    bound.append(binding(file, pinned, member1=1))
+    invalid = deployment(f"{name}-broken", namespace=namespace, by=by)
+    invalid["spec"]["replicas"] = "many"
+    return [by, nowhere, pinned, web, other, *bound, lost, file, *([invalid] if broken else [])]
+
+
+@pytest.fixture(scope="module")
+def extender():
+    api = KubeInMemory()
+    serve_karmada(api)
+    mine, theirs = workloads("shop", "web", "web"), workloads("vault", "secret", "secret")
+    following = mine[5]["spec"].setdefault("requiredBy", [])
+    for name in ("secret-deployment", "secret-unknown"):
+        following.append({"namespace": "vault", "name": name, "clusters": [{"name": "member3", "replicas": 1}]})
+    theirs[5]["spec"]["requiredBy"] = [
+        {"namespace": "shop", "name": "web-deployment", "clusters": [{"name": "member3", "replicas": 1}]}
+    ]
+    wide = policy("wide", selector("ConfigMap", "v1"), namespace="", placement={})
+    settings = resource("secret-settings", "ConfigMap", namespace="vault", data={})
+    broken = resource("web-broken-2", "Deployment", "apps/v1", spec={"replicas": "many"})
+    broken["metadata"]["labels"] = {PP_ID: "id-web"}
+    store(
+        api,
+        *(
+            cluster(
+                f"member{each}",
+            )
+            for each in (1, 2, 3)
+        ),
+        *mine,
+        *theirs,
+        wide,
+        settings,
+    )
+    store(api, broken)
+    started = ExtenderInProcess(api)
+    records = budget_records(parse_moves_config(BUDGETS, "test").budgets)
+    sources = SourcesRecord("On", "On", "None", "vault/secret has an invalid budget", records, "default-scheduler")
+    started.state.lease = lambda: LeaseReading(LeaseRecord(BrakeRecord(), sources))
+    started.state.world()
+    yield started
+    started.stop()
+
+
+def question(**asked):
+    return f"/what-if?question={quote(encoded(convert(WhatIfQuestion, asked)))}"
+
+
+MOVED = """
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: %s, namespace: %s}
+spec:
+  propagateDeps: true
+  priority: 9
+  preemption: Always
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}, {apiVersion: apps/v1, kind: StatefulSet}]
+  placement: {clusterAffinity: {clusterNames: [member3]}}
+"""
+OF_SHOP = "/workloads/shop/web-deployment"
+PAGES = {
+    "fleet": "/fleet",
+    "fleet, table": "/fleet?view=table",
+    "cluster": "/fleet/member1",
+    "workloads": "/workloads",
+    "workloads, search": "/workloads?q=e",
+    "workload": OF_SHOP,
+    "workload, all clusters": f"{OF_SHOP}?clusters=all&group=",
+    "workload, why not": f"{OF_SHOP}?why-not=member3",
+    "another workload": "/workloads/shop/web-2-deployment",
+    "resilience": "/resilience?by=cluster",
+    "moves": "/moves",
+    "policies": "/policies",
+    "policy": "/policies/shop/web",
+    "cluster-scoped policy": "/policies/-/wide",
+    "what if": "/what-if",
+    "what if, lost clusters": question(lose=["member1", "member2"]),
+    "what if, all rows": f"{question(lose=['member1'])}&rows=more",
+    "what if, a removed cluster": question(leave=["member1"]),
+    "what if, a policy": question(policies=MOVED % ("new", "shop")),
+    "what if, an edit": question(policies=MOVED % ("web", "shop")),
+    "what if, a deletion": question(deleted=["shop/PropagationPolicy/web"]),
+    "what if, a scale": question(scales=["shop/Deployment/web=9"]),
+    "what if, a misspelt scale": question(scales=["Deployment/secre=9"]),
+}  # fmt: skip
+
+NAMELESS = {"fleet", "fleet, table", "another workload", "what if", "what if, a scale"}
+
+
+@pytest.fixture(scope="module")
+def clients(extender):
+    source = ExtenderSource(extender)
+    visitors = {**VISITORS, "of all namespaces": None}
+    return {name: console_client(source, namespaces=namespaces) for name, namespaces in visitors.items()}
+
+
+@pytest.mark.parametrize("visitor", VISITORS)
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_names_what_its_visitor_may_not_see(clients, page, visitor):
+    text = clients[visitor].get(PAGES[page]).text
+    assert [each for each in HIDDEN if each in text] == []
+
+
+@pytest.mark.parametrize("page", [each for each in PAGES if each not in NAMELESS])
+def test_a_visitor_of_all_namespaces_gets_these_names_on_the_same_pages(clients, page):
+    text = clients["of all namespaces"].get(PAGES[page]).text
+    assert [each for each in HIDDEN if each in text] == list(HIDDEN)
