@@ -40,7 +40,7 @@ def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Issue and renew certificates once.
 
-    Issues missing certificates, renews due ones and updates bundles. Repeating it does no harm.
+    Issues missing certificates, renews due ones and updates bundles. It is safe to repeat.
     """
     with certificate_context(given) as context:
         _print_report(context.reconciler.reconcile())

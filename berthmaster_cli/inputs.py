@@ -63,7 +63,7 @@ live_options: Final = option_group(
     ),
     click.option(
         "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-        help="The time to read the control plane, in seconds.",
+        help="The time limit for reading the control plane, in seconds.",
     ),
 )  # fmt: skip
 namespace_option: Final = click.option(
@@ -73,14 +73,17 @@ workload_namespace_option: Final = click.option(
     "-n", "--namespace", default="", metavar="NAME",
     help="The namespace of the workload. Default: on a control plane, that of the context.",
 )  # fmt: skip
-input_options: Final = option_group(
+source_options: Final = option_group(
     click.option(
         "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
         help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
     ),
     live_options,
     scheduling_options,
-    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender`."),
+)  # fmt: skip
+input_options: Final = option_group(
+    source_options,
+    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead."),
     click.option("--token-file", type=_EXISTING_FILE, help="With --server: a file with the bearer token."),
     click.option("--ca-file", type=_EXISTING_FILE, help="With --server: the CA certificates to trust, in PEM."),
     click.option("--client-cert-file", type=_EXISTING_FILE, help="With --server: the client certificate, in PEM."),

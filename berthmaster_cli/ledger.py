@@ -1,4 +1,4 @@
-"""``berthmaster ledger``: verify, export and shrink the ledger."""
+"""``berthmaster ledger``: verify and export the ledger, and remove old records."""
 
 import sys
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ _NO_SEGMENT: Final = 2**31
 
 @click.group(context_settings={"auto_envvar_prefix": "BERTHMASTER_LEDGER"})
 def command() -> None:
-    """Verify, export and shrink the ledger that the controllers write."""
+    """Verify and export the ledger that the controllers write, and remove old records."""
 
 
 @command.command(

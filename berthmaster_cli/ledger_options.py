@@ -76,11 +76,11 @@ def ledger_options(help_text: str, *, environment: str | None = None, required: 
     return option_group(
         click.option(
             "--ledger", "ledger_url", envvar=environment, metavar="URL",
-            help=f"{help_text}: {URL_HELP}.{f' Also {environment}.' if environment else ''}",
+            help=f"{help_text}: {URL_HELP}.{f' Default: ${environment}.' if environment else ''}",
         ),
         click.option(
             "--ledger-file", envvar=None if environment is None else f"{environment}_FILE", type=FILE,
-            help="A file that holds the URL, so that a password is on no command line. It is read again when a "
+            help="A file with the URL, so that no command line contains the password. It is read again when a "
             "connection is made.",
         ),
         merged,

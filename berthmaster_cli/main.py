@@ -24,10 +24,10 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "simulate": ("berthmaster_cli.simulate", "Show where workloads are placed, and what changes would move."),
         "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
         "why-not": ("berthmaster_cli.why_not", "Show the smallest change under which a cluster would get a workload."),
-        "plan": ("berthmaster_cli.plan.command", "Show what changed objects would move, before they are applied."),
+        "plan": ("berthmaster_cli.plan.command", "Show what a change of objects would move, before it is applied."),
         "resilience": (
             "berthmaster_cli.resilience",
-            "Show what the loss of each cluster, region or provider would do.",
+            "Show what the loss of each cluster, region, zone or provider would do.",
         ),
         "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
     },
@@ -37,7 +37,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
         "history": ("berthmaster_cli.history", "Show what moved when, why, and by which policy, from the ledger."),
         "replay": ("berthmaster_cli.replay", "Decide recorded decisions again, and show what differs."),
-        "ledger": ("berthmaster_cli.ledger", "Verify, export and shrink the ledger of decisions."),
+        "ledger": ("berthmaster_cli.ledger", "Verify and export the ledger of decisions, and remove old records."),
         "shadow": ("berthmaster_cli.shadow", "Compare this scheduler with the one that is in charge."),
     },
     "Run the services": {

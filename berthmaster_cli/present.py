@@ -23,17 +23,17 @@ _EXTRA: Final = "the extra `interpreters` (pip install 'berthmaster[interpreters
 present_options = option_group(
     click.option(
         "--scheduler-name", "schedulers", multiple=True, metavar="NAME",
-        help=f"Also simulate the scheduler of this name, as Karmada's. Known are {', '.join(sorted(SCHEDULERS))}. "
-        "Repeatable.",
+        help="Also simulate the bindings of the scheduler with this name, by Karmada's rules. Always simulated: "
+        f"{', '.join(sorted(SCHEDULERS))}. Repeatable.",
     ),
     click.option(
         "--unknown-fields", type=click.Choice(["hold", "ignore"]), default="hold", show_default=True,
-        help="What to do with placements that have fields which this version does not know: see berthmaster "
-        "controllers. hold: report that no decision is simulated.",
+        help="What to do with placements that have fields which this version does not know. hold: report that no "
+        "decision is simulated. ignore: decide as if the fields were absent.",
     ),
     click.option(
         "--lenient", is_flag=True,
-        help="Warn about misspelled fields and about policies that the webhook would refuse, and go on.",
+        help="Only warn about misspelled fields, and about policies that the webhook would refuse.",
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``berthmaster resilience``: what each failure of a cluster, region, zone or provider alone would do."""
+"""``berthmaster resilience``: what the loss of each cluster, region, zone or provider would do."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import World
 from berthmaster.views.heat_map import heat_map
-from berthmaster_cli.inputs import current_time, input_options, namespace_option, profile_from, workload_affinity_on
+from berthmaster_cli.inputs import current_time, namespace_option, profile_from, source_options, workload_affinity_on
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import FILE
 from berthmaster_cli.output import (
@@ -36,15 +36,15 @@ _COLUMNS: Final = (
 _LEGEND: Final = (
     "NOWHERE: workloads that run on no cluster afterwards. SHORT: workloads that lose replicas which find no place. "
     "STAYING: workloads that keep replicas on a lost cluster, because they tolerate its taints. MOVE: workloads that "
-    "move. REPLICAS: replicas that move or are lost. OVERCOMMITTED: clusters that get more than is free. Each failure "
-    "happens alone. Capacity is what clusters report."
+    "move. REPLICAS: replicas that move or are lost. OVERCOMMITTED: clusters that get more than is free. Capacity is "
+    "what clusters report."
 )
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves workloads without a place; 2 bad input."
 _NAMED: Final = 3
 
 
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
-@input_options
+@source_options
 @present_options
 @click.option(
     "--by", "domains", multiple=True, type=click.Choice([each.value for each in _DOMAINS]),
@@ -60,18 +60,16 @@ _NAMED: Final = 3
 @workload_output_option
 @namespace_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Show what each failure of a cluster, region, zone or provider alone would do.
+    """Show what the loss of each cluster, region, zone or provider would do.
 
-    The failures are ranked: first those that leave workloads nowhere, then those that move most. Reads a control plane;
-    with -f it reads manifests instead.
+    Each is lost alone. The losses are ranked: first those that leave workloads nowhere, then those that move most.
+    Reads a control plane; with -f it reads manifests instead.
 
     \b
     Examples:
       berthmaster resilience --by region
       berthmaster resilience -f examples --heat-map failures.svg
     """
-    if given["server"] is not None:
-        raise click.UsageError("resilience reads a control plane or manifests; an extender (--server) has no such API")
     workload_affinity = workload_affinity_on(given["feature_gates"])
     profile = profile_from(given, workload_affinity=workload_affinity)
     manifests, replica_paths = read_manifests(given)

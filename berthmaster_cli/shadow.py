@@ -39,7 +39,7 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True,
-    help="The format.",
+    help="Output format.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit with 1 if a binding differs, or if nothing was compared yet.")
 def report(server: str, output: str, *, check: bool) -> None:

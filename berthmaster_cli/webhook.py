@@ -69,8 +69,8 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
 )  # fmt: skip
 @click.option(
     "--feature-gates", default="", metavar="LIST",
-    help="Feature gates, as NAME=true|false. With PolicyPreemption, which the controllers have too, a priority drop "
-    f"causes a warning. {gates_help(_GATES)}.",
+    help="Feature gates, as NAME=true|false. With PolicyPreemption, a priority drop causes a warning; set it as in the "
+    f"controllers. {gates_help(_GATES)}.",
 )  # fmt: skip
 @click.option(
     "--max-object-values", type=click.IntRange(1000, 10_000_000), default=200_000, show_default=True,
@@ -99,7 +99,7 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="The most questions to the extender at once, in each process.",
+    help="The most requests to the extender at once, in each process.",
 )
 @click.option(
     "--blast-radius",

@@ -42,7 +42,9 @@ change_options: Final = option_group(
         "--scale", multiple=True, metavar="[NAMESPACE/]KIND/NAME=N",
         help="Change: the workload gets N replicas. Repeatable.",
     ),
-    click.option("--reschedule", is_flag=True, help="Change: all are rescheduled, as by a WorkloadRebalancer."),
+    click.option(
+        "--reschedule", is_flag=True, help="Change: all workloads are rescheduled, as by a WorkloadRebalancer.",
+    ),
 )  # fmt: skip
 
 shared_capacity_option: Final = click.option(

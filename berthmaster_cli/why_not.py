@@ -16,9 +16,8 @@ from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (
     current_time,
-    live_options,
     profile_from,
-    scheduling_options,
+    source_options,
     workload_affinity_on,
     workload_namespace_option,
 )
@@ -33,12 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
-    help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
-)  # fmt: skip
-@live_options
-@scheduling_options
+@source_options
 @present_options
 @optional_ledger_option
 @click.option("--at", type=MOMENT, help="Answer for the last decision up to this time, from the ledger.")

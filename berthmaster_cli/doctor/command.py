@@ -36,7 +36,7 @@ _check_options = option_group(
     ),
     click.option(
         "--timeout-s", type=click.FloatRange(0.5, 60), default=5.0, show_default=True,
-        help="The timeout of each question, in seconds.",
+        help="The timeout of each request, in seconds.",
     ),
     click.option("--before-install", is_flag=True, help="Run only the checks that must pass before an installation."),
     click.option(

@@ -49,7 +49,8 @@ _NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, o
 @click.option("--strict-files", is_flag=True, help="Documents that are skipped are errors.")
 @click.option(
     "--fleet", "fleet_paths", multiple=True, metavar="PATH",
-    help="Manifests of the fleet. Policies must not name clusters that neither they nor PATH define. Repeatable.",
+    help="Manifests of the fleet, to find policies that name clusters which neither these nor the checked files have. "
+    "Repeatable.",
 )  # fmt: skip
 @click.option(
     "-n", "--namespace", default="default", show_default=True, metavar="NAME",
@@ -61,7 +62,7 @@ _NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, o
 @click.option("--live", is_flag=True, help="Check the policies of the control plane, too.")
 @click.option(
     "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-    help="The time to read the control plane, in seconds.",
+    help="The time limit for reading the control plane, in seconds.",
 )  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type

@@ -197,19 +197,19 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
 
 @command.command(
     short_help="End the storm brake.",
-    epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader obeyed in time; 2 bad input.",
+    epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader ended it in time; 2 bad input.",
 )
 @click.option("--message", default="", metavar="TEXT", help="Why, for the log and the event.")
 @click.option("--dry-run", is_flag=True, help="Only show whether the brake is engaged, and which clusters are unready.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, metavar="SECONDS",
-    help="How long to wait until the leader obeys.",
+    help="How long to wait until the leader has ended the brake.",
 )  # fmt: skip
 @click.pass_obj
 def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - click's values
     """End the storm brake although clusters are unready, and accept their loss.
 
-    Failovers and moves continue at once. The accepted clusters engage the brake again only after they were ready.
+    Failovers and moves continue at once. An accepted cluster counts for the brake again only after it was ready.
     """
     if parent["paths"]:
         raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
@@ -229,13 +229,13 @@ def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - c
     key: Key = (parent["lease_namespace"], parent["lease_name"])
     request = ResumeRequest(datetime.now(UTC).replace(microsecond=0), given["message"])
     ask(client, merge_patch(LEASES, key, {"metadata": {"annotations": {RESUME: text_of(request)}}}))
-    if not _obeyed(client, key, given["timeout_s"]):
+    if not _ended(client, key, given["timeout_s"]):
         complain("no leader has ended the brake yet; it does so when there is one. Is a controllers process leading?")
         raise SystemExit(EXIT_CHECK_FAILED)
     echo("the storm brake has ended")
 
 
-def _obeyed(client: APIClient, key: Key, timeout_s: float) -> bool:
+def _ended(client: APIClient, key: Key, timeout_s: float) -> bool:
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         body = ask_if_found(client, get(LEASES, key))

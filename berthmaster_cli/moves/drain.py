@@ -95,7 +95,7 @@ def _cluster_options() -> Decorator:
     help="How long to wait until the clusters are drained; 0 for no limit.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Set the taint and end.")
-@click.option("--ignore-others", is_flag=True, help="Workloads of other schedulers do not count.")
+@click.option("--ignore-others", is_flag=True, help="Succeed even if workloads of other schedulers stay.")
 @click.option(
     "--scheduler-name", default="berthmaster", show_default=True, metavar="NAME",
     help="The spec.schedulerName of the bindings that the controllers schedule.",

@@ -37,7 +37,7 @@ _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 timeout_option: Final = click.option(
     "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-    help="The time to read the control plane, in seconds.",
+    help="The time limit for reading the control plane, in seconds.",
 )  # fmt: skip
 
 

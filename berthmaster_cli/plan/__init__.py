@@ -1,1 +1,1 @@
-"""``berthmaster plan``: what changed objects would move, before they are applied."""
+"""``berthmaster plan``: what a change of objects would move, before it is applied."""

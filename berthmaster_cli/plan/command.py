@@ -63,7 +63,7 @@ class _PlanCommand(click.Command):
 @kubeconfig_options("the control plane to read")
 @click.option(
     "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-    help="The time to read the control plane, in seconds.",
+    help="The time limit for reading the control plane, in seconds.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True,
@@ -86,7 +86,7 @@ class _PlanCommand(click.Command):
 @scheduling_options
 @present_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Show what changed objects would move, before they are applied.
+    """Show what a change of objects would move, before it is applied.
 
     Reads a control plane, or with --against files, and compares the workloads as they are with what they would be
     after the objects of -f are applied: policies, overrides, clusters and workloads. The id in the first line stands

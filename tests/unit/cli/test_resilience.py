@@ -42,6 +42,7 @@ def test_the_check_fails_if_a_failure_leaves_replicas_without_a_place(domain, co
     ("arguments", "message"),
     [
         pytest.param(["--by", "planet"], "planet", id="an unknown domain"),
+        pytest.param(["--server", "http://127.0.0.1:9"], "No such option", id="an option of simulate"),
         pytest.param(["--heat-map", "/nonexistent/x.svg"], "cannot be written", id="a folder that does not exist"),
     ],
 )

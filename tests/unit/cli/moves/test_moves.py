@@ -152,7 +152,7 @@ class TestResume:
         assert "1 unready clusters count as lost after this: member2" in output
         assert moving.api.methods.count("PATCH") == 0
 
-    def test_the_leader_obeys(self, moving):
+    def test_the_leader_ends_the_brake(self, moving):
         moving.lease(storm_brake=json.dumps(BRAKE))
         requests = []
 
