@@ -18,10 +18,11 @@ from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.changes import Change, apply
+from berthmaster.simulation.changes import apply
 from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import explained, present, run
-from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
+from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.federation import (
     FederationExplanation,

@@ -13,7 +13,6 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
-from berthmaster.simulation.changes import Change
 from berthmaster.simulation.federation import apply_to_federation, compare_federation, run_federation
 from berthmaster.simulation.federation_present import Federation, federation_of
 from berthmaster.simulation.federation_report import (
@@ -22,7 +21,8 @@ from berthmaster.simulation.federation_report import (
     federation_change,
     federation_row,
 )
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain, print_line, stdout, styled

@@ -11,7 +11,7 @@ from rich.text import Text
 from berthmaster.model.errors import LedgerError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.inputs import namespace_option
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, microseconds, opened
 from berthmaster_cli.names import completed_types, resource_argument

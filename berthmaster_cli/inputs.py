@@ -13,7 +13,7 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.options import FILE, certificate_pair, kubeconfig_options, option_group, placement_limits_option
 from berthmaster_cli.output import complain
 

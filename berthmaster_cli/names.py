@@ -9,7 +9,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.simulation.change_texts import full_name, parsed_name
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 
 
 def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -12,9 +12,9 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.simulation.changes import Change, Rebalance
+from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
-from berthmaster.simulation.world import World, file_gaps, world_of
+from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.options import option_group
 from berthmaster_cli.output import complain
 

@@ -8,11 +8,10 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.changes import Change
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary, cluster_totals, plan_of
 from berthmaster.simulation.report import ChangeRow, change_rows, rows
 from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import Change, World
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (

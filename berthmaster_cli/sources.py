@@ -11,7 +11,7 @@ from berthmaster.manifests import Manifests, load_manifests, manifests_of, overl
 from berthmaster.manifests.document import Document
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.names import name_in
 from berthmaster_cli.output import complain
 

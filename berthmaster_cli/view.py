@@ -11,7 +11,7 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation.federation_report import FederationRow
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.names import name_in, resource_name
 from berthmaster_cli.options import option_group
 from berthmaster_cli.tables import Changes, Results, is_left

@@ -11,7 +11,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import peers_of, run
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (

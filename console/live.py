@@ -5,7 +5,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import log_exceptions
+from berthmaster.runtime.repeating_thread import RepeatingThread
 from console.source import SourceError
 
 EVENTS: Final = "/events"
@@ -79,6 +78,7 @@ class StateWatcher:
         self._lost_since: datetime | None = None
         self._settles_at: float | None = None
         self.stopping = False
+        self._wait_s = 0.0
 
     @property
     def version(self) -> str:
@@ -92,7 +92,9 @@ class StateWatcher:
 
     def start(self) -> None:
         """Poll in a thread until the process ends."""
-        threading.Thread(target=self._poll_loop, name="state-watcher", daemon=True).start()
+        RepeatingThread(
+            "state-watcher", self._poll_again, lambda: self._wait_s, _LOG, "the version cannot be read"
+        ).start()
 
     def poll(self) -> float:
         """Ask for the version once. Return the seconds until the next poll."""
@@ -122,13 +124,9 @@ class StateWatcher:
             self._changed.wait_for(lambda: (self._seen.changes, self._seen.notice) != (changes, notice), timeout_s)
             return self._seen
 
-    def _poll_loop(self) -> None:
-        pause = threading.Event()
-        wait_s = 0.0
-        while not pause.wait(wait_s):
-            waits: list[float] = []
-            log_exceptions(partial(lambda found: found.append(self.poll()), waits), _LOG, "the version cannot be read")
-            wait_s = waits[0] if waits else _MAX_BACKOFF_S
+    def _poll_again(self) -> None:
+        self._wait_s = _MAX_BACKOFF_S  # after a crash
+        self._wait_s = self.poll()
 
     def _failed(self, error: SourceError) -> float:
         now = self._clock.now()

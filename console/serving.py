@@ -3,7 +3,6 @@
 import logging
 import secrets
 import signal
-import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.logs import log_exceptions
+from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
@@ -136,15 +135,13 @@ class _Console:
         watcher.start()
         _stop_streams_on_signal(watcher)
         report(_readiness(watcher))
-        threading.Thread(
-            target=self._housekeeping_loop, args=(report, watcher), name="housekeeping", daemon=True
+        RepeatingThread(
+            "housekeeping",
+            partial(_report, report, watcher),
+            lambda: _HOUSEKEEPING_S,
+            _LOG,
+            "the worker could not report its state",
         ).start()
-
-    @staticmethod
-    def _housekeeping_loop(report: ReportReadiness, watcher: StateWatcher) -> None:
-        pause = threading.Event()
-        while not pause.wait(_HOUSEKEEPING_S):
-            log_exceptions(partial(_report, report, watcher), _LOG, "the worker could not report its state")
 
     def certificate_loaded(self, expires_at: float) -> None:
         from console import metrics  # noqa: PLC0415 - see the class

@@ -1,7 +1,6 @@
 """The extender as a service that ``berthmaster.serving.server`` runs."""
 
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +14,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.framing import BodyCollection
@@ -200,24 +200,31 @@ class _Extender:
         else:
             _LOG.warning(NO_SOURCE)
         self._report(report)
-        threading.Thread(target=self._housekeeping_loop, args=(report,), name="housekeeping", daemon=True).start()
+        # If this thread ended, the last report would stay in force.
+        RepeatingThread(
+            "housekeeping",
+            partial(self._report, report),
+            lambda: _HOUSEKEEPING_S,
+            _LOG,
+            "the worker could not report its state",
+        ).start()
         if self._source is not None and self._planner is not None and self._services is not None:
-            args = self._planner, self._services
-            threading.Thread(target=self._preparing_loop, args=args, name="indexes", daemon=True).start()
+            self._keep_prepared(self._planner, self._services)
 
-    def _housekeeping_loop(self, report: ReportReadiness) -> None:
-        pause = threading.Event()
-        while not pause.wait(_HOUSEKEEPING_S):
-            # If the loop ended, the last report would stay in force.
-            log_exceptions(partial(self._report, report), _LOG, "the worker could not report its state")
-
-    def _preparing_loop(self, planner: "Planner", services: Services) -> None:
+    def _keep_prepared(self, planner: "Planner", services: Services) -> None:
         """Keep the indexes up to date, so that the first reviews and questions after a start are answered in time."""
-        pause = threading.Event()
-        while not pause.wait(_PREPARING_S if planner.is_prepared else _HOUSEKEEPING_S):
-            # If the loop ended, later questions would update the indexes, and may not do so in time.
+
+        def prepare() -> None:
             log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
-            log_exceptions(partial(planner.prepare, services), _LOG, "the index of plans could not be prepared")
+            planner.prepare(services)
+
+        RepeatingThread(
+            "indexes",
+            prepare,
+            lambda: _PREPARING_S if planner.is_prepared else _HOUSEKEEPING_S,
+            _LOG,
+            "the index of plans could not be prepared",
+        ).start()
 
     def _report(self, report: ReportReadiness) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class

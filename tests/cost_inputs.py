@@ -38,7 +38,8 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.federation import run_federation
 from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.run import run
-from berthmaster.simulation.world import SimulatedWorkload, World, world_of
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World, world_of
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.kube_scheduler.wire import Pod
 from extender.protocols.kubeadmiral.wire import ClusterRequest, SelectRequest

@@ -11,10 +11,10 @@ import msgspec.structs
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.simulation.changes import AddTaint, Change, Scale, apply
+from berthmaster.simulation.changes import AddTaint, Scale, apply
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import Change, World
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,8 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.placement import Placement
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
-from berthmaster.simulation.policy_change import SetPolicy
-from berthmaster.simulation.world import Change, ResourceName, SimulatedWorkload, World
-
-__all__ = ["AddLabel", "AddTaint", "Change", "Down", "Rebalance", "Reschedule", "Scale", "SetPolicy", "apply"]
+from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.world import Change, World
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 _PRODUCER: Final = "TaintManager"

@@ -24,7 +24,8 @@ from berthmaster.simulation.following import follow
 from berthmaster.simulation.plan import ClusterTotal, cluster_totals, moved_replicas
 from berthmaster.simulation.run import WorkloadResult, moves, peers_of, run, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 
 _LATER: Final = timedelta(seconds=1)
 

@@ -20,7 +20,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
     snapshot_of,
 )
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import NO_WEBHOOKS, Webhooks
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 
 POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
 CLUSTER_POLICY_LABEL: Final = "kubeadmiral.io/cluster-propagation-policy-name"

@@ -15,8 +15,6 @@ from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 
-__all__ = ["Change", "ResourceName", "SimulatedWorkload", "World", "world_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class World:

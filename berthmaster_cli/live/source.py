@@ -9,7 +9,7 @@ from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.served_types import ServedTypes, discover_types
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import FleetSnapshot
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import FleetRead, read_fleet, read_policies
 from berthmaster_cli.live.progress import ListingBars

@@ -11,7 +11,7 @@ from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.metadata_kinds import metadata_suffices
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.fleet import (
     BINDING_GROUP,

@@ -21,7 +21,8 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.run import peers_of
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex

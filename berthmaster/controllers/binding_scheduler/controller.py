@@ -1,7 +1,6 @@
 """The binding scheduler as a controller: its parts, its workers and its ticker."""
 
 import logging
-import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,7 +26,7 @@ from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
-from berthmaster.runtime.logs import log_exceptions
+from berthmaster.runtime.repeating_thread import RepeatingThread
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0
@@ -104,8 +103,10 @@ class BindingScheduler:
         self._workers: QueueController[Key] = QueueController(
             NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
         )
-        self._stopping = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
+        # Without the ticker no unschedulable binding would be activated any more.
+        self._ticker = RepeatingThread(
+            f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
+        )
         clusters.subscribe(self._handlers.cluster_changed)
         self._bindings.subscribe(self._handlers.binding_changed)
         QuotaWatch(context, self._bindings, self._queue, self._metrics)
@@ -122,7 +123,7 @@ class BindingScheduler:
         self._ticker.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._ticker.stop()
         self._workers.stop()
         self._ticker.join(_TICK_S)
         if self._estimators is not None:
@@ -135,11 +136,6 @@ class BindingScheduler:
 
     def _own_bindings(self) -> Iterator[tuple[Key, Binding]]:
         return (each for each in self._bindings.items() if names_scheduler(each[1], self._scheduler_name))
-
-    def _tick(self) -> None:
-        while not self._stopping.wait(_TICK_S):
-            # Without the ticker no unschedulable binding would be activated any more.
-            log_exceptions(self._housekeep, _LOG, "%s: the ticker crashed", NAME)
 
     def _housekeep(self) -> None:
         self._clusters.expire()

@@ -35,7 +35,8 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.move import move_of
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION
-from berthmaster.runtime.logs import BurstFilter, fields, log_exceptions
+from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 NAME: Final = "shadow-scheduler"
@@ -80,8 +81,9 @@ class ShadowScheduler:
         self._asked: dict[Key, Binding] = {}
         self._results = ShadowResults()
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
+        self._ticker = RepeatingThread(
+            f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
+        )
         clusters.subscribe(self._cluster_changed)
         self._bindings.subscribe(self._binding_changed)
         context.pages[PAGE] = self._page
@@ -93,7 +95,7 @@ class ShadowScheduler:
         self._ticker.start()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self._ticker.stop()
         self._ticker.join(_TICK_S)
         if self._estimators is not None:
             self._estimators.close()
@@ -177,10 +179,6 @@ class ShadowScheduler:
         self._asked.pop(key, None)
         with self._lock:
             self._results.remove(key)
-
-    def _tick(self) -> None:
-        while not self._stopping.wait(_TICK_S):
-            log_exceptions(self._housekeep, _LOG, "%s: the ticker crashed", NAME)
 
     def _housekeep(self) -> None:
         self._clusters.expire()

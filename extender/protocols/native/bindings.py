@@ -18,7 +18,8 @@ from berthmaster.native_api.wire import (
 from berthmaster.simulation.following import NO_COMPANIONS, companions
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable, require_watched
 from extender.protocols.problem import Refusal

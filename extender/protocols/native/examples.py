@@ -25,7 +25,8 @@ from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import compare, examine
 from berthmaster.simulation.why_not import request_of, why_not
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.protocols.native.bindings import view_of
 from extender.protocols.native.fleet import cluster_page, staleness_of
 from extender.protocols.native.fleet_view import cluster_row

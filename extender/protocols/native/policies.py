@@ -13,7 +13,7 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import PolicyList, PolicyQuery
-from berthmaster.simulation.world import SimulatedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.policy_rows import (
     PolicyFinding,
     PolicyRow,

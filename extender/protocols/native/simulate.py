@@ -32,12 +32,15 @@ from berthmaster.native_api.what_if import (
     UntaintChange,
     UpChange,
 )
-from berthmaster.simulation import changes as simulated
 from berthmaster.simulation import cluster_changes
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.plan import cluster_totals, plan_of
+from berthmaster.simulation.policy_change import SetPolicy
 from berthmaster.simulation.report import change_rows
 from berthmaster.simulation.run import Comparison, compare, unplaced
-from berthmaster.simulation.world import ResourceName, World
+from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import Change as SimulatedChange
+from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
@@ -70,7 +73,7 @@ class Simulator:
 
 
 def _run(
-    services: Services, request: SimulateRequest, changes: list[simulated.Change], check: Callable[[], None]
+    services: Services, request: SimulateRequest, changes: list[SimulatedChange], check: Callable[[], None]
 ) -> SimulateAnswer:
     state = services.state
     world = state.world(check)
@@ -108,7 +111,7 @@ def _require_known(services: Services, request: SimulateRequest) -> None:
 class RequestedChange(NamedTuple):
     """A change whose errors name its place in the request."""
 
-    change: simulated.Change
+    change: SimulatedChange
     path: str
 
     def applied(self, world: World, now: datetime) -> World:
@@ -120,7 +123,7 @@ class RequestedChange(NamedTuple):
             raise FieldError(self.path, str(error)) from None
 
 
-def change_of(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
+def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:
     """Return the change of the simulation. A slow change calls ``check`` regularly.
 
     Raises:
@@ -128,30 +131,30 @@ def change_of(change: Change, path: str, check: Callable[[], None]) -> simulated
     """
     match change:
         case DownChange():
-            return simulated.Down(change.cluster)
+            return Down(change.cluster)
         case TaintChange():
             _require(change.taint.effect in EFFECTS, f"{path}.taint.effect", change.taint.effect, ", ".join(EFFECTS))
             _require(is_label_key(change.taint.key), f"{path}.taint.key", change.taint.key, "a label key")
             _require(is_label_value(change.taint.value), f"{path}.taint.value", change.taint.value, "a label value")
-            return simulated.AddTaint(change.cluster, change.taint)
+            return AddTaint(change.cluster, change.taint)
         case LabelChange():
             _require(is_label_key(change.key), f"{path}.key", change.key, "a label key")
             _require(is_label_value(change.value), f"{path}.value", change.value, "a label value")
-            return simulated.AddLabel(change.cluster, change.key, change.value)
+            return AddLabel(change.cluster, change.key, change.value)
         case ScaleChange():
             name = ResourceName.parse(change.resource)
             if name is None:
                 accepted = "accepted is KIND/NAME or NAMESPACE/KIND/NAME"
                 raise FieldError(f"{path}.resource", f"{shown(change.resource)} is not a resource name; {accepted}")
-            return simulated.Scale(name, change.replicas)
+            return Scale(name, change.replicas)
         case RescheduleChange():
-            return simulated.Reschedule()
+            return Reschedule()
         case PolicyChange():
-            return simulated.SetPolicy(_policy(change.policy, f"{path}.policy"), check)
+            return SetPolicy(_policy(change.policy, f"{path}.policy"), check)
     return _cluster_change(change, path)
 
 
-def _cluster_change(change: ClusterChange, path: str) -> simulated.Change:
+def _cluster_change(change: ClusterChange, path: str) -> SimulatedChange:
     match change:
         case UntaintChange():
             return cluster_changes.RemoveTaint(change.cluster, change.key, change.effect)

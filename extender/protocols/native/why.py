@@ -26,7 +26,7 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.report import claim_rows
 from berthmaster.simulation.run import examine, peers_of
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
-from berthmaster.simulation.world import SimulatedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.claim_rows import why_held
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of

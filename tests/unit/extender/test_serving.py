@@ -49,6 +49,6 @@ def test_a_worker_prepares_the_index_of_workloads_also_if_no_plan_can_be_prepare
 
     extender = serving._Extender(ExtenderOptions(server=None))
     services = Services(PreparedState(karmada_profile()), None, logging.getLogger("test"), FakeClock())
-    threading.Thread(target=extender._preparing_loop, args=(PreparedPlanner(), services), daemon=True).start()
-    assert both.wait(30)
+    extender._keep_prepared(PreparedPlanner(), services)
+    assert both.wait(LIMIT_S)
     assert "the index of workloads could not be prepared" in caplog.text

@@ -16,7 +16,7 @@ from berthmaster.simulation.changes import AddTaint, Down, Scale
 from berthmaster.simulation.cluster_changes import RemoveCluster
 from berthmaster.simulation.federation import compare_federation, run_federation
 from berthmaster.simulation.federation_present import federation_of
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.federation import apply_to_federation, run_federation
 from berthmaster.simulation.federation_present import federation_of
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)

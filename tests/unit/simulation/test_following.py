@@ -11,8 +11,8 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_rows, explanation
 from berthmaster.simulation.run import compare, explained
-from berthmaster.simulation.workload import NotScheduled
-from berthmaster.simulation.world import ResourceName, world_of
+from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

@@ -11,11 +11,12 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.changes import Rebalance, Scale, SetPolicy
+from berthmaster.simulation.changes import Rebalance, Scale
+from berthmaster.simulation.policy_change import SetPolicy
 from berthmaster.simulation.report import change_rows
 from berthmaster.simulation.run import compare
-from berthmaster.simulation.workload import NotScheduled
-from berthmaster.simulation.world import ResourceName, world_of
+from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

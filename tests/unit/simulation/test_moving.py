@@ -19,7 +19,8 @@ from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import Comparison, compare, explained
-from berthmaster.simulation.world import Change, ResourceName, World, world_of
+from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import Change, World, world_of
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)

@@ -14,7 +14,8 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.world import ResourceName, world_of
+from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import world_of
 
 WEB_NAME, API_NAME = (ResourceName("default", "Deployment", name) for name in ("web", "api"))
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.report import change_rows, explanation, rows
 from berthmaster.simulation.run import compare, explained
-from berthmaster.simulation.workload import NotScheduled
-from berthmaster.simulation.world import ResourceName, world_of
+from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

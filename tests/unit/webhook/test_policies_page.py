@@ -12,8 +12,10 @@ from policy_pages import KUBEADMIRAL, REBALANCER, completed, lint_example, made,
 
 from webhook.admission import kubeadmiral, rebalancer
 from webhook.admission.karmada import checks
+from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.outcome import FieldProblem
-from webhook.admission.rule_catalog import ALL_RULES, KUBEADMIRAL_RULES, REBALANCER_RULES
+from webhook.admission.rebalancer import REBALANCER_RULES
+from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.rules.rule import AdmissionRule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()

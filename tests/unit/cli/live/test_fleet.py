@@ -14,7 +14,7 @@ from berthmaster.manifests import manifests_of
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import read_fleet
 from berthmaster_cli.live.workload import read_workload, resolved

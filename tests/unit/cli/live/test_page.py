@@ -10,7 +10,7 @@ from kube_store import Place
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
-from berthmaster.simulation.world import ResourceName
+from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KUBEADMIRAL, read_fleet
 from berthmaster_cli.live.workload import read_workload, resolved

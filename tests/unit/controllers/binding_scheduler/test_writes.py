@@ -8,7 +8,6 @@ import pytest
 from builders import binding, placement
 
 from berthmaster.controllers.binding_scheduler.writes import (
-    APPLIED_AFFINITY,
     SUCCESS,
     SchedulingResult,
     Version,
@@ -20,6 +19,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 )
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.cluster import Condition
+from berthmaster.model.move import APPLIED_AFFINITY
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 AT_NOW = "2026-01-02T03:04:05Z"

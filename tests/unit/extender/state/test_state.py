@@ -6,7 +6,8 @@ import pytest
 from builders import binding, cluster
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.state import state as module
 from extender.state.state import State
 

@@ -17,7 +17,8 @@ from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.protocols.native.fleet_view import cluster_row, fleet_view, state_version
 from extender.protocols.native.workload_page import query_of, workload_page
 from extender.protocols.problem import Refusal

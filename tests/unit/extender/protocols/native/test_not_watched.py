@@ -10,7 +10,8 @@ from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.placement import Placement
 from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.protocols.native import routes
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.simulate import Simulator

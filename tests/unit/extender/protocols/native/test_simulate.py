@@ -19,7 +19,8 @@ from berthmaster.native_api.what_if import (
     UpChange,
 )
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
