@@ -85,6 +85,7 @@ UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.S
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
 """The phases before the admission."""
 MAX_MESSAGE: Final = 512
+"""The most characters of the message of a move."""
 
 
 class MoveState(Value, frozen=True):

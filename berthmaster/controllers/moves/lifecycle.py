@@ -18,7 +18,7 @@ from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import MovePhase, MoveState, MoveStrategy, written_clusters
+from berthmaster.model.move import MAX_MESSAGE, MovePhase, MoveState, MoveStrategy, written_clusters
 
 BRAKED_LOOK_S: Final = 10.0
 """How often a move looks whether the storm brake has ended."""
@@ -249,7 +249,7 @@ def _braked(state: MoveState, settings: MoveSettings, now: Timestamp, braked: st
     if state.until is None or state.until > later(now, 3 * BRAKED_LOOK_S):
         return Step(state, wait_s=BRAKED_LOOK_S)
     state = _entered(state, state.phase, now, _length_s(state, settings))
-    return Step(msgspec.structs.replace(state, message=f"storm brake: {braked}"[:256]), wait_s=BRAKED_LOOK_S)
+    return Step(msgspec.structs.replace(state, message=f"storm brake: {braked}"[:MAX_MESSAGE]), wait_s=BRAKED_LOOK_S)
 
 
 def _breaking(binding: Binding, state: MoveState, settings: MoveSettings, now: Timestamp, producer: str) -> Step:
@@ -301,7 +301,8 @@ def _soaking(
 
 def _stalled(state: MoveState, now: Timestamp, why: str) -> Step:
     """Report a move that failed and has nothing whole to return to. Old and new copies stay as they are."""
-    state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=None, message=why[:256])
+    message = why[:MAX_MESSAGE]
+    state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=None, message=message)
     note = f"{state.reason.value}: {why}; old and new copies stay"
     return Step(state, wait_s=_LOOK_S, event=MoveEvent("Warning", "MoveStalled", note))
 
@@ -320,7 +321,7 @@ def _returned(
         failures=failures,
         held_down_until=later(now, hold_down_s(failures, settings)),
         returning=True,
-        message=why[:256],
+        message=why[:MAX_MESSAGE],
     )
     back = _entered(back, MovePhase.ADMITTED, now, settings.deadline_s)
     note = f"{state.reason.value}: {why}; it returns to {short_assignment(state.source)}"
