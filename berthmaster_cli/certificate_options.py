@@ -114,7 +114,7 @@ def options_from(given: dict[str, Any]) -> CertificateOptions:
     targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, option in kinds for name in given[option])
     secrets = [each.secret for each in given["serving"]]
     if len({*secrets, given["authority_secret"]}) <= len(secrets):
-        raise click.UsageError("--serving and --authority-secret must each name another Secret")
+        raise click.UsageError("--serving and --authority-secret must name different Secrets")
     origin = Origin(given["authority"])
     for each in given["serving"]:
         if origin is Origin.OWN and not each.names:

@@ -58,7 +58,7 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
     Renews every serving certificate now. With --ca it starts to replace the authority instead.
     """
     if given["authority"] == "provided":
-        raise click.UsageError("the component that provides certificates has to renew them")
+        raise click.UsageError("with --authority provided, the component that provides the certificates renews them")
     with certificate_context(given) as context:
         _print_report(context.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
 

@@ -45,7 +45,7 @@ class Moment(click.ParamType[datetime]):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self.fail(f"{text!r} is no time; {_ACCEPTED}", param, ctx)
+            self.fail(f"{text!r} is not a time; {_ACCEPTED}", param, ctx)
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

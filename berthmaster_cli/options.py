@@ -122,7 +122,7 @@ def certificate_pair(given: Mapping[str, Any], certificate: str, key: str) -> tu
     """
     found = given[certificate.replace("-", "_")], given[key.replace("-", "_")]
     if (found[0] is None) != (found[1] is None):
-        raise click.UsageError(f"--{certificate} and --{key} go together")
+        raise click.UsageError(f"--{certificate} and --{key} need each other: set both or neither")
     return None if found[0] is None else found
 
 

@@ -74,7 +74,9 @@ def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "PastExpla
     found = explain_decision(opened(given["ledger_url"]), wanted, difference=given["diff"])
     record = found.record
     if query.name != record.name or query.resource_kind != record.resource_kind:
-        raise InputError(f"decision {record.id} is about {record.resource}")
+        raise InputError(
+            f"decision {record.id} is about {record.resource}, and not about {query.resource_kind} {query.name}"
+        )
     if given["diff"] and found.difference is None:
         raise InputError(f"the ledger has no decision on this binding before {record.id}; leave out --diff")
     return found

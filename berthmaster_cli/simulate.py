@@ -102,11 +102,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 
 def _check_usage(given: Mapping[str, Any], changes: Sequence[Change]) -> None:
     if given["namespace"] and given["all_namespaces"]:
-        raise click.UsageError("-n and -A contradict each other")
+        raise click.UsageError("-n and -A cannot be combined")
     if given["jsonl"] and (given["paths"] or changes):
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
     if given["summary"] and given["output"] not in {"json", "yaml"}:
-        raise click.UsageError("--summary goes with -o json or -o yaml; tables of changes always have it")
+        raise click.UsageError("--summary needs -o json or -o yaml; tables of changes always have it")
     if given["ledger_url"] is not None and (given["jsonl"] or given["shared_capacity"] or given["server"]):
         raise click.UsageError("--ledger cannot be combined with --jsonl, --shared-capacity or --server")
 

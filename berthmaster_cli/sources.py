@@ -81,7 +81,7 @@ def reads_live(given: Mapping[str, Any]) -> bool:
     if given["dump"] is not None and not live:
         raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
     if given["redact"] and given["dump"] is None:
-        raise click.UsageError("--redact goes with --dump")
+        raise click.UsageError("--redact needs --dump")
     return live
 
 

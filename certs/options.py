@@ -69,7 +69,8 @@ class CertificateOptions:
     def __post_init__(self) -> None:
         if self.leaf_lifetime < _MIN_OVERLAPS_IN_LEAF_LIFETIME * self.overlap:
             # A renewed leaf must reach every server within the last third of the old leaf's life.
-            times = _MIN_OVERLAPS_IN_LEAF_LIFETIME
-            raise InputError(f"the lifetime of a leaf must be at least {times} times the overlap")
+            found = f"the lifetime of a leaf ({self.leaf_lifetime}) must be at least"
+            raise InputError(f"{found} {_MIN_OVERLAPS_IN_LEAF_LIFETIME} times the overlap ({self.overlap})")
         if self.authority_lifetime < 2 * self.leaf_lifetime:
-            raise InputError("the lifetime of an authority must be at least twice the lifetime of a leaf")
+            found = f"the lifetime of an authority ({self.authority_lifetime}) must be at least"
+            raise InputError(f"{found} twice the lifetime of a leaf ({self.leaf_lifetime})")

@@ -129,7 +129,7 @@ class _Extender:
         self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
         if options.watch is not None:
             if options.manifests:
-                raise InputError("manifests and --watch exclude each other: give one of them")
+                raise InputError("-f and --watch cannot be combined; set one of them")
             self._source = watch_source(
                 options.watch,
                 self._clock,

@@ -89,7 +89,7 @@ def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Reg
     ]
     if not found:
         raise InputError(
-            f"--controllers: {shown(','.join(switches))} enables none; known are {', '.join(names) or 'none'}"
+            f"--controllers: {shown(','.join(switches))} enables no controller; known are {', '.join(names) or 'none'}"
         )
     return found
 

@@ -93,7 +93,9 @@ def report_target(client: APIClient) -> None:
     TARGET.clear()
     TARGET.labels(target.kubernetes, target.karmada).set(1)
     TARGET_UNKNOWN_FIELDS.set(len(target.unknown_fields))
-    _LOG.info("control plane", extra=fields(kubernetes=target.kubernetes, karmada_definitions=target.karmada))
+    _LOG.info(
+        "connected to the control plane", extra=fields(kubernetes=target.kubernetes, karmada_definitions=target.karmada)
+    )
     if target.unknown_fields:
         _LOG.warning(
             "the definitions of Karmada have placement fields that this version does not know; see --unknown-fields",

@@ -103,11 +103,11 @@ class Candidate:
     def _try(self) -> None:
         try:
             if self._lease.try_acquire_or_renew() and not self.elected.is_set():
-                _LOG.info("successfully acquired lease", extra=fields(identity=self._lease.options.identity))
+                _LOG.info("acquired the lease", extra=fields(identity=self._lease.options.identity))
                 self.elected.set()
         except ApiError as error:
             level = logging.DEBUG if error.conflict else logging.WARNING
-            _LOG.log(level, "failed to %s lease: %s", "renew" if self.elected.is_set() else "acquire", error)
+            _LOG.log(level, "failed to %s the lease: %s", "renew" if self.elected.is_set() else "acquire", error)
         self._tried_s = self._clock.monotonic_s()
 
     def _log_leader(self) -> bool:

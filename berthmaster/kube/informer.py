@@ -216,7 +216,10 @@ class _Delivery(Generic[T]):
         if len(self._undelivered) >= MAX_UNDELIVERED:
             oldest = next(iter(self._undelivered))
             del self._undelivered[oldest]
-            _LOG.error("dropping an undelivered change", extra=fields(**_names(self._plural, oldest)))
+            _LOG.error(
+                "a change is lost: a handler keeps crashing, and too many changes wait for it",
+                extra=fields(**_names(self._plural, oldest)),
+            )
         self._undelivered[key] = delivered
 
     def retry(self, latest: Callable[[Key], T | None]) -> None:

@@ -42,7 +42,7 @@ SCHEDULING_OVERCOMMIT_PROTECTION: Final = Gate(
     "SchedulingOvercommitProtection",
     "beta",
     default=True,
-    summary="assigned replicas count until their cluster reports them",
+    summary="assigned replicas count until the workload is healthy on their cluster, for at most five minutes",
 )
 MULTIPLE_POD_TEMPLATES: Final = Gate(
     "MultiplePodTemplatesScheduling",

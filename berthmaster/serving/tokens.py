@@ -51,7 +51,7 @@ class TokenFile:
         except (OSError, ValueError) as error:
             raise InputError(f"tokens cannot be read from {path}: {error}") from None
         if not self._reloaded.content():
-            raise InputError(f"{path} contains no token")
+            raise InputError(f"{path} contains no token; write one TOKEN[,NAME] per line")
 
     def name_of(self, authorization: str) -> str | None:
         """Return the name of the token in an ``Authorization`` header, or None if the token is not valid."""

@@ -25,7 +25,7 @@ _REFUSED: Final = {
     "work.karmada.io": "Karmada writes it: change the policy or the workload",
     "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",
     "config.karmada.io": "a plan does not know what a change of an interpreter does",
-    "core.kubeadmiral.io": "a plan knows Karmada only; `berthmaster simulate` knows KubeAdmiral",
+    "core.kubeadmiral.io": "plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral",
     "berthmaster.io": "name a dump with --against",
 }
 """The API groups whose objects no plan can change, and what to do instead."""

@@ -52,7 +52,7 @@ def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInpu
     reading: Any = {"lenient": given["lenient"], "hold_unknown": given["unknown_fields"] == "hold"}
     manifests = manifests_of(base, origin, **reading)
     if manifests.federation.clusters:
-        raise InputError(f"{origin}: a plan knows Karmada only; `berthmaster simulate` knows KubeAdmiral")
+        raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
     paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
     identities = {each.identity for each in changed}
     over = overlaid([each for each in base if each.identity in identities], changed)

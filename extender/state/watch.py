@@ -67,7 +67,7 @@ def watch_source(
         found = " and ".join(clusters) or "none"
         implied = f"; {BINDINGS} and {WORKLOADS} are those of Karmada and need clusters" if BINDINGS in kinds else ""
         known = ", ".join(CLUSTER_KINDS)
-        raise InputError(f"one kind of cluster must be watched, got {found}; known are {known}{implied}")
+        raise InputError(f"--watch needs one kind of cluster: {found} given; known are {known}{implied}")
 
     def client() -> APIClient:
         from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - a large library that only a watch needs

@@ -173,7 +173,10 @@ class ShadowScheduler:
         if due:
             SHADOW_DECISIONS.labels(result.value, found.reason.value if found is not None else "").inc()
         if found is not None:
-            _LOG.info("the decisions differ", extra=fields(binding=key_text(key), **summary(found)))
+            _LOG.info(
+                "the decision differs from that of the other scheduler",
+                extra=fields(binding=key_text(key), **summary(found)),
+            )
 
     def _drop(self, key: Key) -> None:
         self._asked.pop(key, None)

@@ -141,7 +141,7 @@ class ClusterEstimator:
         if self._channel is None:
             await self.wait_until_connected()
         if self._channel is None:
-            raise ServiceError("there is no connection")
+            raise ServiceError("there is no connection to the estimator")
         request = question.request(self.cluster)
         return answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
 

@@ -176,7 +176,10 @@ class Estimators:
         try:
             question = query.question()
         except InputError as error:
-            _LOG.warning("cannot encode requirements", extra=fields(workload=query.workload, problem=str(error)))
+            _LOG.warning(
+                "a binding cannot be sent to scheduler estimators; the summaries of clusters are used",
+                extra=fields(workload=query.workload, problem=str(error)),
+            )
             return {}
         metadata = (("object", _printable(query.workload)),)
         asked = self._submit(self._ask(query.clusters, question, metadata, timeout_s))

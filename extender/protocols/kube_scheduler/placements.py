@@ -131,7 +131,7 @@ def parse_placement(text: str, limits: PlacementLimits = DEFAULT_LIMITS) -> Plac
             with a misspelt field could match any node.
     """
     if len(text) > _MAX_LENGTH:
-        raise FieldError(_PATH, f"has {len(text)} characters; accepted are {_MAX_LENGTH}")
+        raise FieldError(_PATH, f"has {len(text)} characters; accepted are at most {_MAX_LENGTH}")
     try:
         raw = decode_json(_OBJECT, text)
         placement = convert(Placement, raw)

@@ -67,7 +67,7 @@ def groups_of(annotations: Mapping[str, str], limits: PlacementLimits = DEFAULT_
     if text is None:
         return ()
     if len(text) > _MAX_LENGTH:
-        raise FieldError(_PATH, f"has {len(text)} characters; accepted are {_MAX_LENGTH}")
+        raise FieldError(_PATH, f"has {len(text)} characters; accepted are at most {_MAX_LENGTH}")
     return _small(text, limits) if len(text) <= _SMALL_LENGTH else _large(text, limits)
 
 

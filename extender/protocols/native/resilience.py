@@ -125,7 +125,7 @@ class Resilience:
                     break
             known = self._results.get(domains)
         if known is None:
-            raise Refusal(503, "the failures are being simulated; retry in some seconds", headers=_RETRY)
+            raise Refusal(503, "the failures are being simulated; retry in a few seconds", headers=_RETRY)
         return known
 
     def _start(self, services: Services, domains: Domains) -> None:

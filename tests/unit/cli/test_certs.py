@@ -120,8 +120,8 @@ class TestCerts:
             pytest.param(["--serving=a=UPPER.svc"], "neither a lower-case DNS name", id="an invalid DNS name"),
             pytest.param(["--serving=a=b.svc,,c"], "neither a lower-case DNS name", id="an empty name"),
             pytest.param(["--serving=a=" + ",".join(["a"] * 101)], "at most 100", id="too many names"),
-            pytest.param(["--serving=ca=b"], "each name another Secret", id="the Secret of the authority"),
-            pytest.param(["--serving=a=b", "--serving=a=c"], "each name another Secret", id="a duplicate Secret"),
+            pytest.param(["--serving=ca=b"], "must name different Secrets", id="the Secret of the authority"),
+            pytest.param(["--serving=a=b", "--serving=a=c"], "must name different Secrets", id="a duplicate Secret"),
             pytest.param(["--serving=a=b", "--overlap-s=-1"], "not in the range", id="a negative overlap"),
         ],
     )
@@ -144,7 +144,9 @@ class TestCerts:
 
     @pytest.mark.usefixtures("installation")
     def test_provided_certificates_cannot_be_rotated(self):
-        assert "provides certificates has to renew them" in run(certs, "rotate", "--authority=provided", *FLAGS, code=2)
+        assert "with --authority provided, the component that provides the certificates" in run(
+            certs, "rotate", "--authority=provided", *FLAGS, code=2
+        )
 
 
 class TestRegister:

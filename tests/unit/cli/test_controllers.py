@@ -109,7 +109,7 @@ def test_flags_override_the_environment_and_it_overrides_the_file(invoke, tmp_pa
     [
         pytest.param(["--controllers=scheduler"], "'scheduler' is unknown; known are binding-scheduler, preemption, "
                      "workload-rebalancer", id="an unknown controller"),
-        pytest.param(["--controllers=-binding-scheduler"], "enables none", id="no controller left"),
+        pytest.param(["--controllers=-binding-scheduler"], "enables no controller", id="no controller left"),
         pytest.param(["--controllers=preemption"], "preemption needs PolicyPreemption=true", id="a closed gate"),
         pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are "
                      "MultiplePodTemplatesScheduling, PolicyPreemption, PriorityBasedScheduling, "
@@ -119,7 +119,7 @@ def test_flags_override_the_environment_and_it_overrides_the_file(invoke, tmp_pa
         pytest.param(["--failover=always"], "'always' is not one of", id="an unknown failover"),
         pytest.param(["--plugins=Nothing"], "unknown plugin 'Nothing'", id="an unknown plugin"),
         pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no workers"),
-        pytest.param(["--enable-scheduler-estimator", "--scheduler-estimator-key-file=k"], "go together",
+        pytest.param(["--enable-scheduler-estimator", "--scheduler-estimator-key-file=k"], "need each other",
                      id="a key without a certificate"),
     ],
 )  # fmt: skip

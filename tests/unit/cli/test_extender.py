@@ -11,8 +11,8 @@ from berthmaster_cli.main import main
     ("arguments", "message"),
     [
         pytest.param(["--watch", "pods"], "'pods' is not one of", id="an unknown kind"),
-        pytest.param(["--watch", "policies"], "one kind of cluster must be watched", id="policies without clusters"),
-        pytest.param(["--watch", "nodes", "-f", "."], "give one of them", id="two sources"),
+        pytest.param(["--watch", "policies"], "--watch needs one kind of cluster", id="policies without clusters"),
+        pytest.param(["--watch", "nodes", "-f", "."], "cannot be combined", id="two sources"),
         pytest.param(["--watch", "nodes", "--kubeconfig", "nowhere"], "specify a kubeconfig file", id="no access"),
         pytest.param(["--kube-scheduler-members", "a in b"], "is not a selector", id="an invalid selector"),
     ],

@@ -73,7 +73,7 @@ def test_the_extender_is_asked_for_impacts(started, tmp_path):
         pytest.param(["--blast-radius", "moved=x"], "moved='x' is not accepted", id="no number"),
         pytest.param(
             ["--impact-url", "https://e", "--impact-client-key-file", "k"],
-            "go together",
+            "need each other",
             id="a key without certificate",
         ),
     ],

@@ -188,7 +188,7 @@ def test_changes_of_clusters(call, changes, clusters):
             "simulate --down a deploy/nothing", "there is no Deployment/nothing among 4 workloads", id="a name"
         ),
         pytest.param("simulate -l 'team in'", "team in", id="a selector"),
-        pytest.param("simulate --down a --summary", "--summary goes with -o json", id="a summary of a table"),
+        pytest.param("simulate --down a --summary", "--summary needs -o json", id="a summary of a table"),
         pytest.param("simulate --check=sometimes", "sometimes", id="a check"),
         pytest.param("explain --server http://x --down a deploy/moves", "--server", id="explain of an extender"),
     ],

@@ -38,9 +38,9 @@ def test_switches_select_controllers(switches, names):
     [
         (["four"], "'four' is unknown; known are one, two, three"),
         (["*", "-four"], "'four' is unknown"),
-        ([], "enables none"),
-        (["one", "-one"], "enables none"),
-        (["-one"], "enables none"),
+        ([], "enables no controller"),
+        (["one", "-one"], "enables no controller"),
+        (["-one"], "enables no controller"),
     ],
     ids=str,
 )

@@ -265,7 +265,7 @@ def test_undelivered_changes_are_bounded_and_the_oldest_is_dropped(informer, fra
     for name in "abc":
         informer.put(("", name), raw(1))
     assert informer.undelivered == 2
-    assert [record.fields["name"] for record in caplog.records if "dropping" in record.message] == ["a"]
+    assert [record.fields["name"] for record in caplog.records if "a change is lost" in record.message] == ["a"]
     fragile.broken = lambda _name: False
     informer.mark_fresh()
     assert fragile.calls == [("b", None, 1), ("c", None, 1)]

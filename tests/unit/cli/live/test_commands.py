@@ -145,8 +145,8 @@ def refuse_deployments(request) -> None:
     [
         pytest.param(["simulate"], "or manifests with -f PATH", id="no access"),
         pytest.param(["simulate", "-f", "x", "--dump", "y"], "--dump writes what a control plane holds", id="dump"),
-        pytest.param(["simulate", "--redact"], "--redact goes with --dump", id="redact"),
-        pytest.param(["simulate", "-n", "a", "-A"], "-n and -A contradict", id="namespaces"),
+        pytest.param(["simulate", "--redact"], "--redact needs --dump", id="redact"),
+        pytest.param(["simulate", "-n", "a", "-A"], "-n and -A cannot be combined", id="namespaces"),
         pytest.param(["simulate", "--server", "http://x", "--live"], "--server cannot be combined", id="server"),
         pytest.param(["explain", "a", "b", "c"], "is not one resource", id="three words"),
         pytest.param(["explain", "a/b", "c"], "is not one resource", id="a slash in the type"),

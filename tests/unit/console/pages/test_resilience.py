@@ -79,7 +79,7 @@ def test_the_page_shows_figures_picture_and_table():
 
 
 def test_the_page_asks_again_while_the_extender_simulates():
-    source = GivenSource(resilience=SourceError("the failures are being simulated; retry in some seconds", 503))
+    source = GivenSource(resilience=SourceError("the failures are being simulated; retry in a few seconds", 503))
     client = console_client(source)
     answer = client.get("/resilience?by=cluster")
     assert (answer.status_code, answer.headers["Refresh"], answer.headers["Retry-After"]) == (503, "3", "3")

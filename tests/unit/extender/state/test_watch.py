@@ -312,7 +312,7 @@ def test_the_options_select_the_watched_collections(tmp_path, kinds, paths):
 
 @pytest.mark.parametrize("kinds", [["policies"], [], ["nodes", "clusters"]], ids=str)
 def test_exactly_one_kind_of_cluster_is_required(kinds):
-    with pytest.raises(InputError, match="one kind of cluster"):
+    with pytest.raises(InputError, match="needs one kind of cluster"):
         watch_source(WatchOptions(kinds), SystemClock())
 
 

@@ -134,7 +134,7 @@ def test_a_blank_annotation_is_ignored():
 
 
 def test_an_annotation_longer_than_the_limit_of_kubernetes_is_an_error():
-    with pytest.raises(FieldError, match="accepted are 262144"):
+    with pytest.raises(FieldError, match="accepted are at most 262144"):
         parse_placement(" " * 300_000)
 
 
