@@ -5,7 +5,8 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
-from berthmaster_cli.options import FILE, certificate_pair, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.extender_options import extender_access_from, extender_options
+from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
@@ -23,12 +24,7 @@ _SPARE_THREADS: Final = 4
     "--extender-url", default="http://127.0.0.1:9443", show_default=True, metavar="URL",
     help="The extender that answers the questions of the pages, as https://HOST:PORT or http://HOST:PORT.",
 )  # fmt: skip
-@click.option(
-    "--extender-ca-file", type=FILE, help="The CAs of the extender's certificate. Default: those of the system."
-)
-@click.option("--extender-token-file", type=FILE, help="A file whose first line is the bearer token for the extender.")
-@click.option("--extender-client-cert-file", type=FILE, help="The client certificate for the extender, in PEM.")
-@click.option("--extender-client-key-file", type=FILE, help="The private key of that certificate, in PEM.")
+@extender_options("extender")
 @click.option(
     "--extender-timeout-s",
     type=click.FloatRange(0.1, 300),
@@ -106,8 +102,7 @@ _SPARE_THREADS: Final = 4
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""
     logs.configure(given["log_level"])
-    from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
-    from console.authentication import SignInOptions  # noqa: PLC0415 - the same
+    from console.authentication import SignInOptions  # noqa: PLC0415 - `--help` must not import the server
     from console.context import PageOptions  # noqa: PLC0415 - the same
     from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
@@ -117,18 +112,10 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             f"--max-streams {given['max_streams']} is too many for {given['threads']} threads, half of which are for "
             f"streams: at most {most_streams} are possible; lower it, or raise --threads"
         )
-    certificate, key = certificate_pair(given, "extender-client-cert-file", "extender-client-key-file") or (None, None)
     serve(
         ConsoleOptions(
             server=server_options_from("berthmaster-console", given),
-            extender=ExtenderAccess(
-                given["extender_url"],
-                given["extender_ca_file"],
-                given["extender_token_file"],
-                certificate,
-                key,
-                connections=16,
-            ),
+            extender=extender_access_from(given, "extender", connections=16),
             extender_timeout_s=given["extender_timeout_s"],
             sign_in=SignInOptions(
                 given["token_file"],

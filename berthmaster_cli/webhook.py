@@ -7,8 +7,9 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
+from berthmaster_cli.extender_options import extender_access_from, extender_options
 from berthmaster_cli.ledger_options import checked_url, ledger_options
-from berthmaster_cli.options import FILE, certificate_pair, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import config_option, environment_text, kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
@@ -88,12 +89,7 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     show_default=True,
     help="How long a review waits for the extender, in milliseconds.",
 )
-@click.option(
-    "--impact-ca-file", type=FILE, help="The CAs of the extender's certificate. Default: those of the system."
-)
-@click.option("--impact-token-file", type=FILE, help="A file whose first line is the bearer token for the extender.")
-@click.option("--impact-client-cert-file", type=FILE, help="The client certificate for the extender, in PEM.")
-@click.option("--impact-client-key-file", type=FILE, help="The private key of that certificate, in PEM.")
+@extender_options("impact")
 @click.option(
     "--impact-connections",
     type=click.IntRange(1, 64),
@@ -171,18 +167,13 @@ def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
         InputError: the URL is not that of a service, or there is no API server for events.
     """
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
-    from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
     from webhook.serving import ImpactOptions  # noqa: PLC0415 - the same
 
     if given["impact_url"] is None:
         if given["blast_radius_events"]:
             raise click.UsageError("--blast-radius-events needs --impact-url")
         return None
-    certificate, key = certificate_pair(given, "impact-client-cert-file", "impact-client-key-file") or (None, None)
-    access = ExtenderAccess(
-        given["impact_url"], given["impact_ca_file"], given["impact_token_file"], certificate, key,
-        given["impact_connections"],
-    )  # fmt: skip
+    access = extender_access_from(given, "impact", given["impact_connections"])
     if given["blast_radius_events"]:
         load_client(given["kubeconfig"], given["context"])  # an error here is clearer than one of each worker
     timeout_s = given["impact_timeout_ms"] / 1000

@@ -14,9 +14,8 @@ from berthmaster.serving.channel import Channel
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
 from console.visitor import Visitor
 
-SECRET_HEADER: Final = "X-Berthmaster-Proxy-Secret"  # noqa: S105 - the name of a header field
 SESSION_LIFETIME: Final = timedelta(hours=8)
-_SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - the same in a WSGI environment
+_SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - a header field in a WSGI environment
 _TOKEN_KEY: Final = "token"  # noqa: S105 - a key of the session
 _UNTIL_KEY: Final = "until"
 _MAX_NAME: Final = 512

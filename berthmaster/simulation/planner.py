@@ -14,7 +14,7 @@ from berthmaster.model.reader import ANY_READER, NAMES, Gap, Reader, texts
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan import PlanSummary, moved_replicas
-from berthmaster.simulation.plan_answer import Plan, StayingWorkload, StayReason
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, StayingWorkload, StayReason, UnplacedWorkload
 from berthmaster.simulation.plan_clusters import changed_clusters
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
@@ -65,15 +65,7 @@ def plan(
     all_gaps = sorted({*gaps, *texts([*changed.gaps, *_unknown_dependencies(rows)], reader)})
     answer = Plan(
         id="",
-        summary=PlanSummary(
-            workloads=len(index) + sum(each.before_workload is None for each in concerned),
-            moved=len(moving),
-            replicas=sum(moved_replicas(each.moves) for each in moving),
-            nowhere=[each.resource for each in unplaced if each.nowhere],
-            short=[each.resource for each in unplaced if not each.nowhere],
-            new_failures=[each.resource for each in unplaced if each.by_change],
-            due=sum(each.due for each in moving),
-        ),
+        summary=_summary(len(index) + sum(each.before_workload is None for each in concerned), moving, unplaced),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),
         complete=not all_gaps,
@@ -93,6 +85,18 @@ def plan(
         overrides=list(changes.overrides),
     )
     return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+
+
+def _summary(workloads: int, moving: Sequence[PlannedMove], unplaced: Sequence[UnplacedWorkload]) -> PlanSummary:
+    return PlanSummary(
+        workloads=workloads,
+        moved=len(moving),
+        replicas=sum(moved_replicas(each.moves) for each in moving),
+        nowhere=[each.resource for each in unplaced if each.nowhere],
+        short=[each.resource for each in unplaced if not each.nowhere],
+        new_failures=[each.resource for each in unplaced if each.by_change],
+        due=sum(each.due for each in moving),
+    )
 
 
 def first_scheduled(world: World, profile: Profile, now: datetime) -> World:

@@ -90,19 +90,7 @@ class BindingScheduler:
             self._moves,
             self._estimators,
         )
-        reconciler = BindingReconciler(
-            self._bindings,
-            self._clusters,
-            self._queue,
-            context,
-            self._metrics,
-            settings.scheduler_name,
-            self._moves,
-            settings.console,
-        )
-        self._workers: QueueController[Key] = QueueController(
-            NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
-        )
+        self._workers = self._made_workers(context, settings)
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(
             f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
@@ -113,6 +101,21 @@ class BindingScheduler:
         self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
+
+    def _made_workers(self, context: ControllerContext, settings: ControllerSettings) -> QueueController[Key]:
+        reconciler = BindingReconciler(
+            self._bindings,
+            self._clusters,
+            self._queue,
+            context,
+            self._metrics,
+            settings.scheduler_name,
+            self._moves,
+            settings.console,
+        )
+        return QueueController(
+            NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
+        )
 
     def load(self) -> ControllerLoad:
         return self._workers.load()
