@@ -23,7 +23,7 @@ from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
-from berthmaster.views.texts import assignment_text, without_zeros
+from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.federation import (
     FederationExplanation,
     duplicate_limits_option,
@@ -258,7 +258,7 @@ def _result(explained: Explanation) -> tuple[str | Text, ...]:
 def _headline(explained: Explanation) -> list[str]:
     if explained.replicas is None:
         return [explained.message or ""]
-    replicas = f"{explained.replicas} replicas" if explained.replicated else "no replicas"
+    replicas = count_text(explained.replicas, "replica") if explained.replicated else "no replicas"
     strategy = explained.diagnosis.strategy.value if explained.diagnosis is not None else ""
     trigger = "" if explained.trigger is Trigger.NONE else explained.trigger.value
     fresh = ", all replicas reassigned" if explained.mode is Mode.FRESH else ""

@@ -137,7 +137,7 @@ def explain_in_federation(
 def print_federation_explanation(console: Console, explained: FederationExplanation, limit: int) -> None:
     """Print why a workload is placed where it is."""
     workload = explained.workload
-    replicas = f"{explained.replicas} replicas" if explained.replicas is not None else ""
+    replicas = count_text(explained.replicas, "replica") if explained.replicas is not None else ""
     headline = filter(None, (replicas, explained.mode, workload.trigger))
     print_line(console, styled(workload.resource, "bold"), *(f"  {part}" for part in headline))
     if workload.policy is not None:

@@ -168,11 +168,11 @@ def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output:
         for row in new:
             if row.id in seen:
                 continue
-            seen.add(row.id)
             if output == "json":
                 print_json_line(row)
             else:
                 print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
         if new:
+            seen = {row.id for row in new}
             # Records of one batch are written together, up to some seconds after they were taken.
             since_us = max(since_us, microseconds(datetime.fromisoformat(new[-1].time)) - 60_000_000)

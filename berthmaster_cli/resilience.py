@@ -11,6 +11,7 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import World
 from berthmaster.views.heat_map import heat_map
+from berthmaster.views.texts import count_text
 from berthmaster_cli.inputs import current_time, namespace_option, profile_from, source_options, workload_affinity_on
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import FILE
@@ -121,7 +122,7 @@ def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: Wor
     harmless = sum(each.harmless for each in impacts)
     hidden = len(failures) - len(impacts)
     more = f"; {hidden} less severe failures are not shown" if hidden else ""
-    known = f"{len(world.workloads)} workloads, {len(world.clusters)} clusters"
+    known = f"{count_text(len(world.workloads), 'workload')}, {count_text(len(world.clusters), 'cluster')}"
     print_line(console, f"{known}: {harmless} of {len(impacts)} failures leave every workload running{more}")
 
 

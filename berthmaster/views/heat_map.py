@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.failures import Impact
+from berthmaster.views.texts import count_text
 
 MAX_ROWS: Final = 200
 MAX_COLUMNS: Final = 500
@@ -149,7 +150,8 @@ def _cell(impact: Impact, cluster: str, at: tuple[float, float], most: int, *, i
     if is_lost:
         effect = f"{cluster} is lost"
     else:
-        effect = f"{cluster} gets {count} replicas" + (f", more {' and '.join(over)} than is free" if over else "")
+        more = f", more {' and '.join(over)} than is free" if over else ""
+        effect = f"{cluster} gets {count_text(count, 'replica')}{more}"
     title = f"<title>{escape(printable(f'{impact.domain} {impact.name}: {effect}'))}</title>"
     square = _square(at, "lost" if is_lost else _shade(count, most), is_over=bool(over) and not is_lost)
     return f"<g>{title}{square}{_cross(at) if is_lost else ''}</g>"
@@ -174,7 +176,7 @@ def _legend(y: float, most: int) -> Iterator[str]:
     entries = [("empty", False, "gets nothing")]
     if most:
         entries.append((_shade(1, most), False, "gets 1 replica"))
-        entries.append((_shade(most, most), False, f"gets {most} replicas"))
+        entries.append((_shade(most, most), False, f"gets {count_text(most, 'replica')}"))
         entries.append(("empty", True, "gets more than is free"))
     entries.append(("lost", False, "is lost"))
     x = float(_MARGIN)

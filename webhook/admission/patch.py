@@ -6,7 +6,7 @@ draft never changes the original: it copies each container before the first chan
 A list with many changed objects is replaced as a whole if that makes a smaller patch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -98,26 +98,14 @@ class Draft:
         """
         objects = self.get(*tokens) or ()
         if len(objects) < _COMPARED_FROM:
-            for index, each in enumerate(objects):
-                for name, value in missing(each).items():
-                    self.set(value, *tokens, index, name)
+            self._add_fields(map(missing, objects), tokens)
             return
-        added: list[Mapping[str, Any]] = []
-        changed = added_bytes = operation_bytes = 0
-        per_field = _OPERATION_BYTES + len(pointer(tokens)) + len(f"/{len(objects)}/")
-        for each in objects:
-            fields = missing(each)
-            added.append(fields)
-            if not fields:
-                continue
-            changed += 1
-            field_bytes = sum(len(name) + len(str(value)) + _FIELD_BYTES for name, value in fields.items())
-            added_bytes += field_bytes
-            operation_bytes += field_bytes + len(fields) * per_field
-            if added_bytes > MAX_PATCH_BYTES:
-                raise PatchTooLargeError(".".join(tokens), len(objects))
+        added, field_bytes = _bounded(map(missing, objects), tokens, len(objects))
+        changed = sum(map(bool, added))
         if changed >= _COMPARED_FROM:
-            replaced_bytes = len(msgspec.json.encode(objects)) + added_bytes
+            per_field = _OPERATION_BYTES + len(pointer(tokens)) + len(f"/{len(objects)}/")
+            operation_bytes = field_bytes + per_field * sum(map(len, added))
+            replaced_bytes = len(msgspec.json.encode(objects)) + field_bytes
             if min(replaced_bytes, operation_bytes) > MAX_PATCH_BYTES:
                 raise PatchTooLargeError(".".join(tokens), len(objects))
             if replaced_bytes < operation_bytes:
@@ -126,6 +114,10 @@ class Draft:
                 ]
                 self.set(completed, *tokens)
                 return
+        self._add_fields(added, tokens)
+
+    def _add_fields(self, added: Iterable[Mapping[str, Any]], tokens: tuple[str, ...]) -> None:
+        """Add fields to the objects of a list, by one operation for each field."""
         for index, fields in enumerate(added):
             for name, value in fields.items():
                 self.set(value, *tokens, index, name)
@@ -167,6 +159,23 @@ class Draft:
             # Copy the container: later changes inside it must not change the value of this operation.
             self._own(container, token)
         self._operations.append(Operation("replace" if present else "add", pointer(tokens), value))
+
+
+def _bounded(
+    missing: Iterable[Mapping[str, Any]], tokens: tuple[str, ...], objects: int
+) -> tuple[list[Mapping[str, Any]], int]:
+    """Return the fields that the objects of a list lack, and the bytes of these fields.
+
+    Raises:
+        PatchTooLargeError: they have more than ``MAX_PATCH_BYTES``.
+    """
+    added, size = [], 0
+    for fields in missing:
+        added.append(fields)
+        size += sum(len(name) + len(str(value)) + _FIELD_BYTES for name, value in fields.items())
+        if size > MAX_PATCH_BYTES:
+            raise PatchTooLargeError(".".join(tokens), objects)
+    return added, size
 
 
 def pointer(tokens: tuple[Token, ...]) -> str:

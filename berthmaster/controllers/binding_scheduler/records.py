@@ -15,7 +15,7 @@ from berthmaster.controllers.moves.failback import Target
 from berthmaster.controllers.moves.lifecycle import BRAKED_LOOK_S, is_over, later
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import MAX_MESSAGE, MovePhase, MoveState
+from berthmaster.model.move import MAX_MESSAGE, WAITING, MovePhase, MoveState
 
 LOOK_S: Final = 30.0
 """How often a binding that waits for the end of its stabilisation looks whether its target still exists."""
@@ -79,7 +79,7 @@ def waiting_record(
 
 def ended_record(record: MoveState | None, now: Timestamp) -> MoveState | None:
     """Return the record of a binding that has no reason to move: None once it has no further meaning."""
-    if record is None or record.phase in {MovePhase.ELIGIBLE, MovePhase.STABILISING} or is_over(record, now):
+    if record is None or record.phase in WAITING or is_over(record, now):
         return None
     if record.phase is not MovePhase.RELEASED and not record.held_down(now):
         return None
@@ -90,7 +90,7 @@ def _begun(binding: Binding, wish: Wish, record: MoveState | None, now: Timestam
     target = wish.target if isinstance(wish.target, Target) else Target({}, "")
     same = record is not None and record.reason is wish.reason
     whole = now.replace(microsecond=0)
-    waits = record is not None and record.phase in {MovePhase.ELIGIBLE, MovePhase.STABILISING}
+    waits = record is not None and record.phase in WAITING
     return MoveState(
         wish.reason,
         MovePhase.ELIGIBLE,

@@ -1,8 +1,9 @@
 """Judges the fleet: whether there are clusters to schedule to, and whether bindings are scheduled."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
+from berthmaster.model.errors import name_list
 from berthmaster_cli.doctor.facts import BindingFacts, Facts, FleetFacts, Unobserved
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.controllers import is_live
@@ -31,19 +32,20 @@ def _clusters(fleet: FleetFacts, kubectl: str) -> Iterator[Finding]:
         yield warning(check, "no cluster has joined", "Join a cluster: karmadactl join NAME --cluster-kubeconfig=FILE")
         return
     if fleet.not_ready:
-        message = f"{len(fleet.not_ready)} of {fleet.total} clusters are not ready{more}: {_some(fleet.not_ready)}"
+        named = name_list(fleet.not_ready, _SHOWN)
+        message = f"{len(fleet.not_ready)} of {fleet.total} clusters are not ready{more}: {named}"
         conditions = f"{kubectl} get cluster {fleet.not_ready[0]} -o jsonpath='{{.status.conditions}}'"
         yield warning(check, message, f"Find out why: {conditions}")
     else:
         yield ok(check, f"all {fleet.total} clusters are ready{more}")
     if fleet.unmeasured:
-        count = len(fleet.unmeasured)
-        message = f"{count} of {fleet.total} clusters report no allocatable resources{more}: {_some(fleet.unmeasured)}"
+        count, named = len(fleet.unmeasured), name_list(fleet.unmeasured, _SHOWN)
+        message = f"{count} of {fleet.total} clusters report no allocatable resources{more}: {named}"
         remedy = (
             "Find out why karmada-controller-manager or karmada-agent does not report them: "
             f"{kubectl} get cluster {fleet.unmeasured[0]} -o jsonpath='{{.status.resourceSummary}}'"
         )
-        yield warning("fleet/room", message, remedy)
+        yield warning("fleet/capacity", message, remedy)
 
 
 def _schedulers(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
@@ -84,7 +86,7 @@ def _waiting(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
     ours = bindings.by_scheduler.get(setup.scheduler_name, 0)
     if bindings.stale:
         count = f"{len(bindings.stale)} of {ours} bindings"
-        message = f"{count} changed and were not scheduled again{more}: {_some(bindings.stale)}"
+        message = f"{count} changed and were not scheduled again{more}: {name_list(bindings.stale, _SHOWN)}"
         yield warning("fleet/lagging", message, f"Read the leader's log: {setup.controllers_logs}")
     if bindings.unschedulable:
         name, reason = bindings.unschedulable[0]
@@ -104,8 +106,3 @@ def _describe(path: str) -> str:
 
 def _incomplete(facts: FleetFacts | BindingFacts) -> str:
     return "" if facts.complete else " (not all were read)"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

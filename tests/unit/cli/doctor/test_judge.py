@@ -278,7 +278,7 @@ FLEET = [
     case("there is no cluster", "fleet/clusters", WARNING, "no cluster", "karmadactl join", fleet=FleetFacts(0)),
     case("clusters are not ready", "fleet/clusters", WARNING, "2 of 5 clusters", "get cluster m1",
          fleet=FleetFacts(5, not_ready=("m1", "m2"))),
-    case("a cluster reports no resources", "fleet/room", WARNING, "1 of 5 clusters report no allocatable resources",
+    case("a cluster reports no resources", "fleet/capacity", WARNING, "1 of 5 clusters report no allocatable resources",
          "get cluster m3", fleet=FleetFacts(5, unmeasured=("m3",))),
     case("this user may not list clusters", "fleet/clusters", SKIPPED, "403", "", fleet=FORBIDDEN),
     case("bindings wait without a leader", "fleet/scheduler", FAILED, "4 bindings wait", "Start the controllers",
