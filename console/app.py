@@ -111,7 +111,10 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     )
     app.jinja_options = {"finalize": markup.visible, "trim_blocks": True, "lstrip_blocks": True}
     app.jinja_env.filters.update(
-        name=markup.name, duration=markup.duration, age=lambda then: markup.age(then, parts.clock.now())
+        name=markup.name,
+        number=markup.number,
+        duration=markup.duration,
+        age=lambda then: markup.age(then, parts.clock.now()),
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
     _RequestHooks(app, options, parts)
@@ -161,7 +164,7 @@ class _RequestHooks:
         if request.endpoint != _EVENTS:
             g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor))
         source = VisibleSource(parts.source, visitor)
-        g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG)
+        g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG, parts.watcher.version)
         return None
 
     def _limit(self, visitor: Visitor | None) -> None:

@@ -33,12 +33,14 @@ class ConsoleServices:
         clock: the time, for ages and durations.
         options: the options that pages use.
         log: the log of the console.
+        version: the version of the extender's state; empty if it is not known.
     """
 
     source: Source
     clock: Clock
     options: PageOptions = field(default_factory=PageOptions)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("berthmaster.console"))
+    version: str = ""
 
 
 def services() -> ConsoleServices:

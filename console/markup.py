@@ -26,6 +26,11 @@ def drawn(svg: str) -> Markup:
     return Markup(svg)  # noqa: S704 - see the docstring
 
 
+def number(value: int) -> str:
+    """Return a number with a comma before each group of three digits. The filter ``number`` of templates."""
+    return f"{value:,}"
+
+
 def age(then: datetime | None, now: datetime) -> str:
     """Return how long ago something was, in one or two units: ``3 h 20 min``. The filter ``age`` of templates."""
     if then is None:

@@ -111,7 +111,7 @@ def _heading(rows: int, columns: int) -> Iterator[str]:
 def _not_shown(count: int, noun: str) -> str:
     if count <= 0:
         return ""
-    return f"1 {noun} is not shown" if count == 1 else f"{count} {noun}s are not shown"
+    return f"1 {noun} is not shown" if count == 1 else f"{count:,} {noun}s are not shown"
 
 
 def _columns(columns: Sequence[str], cells: float, top: float) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _row(impact: Impact, name: str, columns: Sequence[str], place: _Place, most:
     yield f'<text x="{place.counts - 8:.0f}" y="{base:.0f}" text-anchor="end" {_fill("ink")}>{escape(name)}</text>'
     for index, (count, kind) in enumerate(zip(impact.counts, _COUNTS, strict=True)):
         how = f'{_fill(kind)} font-weight="bold"' if count else _fill("dim")
-        yield f"<text {_count_place(index, place.cells, base)} {how}>{count}</text>"
+        yield f"<text {_count_place(index, place.cells, base)} {how}>{count:,}</text>"
     if columns:
         size = _size(len(columns) * _CELL - 2, _CELL - 2)
         yield f'<rect x="{place.cells + 1:.0f}" y="{place.top + 1:.0f}" {size} {_fill("empty")}/>'

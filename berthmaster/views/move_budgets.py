@@ -20,6 +20,7 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import BudgetUse, WaitReason, WindowUse
 
+_HIDDEN_POLICY = "a policy in another namespace"
 _NEXT_LOOK = "the controllers look at it again within some seconds"
 
 
@@ -112,7 +113,7 @@ def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reade
         limits_failover=budget.limits_failover,
         moves=len(counted),
         max_moves=budget.max_moves,
-        by_policy=_counts(filter(reader.sees_policy, policies), budget.max_moves_per_policy),
+        by_policy=_seen_by(reader, _counts(policies, budget.max_moves_per_policy)),
         max_moves_per_policy=budget.max_moves_per_policy,
         from_clusters=_counts((name for each in counted for name in each.sources), budget.max_moves_from_cluster),
         max_moves_from_cluster=budget.max_moves_from_cluster,
@@ -135,10 +136,17 @@ def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:
     return {} if limit is None else dict(sorted(Counter(names).items()))
 
 
+def _seen_by(reader: Reader, by_policy: Mapping[str, int]) -> dict[str, int]:
+    """Return the moves by policy. Of the policies that the reader may not see, the one with the most counts."""
+    seen = {name: count for name, count in by_policy.items() if reader.sees_policy(name)}
+    hidden = [count for name, count in by_policy.items() if name not in seen]
+    return {**seen, **({_HIDDEN_POLICY: max(hidden)} if hidden else {})}
+
+
 def _selected(selector: MoveSelector, reader: Reader) -> str:
     """Return which workloads a selector matches, in words."""
     parts = [
-        f"{noun} {_names(noun, names, sees)}"
+        f"{noun} {_names(names, sees)}"
         for noun, names, sees in (
             ("namespaces", selector.namespaces, reader.sees),
             ("policies", selector.policies, reader.sees_policy),
@@ -150,13 +158,13 @@ def _selected(selector: MoveSelector, reader: Reader) -> str:
     return "; ".join(parts) or "all workloads"
 
 
-def _names(noun: str, names: Iterable[str], sees: Callable[[str], bool]) -> str:
+def _names(names: Iterable[str], sees: Callable[[str], bool]) -> str:
     """Return the names that a reader may see, and how many others there are."""
     listed = sorted(names)
     seen = [each for each in listed if sees(each)]
     shown = [name_list(seen)] if seen else []
     hidden = len(listed) - len(seen)
-    return " and ".join([*shown, f"{hidden} other {noun}"] if hidden else shown)
+    return " and ".join([*shown, f"{hidden} that you may not see"] if hidden else shown)
 
 
 def percent_totals(config: MovesConfig | None, subjects: Iterable[tuple[MoveSubject, int]]) -> dict[str, int] | None:

@@ -116,7 +116,8 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
         selects: which workloads it is about, in words.
         limits_failover: whether failovers wait for its limits, too.
         moves, max_moves: the moves under way, and how many may be.
-        by_policy, max_moves_per_policy: the same for each policy; empty without the limit.
+        by_policy, max_moves_per_policy: the same for each policy; empty without the limit. Policies that the reader may
+            not see are one entry, with the moves of the one that has the most.
         from_clusters, max_moves_from_cluster: the same for each cluster that workloads leave.
         to_clusters, max_moves_to_cluster: the same for each cluster that workloads arrive at.
         replicas_moving: the replicas that move.

@@ -166,7 +166,7 @@ def _links(found: Mapping[Flow, int], left: Mapping[str, _Bar], right: Mapping[s
         used[0][source] += amount
         used[1][target] += amount
         kind = "new" if not source else "gone" if not target else "move"
-        title = f"{_label(source, _NEW)} to {_label(target, _GONE)}: {amount}"
+        title = f"{_label(source, _NEW)} to {_label(target, _GONE)}: {amount:,}"
         shape = f'class="{kind}" fill="{_COLORS[kind]}" fill-opacity=".4" d="{_ribbon(a, b)}"'
         yield f"<path {shape}><title>{_text(title)}</title></path>"
 
@@ -195,7 +195,7 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
         place = f'x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"'
         yield f'<rect class="node" {place} fill="currentColor" fill-opacity=".6"/>'
         yield (
-            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]}'
+            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}" fill="currentColor">{_text(shown)}: {sums[name]:,}'
             f"<title>{_text(label)}</title></text>"
         )
 

@@ -44,9 +44,9 @@ def heading(name: str) -> str:
 
 def headline(plan: Plan) -> str:
     """Return what moves in total, as one sentence."""
-    parts = [_moved(plan), *(f"{left.workloads} {left.text}{left.also}" for left in left_behind(plan.summary))]
+    parts = [_moved(plan), *(f"{left.workloads:,} {left.text}{left.also}" for left in left_behind(plan.summary))]
     if plan.deleted_copies:
-        parts.append("1 copy is deleted" if plan.deleted_copies == 1 else f"{plan.deleted_copies} copies are deleted")
+        parts.append("1 copy is deleted" if plan.deleted_copies == 1 else f"{plan.deleted_copies:,} copies are deleted")
     if plan.overcommitted:
         parts.append(f"overcommitted: {name_list(plan.overcommitted, _NAMED)}")
     return "; ".join(parts)
@@ -63,7 +63,7 @@ def moved_text(summary: PlanSummary) -> str:
     """Return how many workloads and replicas move, and how many of the workloads also move without the changes."""
     verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
     total, replicas = count_text(summary.workloads, "workload"), count_text(summary.replicas, "replica")
-    return f"{summary.moved} of {total} {verb}{_also(summary.due, summary.moved)}, {replicas}"
+    return f"{summary.moved:,} of {total} {verb}{_also(summary.due, summary.moved)}, {replicas}"
 
 
 class LeftBehind(NamedTuple):
@@ -91,7 +91,7 @@ def left_behind(summary: PlanSummary) -> Iterator[LeftBehind]:
 def _also(known: int, of: int) -> str:
     if not known:
         return ""
-    return " (also without the changes)" if known == of else f" ({known} of them also without the changes)"
+    return " (also without the changes)" if known == of else f" ({known:,} of them also without the changes)"
 
 
 def sections(plan: Plan) -> Iterator[Section]:
@@ -115,7 +115,7 @@ def _moves(plan: Plan) -> Section:
     rows = [
         (
             each.resource, _assignment(each.before) or "nowhere", _assignment(each.after) or "nowhere",
-            group_text(each), str(each.replicas), _leaving(each), _why(each),
+            group_text(each), f"{each.replicas:,}", _leaving(each), _why(each),
         )
         for each in plan.moves
     ]  # fmt: skip
@@ -127,8 +127,8 @@ def _clusters(plan: Plan) -> Section:
     totals = sorted(plan.clusters, key=lambda each: (not each.overcommitted, each.cluster))
     rows = [
         (
-            each.cluster, f"{each.before} → {each.after}" if each.before != each.after else str(each.after),
-            str(each.arriving), resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
+            each.cluster, f"{each.before:,} → {each.after:,}" if each.before != each.after else f"{each.after:,}",
+            f"{each.arriving:,}", resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
         )
         for each in totals
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def _clusters(plan: Plan) -> Section:
 
 def _policies(plan: Plan) -> Section:
     rows = [
-        (each.policy, each.action, str(each.keeps), *(_claims(each, field) for field in _CLAIM_FIELDS))
+        (each.policy, each.action, f"{each.keeps:,}", *(_claims(each, field) for field in _CLAIM_FIELDS))
         for each in plan.policies
     ]
     return Section("Policies", ("POLICY", "CHANGE", "KEEPS:right", "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
@@ -153,7 +153,7 @@ def _staying(plan: Plan) -> Section:
     for each in plan.staying:
         names.setdefault((each.policy or "", each.message), []).append(each.resource)
     rows = [
-        (policy, str(count), message, name_list(names[policy, message], _NAMED))
+        (policy, f"{count:,}", message, name_list(names[policy, message], _NAMED))
         for (policy, message), count in counts.most_common()
     ]
     return Section("Does not move", ("POLICY", "WORKLOADS:right", "WHY", "WHICH"), rows)

@@ -9,8 +9,8 @@ _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
 def count_text(number: int, noun: str) -> str:
-    """Return a number of things, such as ``1 workload`` or ``2 workloads``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return a number of things, such as ``1 workload`` or ``2,000 workloads``."""
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def assignment_text(clusters: Mapping[str, int | None]) -> str:

@@ -274,26 +274,26 @@ def _budget(use: BudgetUse) -> BudgetLine:
 
 def _limit(label: str, used: int, limit: int | None) -> Iterator[LimitLine]:
     if limit is not None:
-        yield LimitLine(label, used, limit, f"{used} of {limit} {label}")
+        yield LimitLine(label, used, limit, f"{used:,} of {limit:,} {label}")
 
 
 def _largest(label: str, used: Mapping[str, int], limit: int | None, unused: str) -> Iterator[LimitLine]:
     if limit is None:
         return
     if not used:
-        yield LimitLine(unused, 0, limit, f"0 of {limit} {unused}")
+        yield LimitLine(unused, 0, limit, f"0 of {limit:,} {unused}")
         return
     name = min(used, key=lambda each: (-used[each], each))
-    yield LimitLine(f"{label} {name}", used[name], limit, f"{used[name]} of {limit} {label} {name}")
+    yield LimitLine(f"{label} {name}", used[name], limit, f"{used[name]:,} of {limit:,} {label} {name}")
 
 
 def _percent(use: BudgetUse) -> Iterator[LimitLine]:
     if use.replicas_percent is None:
         return
     if use.replicas is None:
-        text = f"{use.replicas_moving} replicas move; at most {use.replicas_percent} % of all may"
+        text = f"{use.replicas_moving:,} replicas move; at most {use.replicas_percent} % of all may"
         yield LimitLine("replicas", 0, 1, text)
         return
     limit = use.replicas * use.replicas_percent // 100
-    text = f"{use.replicas_moving} of {limit} replicas ({use.replicas_percent} % of {use.replicas:,})"
+    text = f"{use.replicas_moving:,} of {limit:,} replicas ({use.replicas_percent} % of {use.replicas:,})"
     yield LimitLine("replicas", use.replicas_moving, limit, text)

@@ -11,7 +11,8 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, moved_text, sections
+from berthmaster.views.texts import count_text
 from console.markup import drawn
 
 MAX_ROWS: Final = 200
@@ -100,7 +101,7 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
         max_rows: the most rows of a table.
     """
     plan, counts = answer.plan, answer.counts
-    text = headline(plan)
+    text = _headline_of_counts(answer) if answer.truncated else headline(plan)
     return PlanView(
         id=plan.id,
         headline=f"{text[:1].upper()}{text[1:]}.",
@@ -115,6 +116,17 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
         tables=[_table(each, max_rows) for each in sections(plan)],
         truncated=answer.truncated,
     )
+
+
+def _headline_of_counts(answer: PlanAnswer) -> str:
+    """Return what moves in total if the lists of the plan are not complete: their lengths say too little."""
+    plan, counts = answer.plan, answer.counts
+    parts = [moved_text(plan.summary) if counts.moved else "nothing moves"]
+    parts += [f"the change leaves {count_text(counts.lost, 'workload')} without a place"] if counts.lost else []
+    parts += [f"the change leaves {count_text(counts.short, 'workload')} with too few replicas"] if counts.short else []
+    parts += [f"copies that are deleted: {counts.deleted_copies:,}"] if counts.deleted_copies else []
+    parts += [f"clusters that are overcommitted: {counts.overcommitted:,}"] if counts.overcommitted else []
+    return "; ".join(parts)
 
 
 def _hidden(answer: PlanAnswer) -> str:
@@ -134,7 +146,7 @@ def _hidden(answer: PlanAnswer) -> str:
 
 def _count(number: int, one: str, many: str) -> Iterator[str]:
     if number > 0:
-        yield f"1 workload {one}" if number == 1 else f"{number} workloads {many}"
+        yield f"1 workload {one}" if number == 1 else f"{number:,} workloads {many}"
 
 
 def binding_place(resource: str) -> tuple[str, str] | None:
@@ -164,7 +176,7 @@ def _table(section: Section, max_rows: int) -> TableView:
 def _cell(text: str, *, column: str, is_name: bool) -> CellView:
     if text.startswith(_BAD):
         return CellView(text=text, bad=True)
-    if not is_name:
+    if not is_name or not text:
         return CellView(text=text)
     place = binding_place(text) if column == "WORKLOAD" else None
     return CellView(words=tuple(text.split(" ")), place=place)

@@ -28,7 +28,14 @@ def show() -> Response | str:
             raise
         return _waiting(by, str(error).removeprefix("the service refused the request: "))
     model = resilience_page(view, by, page, rows)
-    return render_template("resilience.html", model=model, domains=PLURALS, page=page, page_rows=rows)
+    return render_template(
+        "resilience.html",
+        model=model,
+        outdated=services().version not in {"", view.version},
+        domains=PLURALS,
+        page=page,
+        page_rows=rows,
+    )
 
 
 def _waiting(by: str, reason: str) -> Response:

@@ -14,6 +14,10 @@ MORE = {
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
 }
 SCRIPT_LIMIT_BYTES = 200_000
+_OVERLAPPING_CELLS = """() => [...document.querySelectorAll(".table th, .table td")]
+    .filter((cell) => cell.clientWidth > 1 && cell.scrollWidth > cell.clientWidth + 1)
+    .map((cell) => cell.textContent.trim())"""
+"""The texts of the cells of tables that are wider than their cell, and so lie over the next one."""
 
 
 def addresses(visit):
@@ -47,6 +51,8 @@ def test_every_page_fits_a_phone(narrow):
             expect(page.get_by_role("img")).to_be_visible()
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{address} is {wide} px wider than the screen"
+        cells = page.evaluate(_OVERLAPPING_CELLS)
+        assert not cells, f"{address}: cells overlap others: {cells[:3]}"
 
 
 def test_every_page_works_without_scripts(browser, console, axe):

@@ -25,6 +25,11 @@ def test_every_expression_of_a_template_is_escaped_and_printable(template):
     assert page.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize(("number", "text"), [(0, "0"), (999, "999"), (3005, "3,005"), (-1234567, "-1,234,567")])
+def test_numbers_of_four_and_more_digits_have_commas(number, text):
+    assert markup.number(number) == text
+
+
 def test_a_name_has_at_most_253_characters():
     assert len(markup.name("x" * 1000)) == 253
 

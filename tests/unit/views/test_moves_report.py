@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from karmada_plane import binding, deployment, policy, selector
+from msgspec.structs import replace
 
 from berthmaster.controllers.moves.budget_record import BudgetRecord, budget_records, budgets_of
 from berthmaster.controllers.moves.config_file import parse_moves_config
@@ -144,4 +145,20 @@ def test_rows_are_limited_to_namespaces_and_a_number_and_budgets_are_not():
     bindings = [moving("one", SURGING), moving("two", SURGING, namespace="other"), moving("three", WAITS)]
     found, counts = report(*bindings, namespaces={"shop"}, limit=1)
     assert ([each.binding for each in found.moves], counts) == (["one-deployment"], {"moving": 1, "waiting": 1})
-    assert (found.budgets[0].moves, found.budgets[0].by_policy) == (2, {"shop/web": 1})
+    assert (found.budgets[0].moves, found.budgets[0].by_policy) == (
+        2, {"shop/web": 1, "a policy in another namespace": 1},
+    )  # fmt: skip
+
+
+def test_a_reader_of_few_namespaces_gets_no_names_of_others_in_budgets_and_problems():
+    config = CONFIG.replace("{namespaces: [shop],", "{namespaces: [shop, vault], policies: [vault/a, vault/b],")
+    secret = lease(config)
+    secret = secret._replace(sources=replace(secret.sources, problem="vault/a: no such policy"))
+    found, _ = report(namespaces={"shop"}, lease=secret)
+    assert (
+        found.budgets[1].selects
+        == "namespaces shop and 1 that you may not see; policies 2 that you may not see; tier=web"
+    )
+    assert found.sources.problem == "the log of the controllers says why"
+    everything, _ = report(lease=secret)
+    assert everything.sources.problem == "vault/a: no such policy"

@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from console_replies import HOSTILE, impact, resilience_view
-from console_source import GivenSource, console_client
+from console_replies import FRESH, HOSTILE, impact, resilience_view
+from console_source import GivenSource, console_app, console_client
 
+from berthmaster.native_api.fleet import StateVersion
 from console.pages.resilience_model import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded
 from console.source import SourceError
@@ -76,6 +77,15 @@ def test_the_page_shows_figures_picture_and_table():
     assert 'href="/workloads/shop/web-deployment"' in page
     assert "<script>alert" not in page
     assert re.search(r"Computed .*\d", page)
+
+
+@pytest.mark.parametrize(("version", "outdated"), [("", False), ("1", False), ("2", True)])
+def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outdated):
+    view = resilience_view(impact("north", ["a"]))
+    app = console_app(GivenSource(resilience=view, version=StateVersion(version, FRESH)))
+    app.extensions["console"].watcher.poll()
+    page = app.test_client().get("/resilience").text
+    assert ("The fleet has changed since then." in page) is outdated
 
 
 def test_the_page_asks_again_while_the_extender_simulates():

@@ -5,6 +5,7 @@ import re
 import pytest
 from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
 from console_source import GivenSource, console_client
+from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from console.pages.plan_model import plan_view
@@ -46,6 +47,25 @@ def test_nothing_is_quiet_only_if_everything_is_known():
     assert not view.quiet
     assert view.headline == "Nothing is known to move."
     assert view.incomplete
+
+
+def test_the_headline_of_a_plan_with_rows_left_out_counts_all_of_them():
+    counts = PlanCounts(40_000, 9, 4000, 8000, lost=2000, short=1, deleted_copies=3, staying=0, overcommitted=1)
+    answer = plan_answer(planned_move(), unplaced=[lost_workload()], counts=counts, truncated=True)
+    summary = replace(answer.plan.summary, workloads=40_000, moved=4000, replicas=8000)
+    answer = replace(answer, plan=replace(answer.plan, summary=summary))
+    assert plan_view(answer).headline == (
+        "4,000 of 40,000 workloads move, 8,000 replicas; the change leaves 2,000 workloads without a place; the change "
+        "leaves 1 workload with too few replicas; copies that are deleted: 3; clusters that are overcommitted: 1."
+    )
+
+
+def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
+    view = plan_view(
+        plan_answer(planned_move(group=None, group_before=None), planned_move("shop/Deployment/b", group="g"))
+    )
+    moves = view.tables[0]
+    assert [row[[name for name, _ in moves.columns].index("Group")].words for row in moves.rows] == [(), ("g",)]
 
 
 def test_a_long_table_says_how_much_is_missing():
