@@ -5,18 +5,17 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import pytest
 from free_ports import free_port
 from fresh_metrics import fresh
+from waiting import LIMIT_S, wait_for
 
-_READY_WITHIN_S = 30.0
 FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
 """For tests of deadlines and buffers that gunicorn's own threaded worker does not have."""
 BOTH_CLASSES = pytest.mark.parametrize("server", ["fast", "gthread"], indirect=True)
@@ -64,21 +63,17 @@ def running(command: str, *flags: object, log: Path, ready: bool = True) -> Iter
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 def _await(server: Server, *, ready: bool) -> None:
-    until = time.monotonic() + _READY_WITHIN_S
-    while time.monotonic() < until:
-        if server.process.poll() is not None:
-            raise AssertionError(f"the service ended: {server.log.read_text()}")
-        try:
-            if server.probe("/readyz")[0] == 200 or not ready:
-                return
-        except OSError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError(f"the service is not ready: {server.log.read_text()}")
+    def answers() -> bool:
+        assert server.process.poll() is None, f"the service ended: {server.log.read_text()}"
+        with suppress(OSError):
+            return server.probe("/readyz")[0] == 200 or not ready
+        return False
+
+    wait_for(answers, lambda: f"the service is not ready: {server.log.read_text()}")
 
 
 class Answer(NamedTuple):
@@ -92,7 +87,7 @@ class Answer(NamedTuple):
 class Wire:
     """A connection."""
 
-    def __init__(self, port: int, context: ssl.SSLContext | None = None, timeout_s: float = 10.0) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None = None, timeout_s: float = LIMIT_S) -> None:
         plain = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1") if context else plain
         self._rest = b""
@@ -116,7 +111,7 @@ class Wire:
         body = self._chunked() if "chunked" in headers.get("transfer-encoding", "") else self._sized(headers)
         return Answer(int(first.split()[1]), headers, body)
 
-    def ended(self, within_s: float = 5.0) -> bool:
+    def ended(self, within_s: float = LIMIT_S) -> bool:
         """Return whether the server closes the connection in time."""
         self.socket.settimeout(within_s)
         try:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from servers import FAST_ONLY, Answer, Wire, request
+from waiting import LIMIT_S
 
 from extender.protocols.native import examples
 
@@ -173,7 +174,7 @@ def test_an_incomplete_body_is_refused_at_the_deadline(server, sample):
         start = time.monotonic()
         wire.send(whole[:-10])
         assert sample.refused(wire.answer(), 408)
-        assert 0.5 < time.monotonic() - start < 4
+        assert 0.5 < time.monotonic() - start < LIMIT_S
         assert wire.ended()
 
 
@@ -181,7 +182,7 @@ def test_an_incomplete_body_is_refused_at_the_deadline(server, sample):
 def test_an_incomplete_head_ends_the_connection_at_the_deadline(server, sample):
     with Wire(server.port) as wire:
         wire.send(good(sample)[:20])
-        assert wire.ended(within_s=4)
+        assert wire.ended()
 
 
 def test_clients_that_disconnect_early_do_not_affect_others(server, sample):
@@ -196,13 +197,13 @@ def test_clients_that_disconnect_early_do_not_affect_others(server, sample):
 @FAST_ONLY
 def test_silent_clients_do_not_delay_others(server, sample):
     silent = [Wire(server.port) for _ in range(40)]
-    halves = [Wire(server.port) for _ in range(12)]  # three times the threads
+    halves = [Wire(server.port) for _ in range(60)]  # fifteen times the threads
     for wire in halves:
         wire.send(good(sample)[:-10])
     start = time.monotonic()
     with Wire(server.port) as wire:
         wire.send(good(sample))
         assert wire.answer().status == 200
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10, "one after the other, the threads would wait 15 seconds for them"
     for wire in (*silent, *halves):
         wire.socket.close()

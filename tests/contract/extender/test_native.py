@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from conftest import ROOT
 from servers import BOTH_CLASSES, FAST_ONLY, Wire, request
+from waiting import LIMIT_S, wait_for
 
 from extender.protocols.native import examples
 
@@ -253,7 +254,7 @@ def test_an_incomplete_batch_times_out(server):
         wire.send(request("POST", "/v1/schedule/batch", b"{}\n", LINES, Content_Length="100"))
         rows = [msgspec.json.decode(each) for each in wire.answer().body.splitlines()]
     assert [row["problem"]["status"] for row in rows] == [400, 408]
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < LIMIT_S
 
 
 def test_a_failed_cluster_moves_its_workload(server):
@@ -331,13 +332,11 @@ def test_an_unknown_binding_is_not_found(server, path):
 
 def test_metrics_count_decisions(server):
     ask(server, "POST", "/v1/schedule", {"binding": ON_MEMBER2})  # its caches count, no others
-    time.sleep(1.1)  # the state is counted once a second
-    text = server.metrics()
-    for wanted in (
+    wanted = (
         'berthmaster_extender_decisions_total{protocol="native",result="Placed",trigger="First"}',
         'berthmaster_extender_stage_duration_seconds_count{protocol="native",stage="decide"}',
         "berthmaster_extender_fleet_clusters 5.0",
         'berthmaster_extender_cache_lookups_total{cache="plan",result="miss"}',
         "berthmaster_extender_state_stale 0.0",
-    ):
-        assert wanted in text
+    )
+    wait_for(lambda: all(each in server.metrics() for each in wanted), server.metrics)

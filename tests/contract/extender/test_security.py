@@ -8,6 +8,7 @@ import pytest
 from authority import Authority
 from click.testing import CliRunner
 from servers import Wire, request, running
+from waiting import wait_for
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -106,15 +107,15 @@ def test_changed_tokens_are_read_again(secured, authority):
             return wire.answer().status
 
     tokens.write_text("another-token-of-some-length\n")
-    time.sleep(1.2)
     try:
-        assert (status("another-token-of-some-length"), status(TOKEN)) == (200, 401)
+        wait_for(lambda: status("another-token-of-some-length") == 200)
+        assert status(TOKEN) == 401
         tokens.write_text("short\n")
         time.sleep(1.2)
         assert status("another-token-of-some-length") == 200, "an invalid file keeps the previous tokens"
     finally:
         tokens.write_text(before)
-        time.sleep(1.2)
+        wait_for(lambda: status(TOKEN) == 200)
 
 
 @pytest.mark.parametrize(

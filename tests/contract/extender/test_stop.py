@@ -27,7 +27,7 @@ def test_running_requests_are_answered_before_the_end(tmp_path):
             time.sleep(0.3)
             busy.send(GOOD[-10:])
             assert busy.answer().status == 200
-        assert server.process.wait(timeout=10) == 0
+        assert server.process.wait(timeout=30) == 0
 
 
 def test_a_draining_service_answers_and_is_not_ready(tmp_path):

@@ -18,7 +18,7 @@ from berthmaster.model.errors import ApiError
 from berthmaster.runtime.backoff import Backoff
 
 THINGS = Collection.of("example.io/v1", "things")
-LIMIT_S = 5.0
+LIMIT_S = 30.0
 
 
 class RecordingStore:
