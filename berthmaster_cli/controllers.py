@@ -53,7 +53,7 @@ _scheduling_options = option_group(
     click.option(
         "--unknown-fields", type=click.Choice(["hold", "ignore"]), default="hold", show_default=True,
         help="What to do with bindings whose placement has fields that this version does not know. hold: do not "
-        "schedule them anew; what runs stays. ignore: schedule them as if the fields were absent.",
+        "schedule them again; what runs stays. ignore: schedule them as if the fields were absent.",
     ),
     click.option(
         "--failover", type=click.Choice(["off", "not-ready"]), default="off", show_default=True,

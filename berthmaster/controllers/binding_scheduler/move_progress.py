@@ -77,7 +77,7 @@ def _superseded(decider: MoveDecider, binding: Binding, moved: Binding) -> str:
     """Return what ends a move under way: the placement was edited, or a plain rescheduling is requested."""
     placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     if placement is None or not applied:
-        return "the binding is to be scheduled anew"
+        return "the binding has no placement, or no record of the applied one"
     if placement_changed(placement, applied, moved.status.scheduler_observing_affinity_name):
         return "the placement was edited"
     if binding.reschedule_requested and not decider.moves.policy(binding).reschedules:
