@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +72,7 @@ class Fleet:
         if decided.inputs is None:
             raise click.ClickException("a decision is not recorded")
         at = _START + timedelta(seconds=number)
-        return DecisionRecord(at, f"{number:08x}", binding, decided.inputs, partial(outcome_of, decided), 0.002)
+        return DecisionRecord(at, f"{number:08x}", binding, decided.inputs, outcome_of(decided), 0.002)
 
     def _busier(self, cluster: Cluster) -> Cluster:
         summary = cluster.status.resource_summary

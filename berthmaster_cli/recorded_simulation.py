@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -85,9 +84,7 @@ def _record(
         if decided.inputs is not None:
             duration_s = time.monotonic() - started_s
             recorder.decided(
-                DecisionRecord(
-                    at, f"simulate-{number}", binding, decided.inputs, partial(outcome_of, decided), duration_s
-                )
+                DecisionRecord(at, f"simulate-{number}", binding, decided.inputs, outcome_of(decided), duration_s)
             )
         if result.workload.binding is not None:
             cache.update_peers(result.workload.binding)

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -77,7 +77,7 @@ class Scheduling:
         self.bindings[namespace, name] = after
         self.moves.observe((namespace, name), after)
         if decision.inputs is not None:
-            record = DecisionRecord(now, "r", binding, decision.inputs, partial(outcome_of, decision), 0.001)
+            record = DecisionRecord(now, "r", binding, decision.inputs, outcome_of(decision), 0.001)
             self.recorded.append(record)
             if self.recorder is not None:
                 self.recorder.decided(record)

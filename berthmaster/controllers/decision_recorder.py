@@ -1,20 +1,24 @@
-"""What the controllers hand to a ledger of decisions. The ledger itself is in ``berthmaster.ledger``."""
+"""What the controllers hand to a ledger of decisions. The ledger itself is in ``berthmaster.ledger``.
 
-from collections.abc import Callable, Mapping, Sequence
+Many of these values wait for the ledger at the same time. They are part of no cycle, so the garbage collector does not
+look at them (``gc=False``).
+"""
+
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
+from berthmaster.controllers.fleet_log import LoggedFleet
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
-from berthmaster.model.cluster import Cluster
 from berthmaster.model.note import NoteRecorder
 
 GroupKey = tuple[str, str]
 """The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
 
 
-class MoveInputs(NamedTuple):
+class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a decision asked about moves, and the answers.
 
     Attributes:
@@ -32,11 +36,11 @@ class MoveInputs(NamedTuple):
     admissions: tuple[tuple[str, float, str] | None, ...]
 
 
-class DecisionInputs(NamedTuple):
+class DecisionInputs(msgspec.Struct, frozen=True, gc=False):
     """Everything that one decision read besides its binding. All values are immutable, so keeping them is cheap.
 
     Attributes:
-        clusters: the clusters as decided on, with assumed replicas deducted; None in a free row.
+        fleet: the clusters as decided on, with assumed replicas deducted.
         now_s: the monotonic time.
         unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if failover is off.
         bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
@@ -44,7 +48,7 @@ class DecisionInputs(NamedTuple):
         moves: what it asked about moves; None without moves.
     """
 
-    clusters: Sequence[Cluster | None]
+    fleet: LoggedFleet
     now_s: float
     unready_since_s: Mapping[str, float]
     bounds: Mapping[str, int] | None
@@ -52,7 +56,7 @@ class DecisionInputs(NamedTuple):
     moves: MoveInputs | None = None
 
 
-class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
+class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a decision says, complete: the same outcomes are the same decisions, byte for byte.
 
     Attributes:
@@ -82,7 +86,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
     event: str = ""
 
 
-class DecisionRecord(NamedTuple):
+class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     """A decision with everything that it read, and what became of its write.
 
     Attributes:
@@ -90,7 +94,7 @@ class DecisionRecord(NamedTuple):
         reconcile_id: the id in the log records of its reconcile.
         binding: the binding as it was read.
         inputs: what else it read.
-        made: makes the outcome. The ledger calls it in its own thread, so that a worker only hands the decision over.
+        outcome: the decision.
         duration_s: the seconds from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was, or if there was nothing to write.
     """
@@ -99,14 +103,9 @@ class DecisionRecord(NamedTuple):
     reconcile_id: str
     binding: Binding
     inputs: DecisionInputs
-    made: Callable[[], DecisionOutcome]
+    outcome: DecisionOutcome
     duration_s: float
     error: str = ""
-
-    @property
-    def outcome(self) -> DecisionOutcome:
-        """The decision."""
-        return self.made()
 
 
 class DecisionRecorder(NoteRecorder, Protocol):

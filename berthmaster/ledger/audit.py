@@ -8,7 +8,7 @@ from sqlalchemy import Row, func, select
 
 from berthmaster.ledger.batches import clusters_of, row_of
 from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
-from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, SealedBatch, decode_entries
+from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, SealedBatch, decode_batch
 from berthmaster.ledger.past import documents_of, unpacked
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched
 from berthmaster.ledger.store import Store
@@ -111,7 +111,7 @@ class _SegmentAudit:
             ).scalars()
             named = sorted(clusters)
         try:
-            entries, documents = decode_entries(unpacked(row.payload)), documents_of(row.documents)
+            entries, documents = decode_batch(unpacked(row.payload)).entries, documents_of(row.documents)
             rows = [row_of(entry) for entry in entries]
             about = sorted(set().union(*map(clusters_of, entries)))
         except InputError as error:

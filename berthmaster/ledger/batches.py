@@ -10,16 +10,17 @@ import msgspec
 from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.ledger.entries import (
     NO_DOCUMENT,
+    BatchContent,
     Configuration,
     DecisionEntry,
     Entry,
     NoteEntry,
     RecordRow,
     SealedBatch,
-    encode_entries,
+    encode_batch,
 )
+from berthmaster.ledger.fleet_changes import BATCH_START
 from berthmaster.ledger.fleet_versions import FleetWriter, digest_of
-from berthmaster.ledger.integers import put, put_ascending
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json, encode_json
@@ -28,8 +29,10 @@ from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
 from berthmaster.scheduling.karmada.trigger import Trigger
 
-BATCH_RECORDS: Final = 128
+BATCH_RECORDS: Final = 256
 _BATCH_BYTES: Final = 2**20
+_CHANGE_BYTES: Final = 16
+"""About what a changed cluster takes before compression."""
 _WHOLE_AFTER: Final = 12
 """A whole version is written after this many times as many changes as there are clusters: it costs about a twelfth."""
 _WHOLE_AFTER_RECORDS: Final = 1024
@@ -57,7 +60,6 @@ class BatchWriter:
         self._start = 0
         self._since_whole = 0
         self._first_document = 0
-        self._whole = True
         self._configuration = self._number_of(encode_json(configuration))
         self._placements: dict[int, tuple[object, int]] = {}
         self._texts: dict[str, int] = {}
@@ -69,7 +71,8 @@ class BatchWriter:
     @property
     def full(self) -> bool:
         """Whether the open batch should be sealed."""
-        return len(self._entries) >= BATCH_RECORDS or self._bytes >= _BATCH_BYTES
+        size = self._bytes + self._fleet.pending * _CHANGE_BYTES
+        return len(self._entries) >= BATCH_RECORDS or size >= _BATCH_BYTES
 
     @property
     def documents(self) -> int:
@@ -79,10 +82,7 @@ class BatchWriter:
     def add(self, record: DecisionRecord) -> None:
         """Add a decision."""
         inputs, outcome, binding = record.inputs, record.outcome, record.binding
-        whole, self._whole = self._whole, False
-        if whole:
-            self._fleet.whole()
-        fleet = self._fleet.write(inputs.clusters)
+        version = self._fleet.write(inputs.fleet, BATCH_START + 1 + len(self._entries))
         bounds, unknown = self._bounds(inputs.bounds)
         annotations = outcome.annotations
         applied = annotations.get(APPLIED_PLACEMENT)
@@ -102,9 +102,7 @@ class BatchWriter:
             bounds=bounds,
             unknown_bounds=unknown,
             moves=inputs.moves,
-            whole=whole,
-            fleet=fleet,
-            version=self._fleet.version,
+            version=version,
             outcome=outcome
             if applied is None
             else msgspec.structs.replace(
@@ -112,7 +110,7 @@ class BatchWriter:
             ),
             written=self._text(applied),
         )
-        self._append(entry, decision_row(entry, binding), len(entry.binding) + len(fleet))
+        self._append(entry, decision_row(entry, binding), len(entry.binding))
         self._clusters.update(changed_clusters(binding, entry))
         self._since_whole += 1
 
@@ -129,7 +127,7 @@ class BatchWriter:
             self._start,
             self._first_document,
             len(self._new),
-            zlib.compress(encode_entries(self._entries), _LEVEL),
+            zlib.compress(encode_batch(BatchContent(self._fleet.take_changes(), self._entries)), _LEVEL),
             zlib.compress(msgspec.msgpack.encode(self._new), _LEVEL) if self._new else b"",
             self._rows,
             sorted(self._clusters),
@@ -138,7 +136,8 @@ class BatchWriter:
         self._first_document, self._bytes = len(self._digests), 0
         self._number += 1
         if self._fleet.changed > _WHOLE_AFTER * max(1, len(self._fleet)) or self._since_whole >= _WHOLE_AFTER_RECORDS:
-            self._whole, self._since_whole, self._start = True, 0, self._number
+            self._fleet.whole()
+            self._since_whole, self._start = 0, self._number
         return batch
 
     def _append(self, entry: Entry, row: RecordRow, size: int) -> None:
@@ -181,16 +180,18 @@ class BatchWriter:
             known = self._placements[id(placement)] = placement, self._number_of(encode_json(placement))
         return known[1]
 
-    def _bounds(self, bounds: Mapping[str, int] | None) -> tuple[bytes | None, dict[str, int]]:
+    def _bounds(self, bounds: Mapping[str, int] | None) -> tuple[dict[int, int] | None, dict[str, int]]:
         if bounds is None:
             return None, {}
-        slots = {name: slot for name in bounds if (slot := self._fleet.slot_of(name)) is not None}
-        ordered = sorted(slots, key=slots.__getitem__)
-        out = bytearray()
-        put_ascending(out, [slots[name] for name in ordered])
-        for name in ordered:
-            put(out, bounds[name])
-        return bytes(out), {name: bound for name, bound in bounds.items() if name not in slots}
+        known: dict[int, int] = {}
+        unknown: dict[str, int] = {}
+        for name, bound in bounds.items():
+            slot = self._fleet.slot_of(name)
+            if slot is None:
+                unknown[name] = bound
+            else:
+                known[slot] = bound
+        return known, unknown
 
 
 def microseconds(at: datetime) -> int:

@@ -110,35 +110,10 @@ def shape_of(key: ShapeKey) -> bytes:
     return encode_json([*shape, *((_COUNT, str(grade)) for grade in grades)])
 
 
-def only_allocating_differs(old: Cluster, new: Cluster) -> bool:
-    """Return whether at most the allocating amounts differ, for the price of some comparisons of identity.
-
-    The scheduler counts assumed replicas there. Nothing else changes then, and all other parts are the same objects.
-    """
-    ours, theirs = old.status, new.status
-    before, after = ours.resource_summary, theirs.resource_summary
-    return (
-        before is not None
-        and after is not None
-        and old.metadata is new.metadata
-        and old.spec is new.spec
-        and ours.conditions is theirs.conditions
-        and ours.api_enablements is theirs.api_enablements
-        and ours.kubernetes_version == theirs.kubernetes_version
-        and before.allocatable is after.allocatable
-        and before.allocated is after.allocated
-        and before.allocatable_modelings is after.allocatable_modelings
-        and list(before.allocating) == list(after.allocating)
-    )
-
-
-def allocating_of(cluster: Cluster) -> tuple[int, list[int]]:
-    """Return how many numbers of ``numbers_of`` precede the allocating amounts, and these amounts."""
+def numbers_before_allocating(cluster: Cluster) -> int:
+    """Return how many numbers of ``numbers_of`` precede the allocating amounts."""
     summary = cluster.status.resource_summary
-    if summary is None:
-        return 0, []
-    before = len(summary.allocatable) + len(summary.allocated)
-    return before, [amount.nanos for amount in summary.allocating.values()]
+    return 0 if summary is None else len(summary.allocatable) + len(summary.allocated)
 
 
 class _Shape(NamedTuple):

@@ -6,13 +6,14 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInputs
+from berthmaster.ledger.fleet_changes import FleetChanges
 from berthmaster.model.errors import InputError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
 
 T = TypeVar("T")
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of everything inside a batch. A reader refuses a later one."""
 NO_DOCUMENT: Final = -1
 
@@ -39,7 +40,7 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel"):
     gates: Mapping[str, bool] = {}
 
 
-class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
+class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision", gc=False):
     """A decision, with everything that it read. Documents are numbers; ``NO_DOCUMENT`` is none.
 
     Attributes:
@@ -57,8 +58,6 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
         bounds: more replicas that clusters can take, as estimators report, by slot; None if no estimator was asked.
         unknown_bounds: the same for names that are no cluster of the fleet.
         moves: what the decision asked about moves; None without moves.
-        whole: whether ``fleet`` is a whole version, and no delta.
-        fleet: the fleet version, as a delta on the decision before.
         version: the digest of the fleet version.
         outcome: the decision, without the annotation of the applied placement.
         written: the document with that annotation; ``NO_DOCUMENT`` if it does not change.
@@ -76,17 +75,15 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     now_s: float
     unready: int
     peers: int
-    bounds: bytes | None
+    bounds: dict[int, int] | None
     unknown_bounds: dict[str, int]
     moves: MoveInputs | None
-    whole: bool
-    fleet: bytes
     version: bytes
     outcome: DecisionOutcome
     written: int
 
 
-class NoteEntry(msgspec.Struct, frozen=True, array_like=True, tag="note"):
+class NoteEntry(msgspec.Struct, frozen=True, array_like=True, tag="note", gc=False):
     """Another fact, with its position in the segment and its time in microseconds since 1970."""
 
     sequence: int
@@ -97,26 +94,22 @@ class NoteEntry(msgspec.Struct, frozen=True, array_like=True, tag="note"):
 Entry = DecisionEntry | NoteEntry
 
 
-class FleetStep(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
-    """The fleet version of a ``DecisionEntry``, without the rest: what a reader needs of the decisions before one."""
+class BatchContent(msgspec.Struct, frozen=True, array_like=True):
+    """What the payload of a batch holds.
 
-    sequence: msgspec.Raw
-    at_us: msgspec.Raw
-    duration_us: msgspec.Raw
-    reconcile_id: msgspec.Raw
-    error: msgspec.Raw
-    binding: msgspec.Raw
-    placement: msgspec.Raw
-    applied: msgspec.Raw
-    configuration: msgspec.Raw
-    now_s: msgspec.Raw
-    unready: msgspec.Raw
-    peers: msgspec.Raw
-    bounds: msgspec.Raw
-    unknown_bounds: msgspec.Raw
-    moves: msgspec.Raw
-    whole: bool
-    fleet: bytes
+    Attributes:
+        fleet: how the fleet changed from decision to decision.
+        entries: the records.
+    """
+
+    fleet: FleetChanges
+    entries: list[Entry]
+
+
+class _OnlyFleet(msgspec.Struct, frozen=True, array_like=True):
+    """The payload of a batch without its records, which a reader of the fleet skips."""
+
+    fleet: FleetChanges
 
 
 class RecordRow(NamedTuple):
@@ -178,27 +171,27 @@ class SealedBatch(NamedTuple):
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(list[Entry])
-_STEPS: Final = msgspec.msgpack.Decoder(list[FleetStep | NoteEntry])
+_DECODER: Final = msgspec.msgpack.Decoder(BatchContent)
+_FLEET: Final = msgspec.msgpack.Decoder(_OnlyFleet)
 
 
-def encode_entries(entries: list[Entry]) -> bytes:
-    """Encode the entries of a batch."""
-    return _ENCODER.encode(entries)
+def encode_batch(content: BatchContent) -> bytes:
+    """Encode the payload of a batch."""
+    return _ENCODER.encode(content)
 
 
-def decode_entries(payload: bytes) -> list[Entry]:
-    """Decode the entries of a batch.
+def decode_batch(payload: bytes) -> BatchContent:
+    """Decode the payload of a batch.
 
     Raises:
-        InputError: the bytes are no entries.
+        InputError: the bytes are no payload.
     """
     return _decoded(_DECODER, payload)
 
 
-def decode_steps(payload: bytes) -> list[FleetStep]:
-    """Decode the fleet versions of a batch; raises as ``decode_entries``."""
-    return [each for each in _decoded(_STEPS, payload) if isinstance(each, FleetStep)]
+def decode_fleet(payload: bytes) -> FleetChanges:
+    """Decode only how the fleet changed; raises as ``decode_batch``."""
+    return _decoded(_FLEET, payload).fleet
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:

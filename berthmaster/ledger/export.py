@@ -64,8 +64,6 @@ def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet:
     for segment, (first, last) in ranges.items():
         reader = SegmentReader(store, segment)
         for entry in reader.entries(first, last):
-            if isinstance(entry, DecisionEntry):
-                reader.follow(entry)
             if not since_us <= entry.at_us <= until_us:
                 continue
             row = msgspec.structs.asdict(row_for(segment, entry))

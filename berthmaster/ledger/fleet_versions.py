@@ -1,33 +1,35 @@
-"""Fleet versions: the clusters that a decision read, as a delta on the clusters of the decision before.
+"""Fleet versions: the clusters that a decision read, as changes of the clusters of the decision before.
 
-A cluster is a vector of integers: the numbers of its four documents, then its own numbers. A delta holds the positions
-that changed, column by column. Numbers of clusters that change between two decisions are written once, with the later
-decision. The digest of a version is the sum of the digests of its clusters, and that of a cluster is linear in its
-numbers, so that a changed number takes one multiplication. It finds accidents; the hash chain protects the bytes.
+A cluster is a vector of integers: the numbers of its four documents, then its own numbers. A change holds the positions
+that changed. Numbers of clusters that change between two decisions are written once, with the later decision.
+
+The digest of a version is the sum of the digests of its clusters, and that of a cluster is linear in its numbers, so
+that a changed number takes one multiplication. It finds accidents; the hash chain protects the bytes.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress, count
-from operator import is_not, mul, sub
+from operator import mul, sub
 from typing import Final
 
+from berthmaster.controllers.fleet_log import NO_CLUSTERS, LoggedFleet, allocating_of
 from berthmaster.ledger.cluster_parts import (
     PartDecoder,
     ShapeKey,
-    allocating_of,
     enablements_of,
     identity_of,
     models_of,
+    numbers_before_allocating,
     numbers_of,
-    only_allocating_differs,
     same_identity,
     shape_key,
     shape_of,
 )
-from berthmaster.ledger.integers import IntegerReader, put, put_ascending, put_column
+from berthmaster.ledger.fleet_changes import ADD, BATCH_START, REMOVE, SET, FleetChanges, Kind, Row, VectorChange
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
 
@@ -36,9 +38,6 @@ _DOCUMENTS: Final = 4
 """A vector starts with the numbers of the documents: identity, enablements, models, shape."""
 _SHAPE: Final = 3
 _MASK: Final = (1 << (8 * DIGEST_BYTES)) - 1
-_DELTA, _WHOLE = 0, 1
-_Groups = dict[tuple[int, ...], list[tuple[int, list[int]]]]
-"""Changed clusters by the kind of their change: the slot and the values of each."""
 
 
 def digest_of(document: bytes) -> bytes:
@@ -48,19 +47,29 @@ def digest_of(document: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Entry:
-    """A cluster of the last version: its slot, its vector, the digest of its documents, and what they were made of."""
+    """A cluster of the last version.
+
+    Attributes:
+        slot: its number.
+        cluster: what its vector was made of.
+        vector: the numbers of its documents, then its own numbers.
+        base: the digest of its documents.
+        allocating: the positions of the allocating amounts in the vector.
+    """
 
     slot: int
     cluster: Cluster
     vector: list[int]
     base: int
+    allocating: range
 
 
 class FleetWriter:
-    """Encodes fleet versions, each as a delta on the one before.
+    """Encodes the fleet versions of batches, each as a change of the one before.
 
     Attributes:
-        changed: how many clusters were written since the last whole version.
+        pending: the number of changes since ``take_changes`` was called, at most.
+        changed: the number of changes that were taken since the last whole version.
     """
 
     def __init__(self, number_of: Callable[[bytes], int], digest: Callable[[int], bytes]) -> None:
@@ -73,11 +82,14 @@ class FleetWriter:
         self._number_of = number_of
         self._digest = digest
         self._shapes: dict[ShapeKey, int] = {}
-        self._last: Sequence[Cluster | None] = ()
+        self._last = NO_CLUSTERS
         self._entries: dict[str, _Entry] = {}
         self._free_slots: list[int] = []
+        self._slots = 0
         self._version = 0
-        self.changed = 0
+        self._whole = True
+        self._rows: defaultdict[Kind, list[Row]] = defaultdict(list)
+        self.pending = self.changed = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -87,98 +99,90 @@ class FleetWriter:
         entry = self._entries.get(name)
         return None if entry is None else entry.slot
 
-    @property
-    def version(self) -> bytes:
-        """The digest of the last version."""
+    def whole(self) -> None:
+        """Start the next batch with the whole last version: its reader needs no earlier batch."""
+        for entry in self._entries.values():
+            self._set(entry, BATCH_START)
+        self._whole, self.changed = True, 0
+
+    def write(self, fleet: LoggedFleet, decision: int) -> bytes:
+        """Add the version that a decision saw, and return its digest.
+
+        Args:
+            fleet: the clusters. It is quick to find what changed if they follow those of the last call.
+            decision: the position of the decision in the batch, above ``BATCH_START`` and that of the last call.
+        """
+        for name, cluster, allocating in fleet.since(self._last):
+            self.pending += 1
+            entry = self._entries.get(name)
+            if cluster is None:
+                self._remove(name, decision)
+            elif entry is None:
+                self._add(name, cluster, decision)
+            elif allocating is None:
+                self._update(entry, cluster, decision)
+            else:
+                self._update_allocating(entry, cluster, allocating, decision)
+        self._last = fleet
+        self._version &= _MASK
         return self._version.to_bytes(DIGEST_BYTES)
 
-    def whole(self) -> None:
-        """Make the next version whole: its reader needs no earlier one."""
-        self._shapes.clear()
-        self._last = ()
-        self._entries.clear()
-        self._free_slots.clear()
-        self._version = 0
-        self.changed = 0
+    def take_changes(self) -> FleetChanges:
+        """Return the changes of all versions since the last call: those of a batch."""
+        changes = FleetChanges.of(self._rows, self._slots, whole=self._whole)
+        self.changed += sum(map(len, self._rows.values()))
+        self._rows.clear()
+        self._whole, self.pending = False, 0
+        return changes
 
-    def write(self, clusters: Sequence[Cluster | None]) -> bytes:
-        """Return the delta to a list of clusters. Identity is compared first, and the order does not matter."""
-        groups: _Groups = {}
-        before, after = self._differences(clusters, groups)
-        removed = sorted(self._remove(name) for name in before - after.keys() if name in self._entries)
-        for name in sorted(after):
-            self._update(name, after[name], groups)
-        self._last = clusters
-        self._version &= _MASK
-        out = bytearray()
-        put_ascending(out, removed)
-        put(out, len(groups))
-        for signature in sorted(groups):
-            _put_group(out, signature, sorted(groups[signature]))
-            self.changed += len(groups[signature])
-        return bytes(out)
+    def _remove(self, name: str, decision: int) -> None:
+        entry = self._entries.pop(name, None)
+        if entry is not None:  # otherwise it came and went between two decisions
+            self._version -= _cluster_digest(entry.base, entry.vector)
+            self._free_slots.append(entry.slot)
+            self._rows[(REMOVE,)].append((decision, entry.slot))
 
-    def _differences(self, clusters: Sequence[Cluster | None], groups: _Groups) -> tuple[set[str], dict[str, Cluster]]:
-        """Return the names and the clusters at the rows that changed, before and after.
-
-        Most of them only differ in their allocating amounts. These are stored at once, and are not returned.
-        """
-        last = self._last
-        before, after = set(), {}
-        for row in compress(count(), map(is_not, last, clusters)):
-            old, new = last[row], clusters[row]
-            if old is not None and new is not None and only_allocating_differs(old, new):
-                self._update_allocating(self._entries[new.metadata.name], new, groups)
-                continue
-            if old is not None:
-                before.add(old.name)
-            if new is not None:
-                after[new.name] = new
-        before.update(each.name for each in last[len(clusters) :] if each is not None)
-        after.update((each.name, each) for each in clusters[len(last) :] if each is not None)
-        return before, after
-
-    def _remove(self, name: str) -> int:
-        entry = self._entries.pop(name)
-        self._version -= _cluster_digest(entry.base, entry.vector)
-        self._free_slots.append(entry.slot)
-        return entry.slot
-
-    def _update(self, name: str, cluster: Cluster, groups: _Groups) -> None:
-        """Store a cluster, and add its change to those of its kind."""
-        entry = self._entries.get(name)
-        vector = self._vector(cluster, entry)
-        if entry is None:
-            slot = self._free_slots.pop() if self._free_slots else len(self._entries)
-            entry = self._entries[name] = _Entry(slot, cluster, [], 0)
-        if entry.vector and entry.vector[_SHAPE] == vector[_SHAPE]:
-            positions = [at for at, (old, new) in enumerate(zip(entry.vector, vector, strict=True)) if old != new]
-            signature, values = (_DELTA, *positions), [vector[at] - entry.vector[at] for at in positions]
+    def _add(self, name: str, cluster: Cluster, decision: int) -> None:
+        if self._free_slots:
+            slot = self._free_slots.pop()
         else:
-            signature, values = (_WHOLE, len(vector)), vector
-        if values:
-            base = _documents_digest(vector, self._digest)
-            self._version += _cluster_digest(base, vector)
-            if entry.vector:
-                self._version -= _cluster_digest(entry.base, entry.vector)
-            groups.setdefault(signature, []).append((entry.slot, values))
-            entry.vector, entry.base = vector, base
-        entry.cluster = cluster
+            slot = self._slots
+            self._slots += 1
+        vector = self._vector(cluster, None)
+        base = _documents_digest(vector, self._digest)
+        entry = self._entries[name] = _Entry(slot, cluster, vector, base, _allocating(cluster))
+        self._version += _cluster_digest(base, vector)
+        self._set(entry, decision)
 
-    def _update_allocating(self, entry: _Entry, cluster: Cluster, groups: _Groups) -> None:
+    def _update(self, entry: _Entry, cluster: Cluster, decision: int) -> None:
+        """Store a cluster. A new shape replaces its vector; otherwise the differences are added."""
+        before, vector = entry.vector, self._vector(cluster, entry)
+        entry.cluster = cluster
+        if before == vector:
+            return
+        base = _documents_digest(vector, self._digest)
+        self._version += _cluster_digest(base, vector) - _cluster_digest(entry.base, before)
+        entry.vector, entry.base = vector, base
+        if before[_SHAPE] == vector[_SHAPE]:
+            changes = list(map(sub, vector, before))
+            kind = (ADD, *compress(count(), changes))
+            self._rows[kind].append((decision, entry.slot, *filter(None, changes)))
+        else:
+            entry.allocating = _allocating(cluster)
+            self._set(entry, decision)
+
+    def _update_allocating(self, entry: _Entry, cluster: Cluster, amounts: list[int], decision: int) -> None:
         """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
-        first, amounts = allocating_of(cluster)
-        own = range(_DOCUMENTS + first, _DOCUMENTS + first + len(amounts))
+        own = entry.allocating
         changes = list(map(sub, amounts, entry.vector[own.start : own.stop]))
         entry.cluster, entry.vector[own.start : own.stop] = cluster, amounts
-        if all(changes):
-            signature = (_DELTA, *own)
-        else:
-            signature = (_DELTA, *compress(own, changes))
-            changes = list(filter(None, changes))
-        if changes:
-            self._version += entry.base * sum(map(mul, _weights(signature), changes))
-            groups.setdefault(signature, []).append((entry.slot, changes))
+        if any(changes):
+            kind, weights = _added(own)
+            self._version += entry.base * sum(map(mul, weights, changes))
+            self._rows[kind].append((decision, entry.slot, *changes))
+
+    def _set(self, entry: _Entry, decision: int) -> None:
+        self._rows[(SET, len(entry.vector))].append((decision, entry.slot, *entry.vector))
 
     def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
         """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
@@ -208,28 +212,22 @@ def _same(one: object, other: object) -> bool:
     return one is other or one == other
 
 
-def _put_group(out: bytearray, signature: tuple[int, ...], members: list[tuple[int, list[int]]]) -> None:
-    kind, *rest = signature
-    put(out, kind)
-    if kind == _WHOLE:
-        put(out, rest[0])
-    else:
-        put_ascending(out, rest)
-    put_ascending(out, [slot for slot, _ in members])
-    for column in zip(*(values for _, values in members), strict=True):
-        put_column(out, column)
+def _allocating(cluster: Cluster) -> range:
+    """Return the positions of the allocating amounts in the vector of a cluster."""
+    start, amounts = _DOCUMENTS + numbers_before_allocating(cluster), allocating_of(cluster)
+    return range(start, start + len(amounts))
+
+
+@lru_cache(256)
+def _added(positions: range) -> tuple[Kind, tuple[int, ...]]:
+    """Return the kind of a change that adds to these positions, and their factors in the digest."""
+    return (ADD, *positions), tuple(_weight(at - _DOCUMENTS) for at in positions)
 
 
 @cache
 def _weight(position: int) -> int:
     """Return the factor of a number in the digest of its cluster. It is odd, so that no change is multiplied to 0."""
     return int.from_bytes(digest_of(str(position).encode())) | 1
-
-
-@lru_cache(256)
-def _weights(signature: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the factors of the positions of a delta."""
-    return tuple(_weight(at - _DOCUMENTS) for at in signature[1:])
 
 
 def _documents_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:
@@ -258,8 +256,8 @@ class FleetReader:
         self._undigested: set[int] = set()
         self._gone: set[str] = set()
 
-    def whole(self) -> None:
-        """Forget all clusters: the next delta is a whole version."""
+    def clear(self) -> None:
+        """Forget all clusters: a whole version follows."""
         self._gone.update(self._names.values())
         self._vectors.clear()
         self._cluster_digests.clear()
@@ -267,19 +265,16 @@ class FleetReader:
         self._stale.clear()
         self._undigested.clear()
 
-    def read(self, delta: bytes) -> None:
-        """Apply a delta.
+    def read(self, changes: Iterable[VectorChange]) -> None:
+        """Apply the changes that one decision saw.
 
         Raises:
-            InputError: the delta is damaged, or it is no delta on the last version.
+            InputError: they do not follow from the last version.
         """
-        reader = IntegerReader(delta)
         try:
-            for slot in reader.ascending():
-                self._remove(slot)
-            for _ in range(reader.number()):
-                self._read_group(reader)
-        except (KeyError, IndexError):
+            for change in changes:
+                self._read(change)
+        except (KeyError, IndexError, ValueError):
             raise InputError("a fleet version of the ledger does not follow from the one before") from None
 
     def changes(self) -> tuple[list[Cluster], set[str]]:
@@ -318,20 +313,19 @@ class FleetReader:
         if slot in self._names:
             self._gone.add(self._names.pop(slot))
 
-    def _read_group(self, reader: IntegerReader) -> None:
-        kind = reader.number()
-        positions = range(reader.number()) if kind == _WHOLE else reader.ascending()
-        slots = reader.ascending()
-        columns = [reader.column(len(slots)) for _ in positions]
-        for row, slot in enumerate(slots):
-            if kind == _WHOLE:
-                self._vectors[slot] = [column[row] for column in columns]
-            else:
-                vector = self._vectors[slot]
-                for position, column in zip(positions, columns, strict=True):
-                    vector[position] += column[row]
-        self._stale.update(slots)
-        self._undigested.update(slots)
+    def _read(self, change: VectorChange) -> None:
+        slot = change.slot
+        if change.kind == REMOVE:
+            self._remove(slot)
+            return
+        if change.kind == SET:
+            self._vectors[slot] = list(change.values)
+        else:
+            vector = self._vectors[slot]
+            for position, added in zip(change.positions, change.values, strict=True):
+                vector[position] += added
+        self._stale.add(slot)
+        self._undigested.add(slot)
 
     def _digest(self, number: int) -> bytes:
         digest = self._digests.get(number)

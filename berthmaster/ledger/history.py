@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Select, and_, exists, func, or_, select
 
 from berthmaster.ledger.batches import changed_clusters, trigger_of
-from berthmaster.ledger.entries import DecisionEntry, Entry, decode_entries
+from berthmaster.ledger.entries import DecisionEntry, Entry, decode_batch
 from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, touched
@@ -132,7 +132,7 @@ def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
         payload = connection.execute(
             select(batches.c.payload).where(batches.c.segment == segment, batches.c.number == batch)
         ).scalar_one_or_none()
-    return {} if payload is None else {entry.sequence: entry for entry in decode_entries(unpacked(payload))}
+    return {} if payload is None else {entry.sequence: entry for entry in decode_batch(unpacked(payload)).entries}
 
 
 def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:

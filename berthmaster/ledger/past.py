@@ -11,15 +11,15 @@ from sqlalchemy import select
 from berthmaster.controllers.decision_recorder import DecisionOutcome, GroupKey
 from berthmaster.ledger.entries import (
     NO_DOCUMENT,
+    BatchContent,
     Configuration,
     DecisionEntry,
     Entry,
-    FleetStep,
-    decode_entries,
-    decode_steps,
+    decode_batch,
+    decode_fleet,
 )
+from berthmaster.ledger.fleet_changes import BATCH_START, FleetChanges, VectorChange
 from berthmaster.ledger.fleet_versions import FleetReader
-from berthmaster.ledger.integers import IntegerReader
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
@@ -124,10 +124,10 @@ class SegmentReader:
         self.fleet = FleetReader(self._documents)
 
     def entries(self, first: int, last: int | None = None) -> Iterator[Entry]:
-        """Yield the entries of batches in order.
+        """Yield the entries of batches in order. When it yields a decision, ``fleet`` has the version of it.
 
         Args:
-            first: the first batch. To read fleets, it must be the ``start`` of a batch.
+            first: the first batch. It must be the ``start`` of a batch.
             last: the last batch; None for all.
 
         Raises:
@@ -142,14 +142,20 @@ class SegmentReader:
                 ).scalar_one_or_none()
             if payload is None:
                 return
-            yield from decode_entries(unpacked(payload))
+            yield from self._follow(decode_batch(unpacked(payload)))
             number += 1
 
-    def follow(self, entry: DecisionEntry | FleetStep) -> None:
-        """Read the fleet version of a decision."""
-        if entry.whole:
-            self.fleet.whole()
-        self.fleet.read(entry.fleet)
+    def _follow(self, content: BatchContent) -> Iterator[Entry]:
+        changes = self._changes(content.fleet)
+        self.fleet.read(changes.get(BATCH_START, ()))
+        for at, entry in enumerate(content.entries, BATCH_START + 1):
+            self.fleet.read(changes.get(at, ()))
+            yield entry
+
+    def _changes(self, fleet: FleetChanges) -> dict[int, list[VectorChange]]:
+        if fleet.whole:
+            self.fleet.clear()
+        return fleet.by_decision()
 
     def decision(self, number: int, sequence: int) -> Recalled:
         """Return a decision of a batch and its clusters.
@@ -160,20 +166,18 @@ class SegmentReader:
             LedgerError: the database cannot be read.
         """
         *earlier, own = self._since_whole(number) or [b""]
-        entries = [each for each in decode_entries(own) if isinstance(each, DecisionEntry)] if own else []
-        found = next((at for at, each in enumerate(entries) if each.sequence == sequence), None)
-        if found is None:
-            raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")
         for payload in earlier:
-            for step in decode_steps(payload):
-                self.follow(step)
-        for entry in entries[: found + 1]:
-            self.follow(entry)
+            for changes in self._changes(decode_fleet(payload)).values():
+                self.fleet.read(changes)
+        entries = self._follow(decode_batch(own)) if own else iter(())
+        found = next((entry for entry in entries if entry.sequence == sequence), None)
+        if not isinstance(found, DecisionEntry):
+            raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")
         clusters, _ = self.fleet.changes()
-        return Recalled(self.past(entries[found]), clusters)
+        return Recalled(self.past(found), clusters)
 
     def _since_whole(self, number: int) -> list[bytes]:
-        """Return the entries of a batch, after those of the batches since its last whole fleet version."""
+        """Return the payload of a batch, after those of the batches since its last whole fleet version."""
         own = batches.c.segment == self._segment
         start = select(batches.c.start).where(own, batches.c.number == number).scalar_subquery()
         statement = select(batches.c.payload).where(own, batches.c.number >= start, batches.c.number <= number)
@@ -218,9 +222,8 @@ class SegmentReader:
     def _bounds(self, entry: DecisionEntry) -> Mapping[str, int] | None:
         if entry.bounds is None:
             return None
-        reader = IntegerReader(entry.bounds)
-        names = self.fleet.names(reader.ascending())
-        return {**{name: reader.number() for name in names}, **entry.unknown_bounds}
+        names = self.fleet.names(entry.bounds)
+        return {**dict(zip(names, entry.bounds.values(), strict=True)), **entry.unknown_bounds}
 
     def _text(self, number: int) -> str | None:
         return None if number == NO_DOCUMENT else self._documents(number).decode()

@@ -169,10 +169,7 @@ def _replay_segment(
     reader = SegmentReader(store, number)
     scene: Scene | None = None
     for entry in reader.entries(start):
-        if not isinstance(entry, DecisionEntry):
-            continue
-        reader.follow(entry)
-        if not since_us <= entry.at_us <= until_us:
+        if not isinstance(entry, DecisionEntry) or not since_us <= entry.at_us <= until_us:
             continue
         clusters, gone = reader.fleet.changes()
         past = reader.past(entry)

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The revision that this version reads and writes."""
 
 metadata: Final = MetaData()
@@ -63,7 +63,6 @@ records: Final = Table(
     Column("policy", String(600), nullable=False),
     Index("records_by_time", "at_us"),
     Index("records_by_object", "name", "namespace", "at_us"),
-    Index("records_by_policy", "policy", "at_us"),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

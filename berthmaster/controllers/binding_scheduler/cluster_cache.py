@@ -20,6 +20,7 @@ from berthmaster.controllers.binding_scheduler.wishes import about_to_move, is_d
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.decision_recorder import DecisionInputs
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
+from berthmaster.controllers.fleet_log import FleetLog
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
@@ -82,14 +83,14 @@ class ClusterCache:
         self._assumed = AssumedReplicas()
         self._clock = clock
         self._ask = ask
-        self._keeps_inputs = keeps_inputs
+        self._log = FleetLog() if keeps_inputs else None
         self._protects = overcommit_protection
         self._unconfirmed: dict[Key, BindingDecision] = {}
         self._freed: set[str] = set()
 
     def update_cluster(self, cluster: Cluster) -> None:
         with self._lock:
-            self._scheduler.fleet.apply(self._assumed.update_cluster(cluster))
+            self._put(self._assumed.update_cluster(cluster))
             if cluster.ready:
                 self._unready_since_s.pop(cluster.name, None)
             else:
@@ -102,6 +103,8 @@ class ClusterCache:
     def remove_cluster(self, name: str) -> None:
         with self._lock:
             self._scheduler.fleet.remove(name)
+            if self._log is not None:
+                self._log.remove(name)
             self._assumed.remove_cluster(name)
             self._unready_since_s.pop(name, None)
             self._draining.discard(name)
@@ -213,11 +216,11 @@ class ClusterCache:
             now_s = self._clock.monotonic_s()
             bounds = self._without_assumed(binding, bounds)
             moves = self._moves.context(key) if self._moves is not None else None
-            trace = MoveTrace(moves) if self._keeps_inputs and moves is not None else None
+            trace = MoveTrace(moves) if self._log is not None and moves is not None else None
             moves = trace.context if trace is not None else moves
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
-            if self._keeps_inputs and decision.is_news:
-                decision.inputs = self._inputs(decision.request, now_s, bounds, trace)
+            if self._log is not None and decision.is_news:
+                decision.inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
             if decision.clusters is not None:
                 decision.assumed_before = self._assume(key, decision, decision.clusters, now_s)
             return decision
@@ -248,13 +251,18 @@ class ClusterCache:
         self.forget(key, [each.cluster_name for each in healthy if known.get(each.cluster_name) != each])
 
     def _inputs(
-        self, request: Request, now_s: float, bounds: Mapping[str, int] | None, moves: MoveTrace | None
+        self,
+        log: FleetLog,
+        request: Request,
+        now_s: float,
+        bounds: Mapping[str, int] | None,
+        moves: MoveTrace | None,
     ) -> DecisionInputs:
-        """Return what a decision read. Clusters are immutable, so a list of them is a snapshot of the fleet."""
+        """Return what a decision read."""
         groups = ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group))
         peers = self._scheduler.peers
         return DecisionInputs(
-            self._scheduler.fleet.clusters.copy(),
+            log.snapshot(),
             now_s,
             dict(self._unready_since_s) if self._state.failover.after_s is not None else {},
             bounds,
@@ -313,11 +321,16 @@ class ClusterCache:
     def _free(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
             self._freed.add(cluster.name)
-            self._scheduler.fleet.apply(cluster)
+            self._put(cluster)
 
     def _apply(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
-            self._scheduler.fleet.apply(cluster)
+            self._put(cluster)
+
+    def _put(self, cluster: Cluster) -> None:
+        self._scheduler.fleet.apply(cluster)
+        if self._log is not None:
+            self._log.put(cluster)
 
 
 def _reported(binding: Binding) -> dict[str, int]:

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -293,11 +292,11 @@ class BindingReconciler:
         reconcile_id = str(bound_fields().get("reconcile_id", ""))
         self._decisions.decided(
             DecisionRecord(
-                self._clock.now(),
+                self._clock.now() - timedelta(seconds=duration_s),
                 reconcile_id,
                 binding,
                 decision.inputs,
-                partial(outcome_of, decision),
+                outcome_of(decision),
                 duration_s,
                 error,
             )

@@ -4,6 +4,7 @@ import pytest
 from builders import cluster
 from msgspec.structs import replace
 
+from berthmaster.controllers.fleet_log import FleetLog
 from berthmaster.ledger.fleet_versions import FleetReader, FleetWriter, digest_of
 from berthmaster.model.quantity import Quantity
 
@@ -52,16 +53,18 @@ def test_a_changed_cluster_is_restored(second):
     def new_writer():
         return FleetWriter(number_of, lambda number: digest_of(documents[number]))
 
+    log = FleetLog()
     writer = new_writer()
     reader = FleetReader(documents.__getitem__)
     for each in (FIRST, second, FIRST):
-        reader.read(writer.write([each]))
-        anew = new_writer()
-        anew.write([each])
-        assert writer.version == anew.version, "the digest depends on the content alone"
+        log.put(each)
+        version = writer.write(log.snapshot(), 0)
+        assert version == new_writer().write(log.snapshot(), 0), "the digest depends on the content alone"
+        for changes in writer.take_changes().by_decision().values():
+            reader.read(changes)
         changed, gone = reader.changes()
         assert not gone
-        assert reader.version() == writer.version
+        assert reader.version() == version
         for restored in changed:
             assert nanos(restored) == nanos(each)
             assert restored.metadata.labels == each.metadata.labels

@@ -383,12 +383,20 @@ def test_a_url_that_is_no_ledger_is_refused(url, problem):
         open_store(url)
 
 
-def test_a_ledger_of_a_later_version_is_refused(url, tmp_path):
+@pytest.mark.parametrize(
+    ("revision", "problem"),
+    [
+        ("9999", "a later version wrote this ledger"),
+        ("0001", "a build before the first release wrote this ledger; name another database"),
+    ],
+)
+@pytest.mark.parametrize("create", [False, True], ids=["to read", "to write"])
+def test_a_ledger_of_another_version_is_refused(url, tmp_path, create, revision, problem):
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
     connection.close()
-    with pytest.raises(InputError, match="a later version wrote this ledger"):
-        open_store(url)
+    with pytest.raises(InputError, match=problem):
+        open_store(url, create=create)
 
 
 def test_a_database_without_a_ledger_is_refused(tmp_path):

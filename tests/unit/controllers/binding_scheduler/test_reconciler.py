@@ -385,7 +385,7 @@ def test_a_ledger_gets_the_fleet_before_the_decision_is_assumed(bench):
     bench.put(replicas=3)
     bench.work()
     [record] = bench.records
-    [found] = [each for each in record.inputs.clusters if each is not None]
+    [found] = record.inputs.fleet.clusters().values()
     assert free_amount(found.status.resource_summary, "cpu") == 10_000
     assert (record.outcome.clusters, record.error) == ({"m": 3}, "")
 

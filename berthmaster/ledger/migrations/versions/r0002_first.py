@@ -1,9 +1,9 @@
-"""The first schema."""
+"""The first schema of a release. Revision 0001 was that of builds before it; ``open_store`` refuses it."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -64,7 +64,6 @@ def upgrade() -> None:
     )
     op.create_index("records_by_time", "records", ["at_us"])
     op.create_index("records_by_object", "records", ["name", "namespace", "at_us"])
-    op.create_index("records_by_policy", "records", ["policy", "at_us"])
     op.create_table(
         "touched",
         sa.Column("cluster", sa.String(256), primary_key=True),
