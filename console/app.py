@@ -150,7 +150,7 @@ class _RequestHooks:
         g.request_id = request_id_of(request.environ)
         g.visitor = None
         if not parts.authentication.required and not security.is_local_host(request.host):
-            raise BadRequest("Use the address of this machine: without a sign-in, the console has no other name.")
+            raise BadRequest("Without a sign-in, the console answers only to names of this machine, such as localhost.")
         g.visitor = visitor = parts.authentication.visitor(request.environ, session, parts.clock.now())
         if request.endpoint == "static":
             return None
