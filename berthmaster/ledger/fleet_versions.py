@@ -155,21 +155,18 @@ class FleetWriter:
         self._set(entry, decision)
 
     def _update(self, entry: _Entry, cluster: Cluster, decision: int) -> None:
-        """Store a cluster. A new shape replaces its vector; otherwise the differences are added."""
+        """Store a cluster. Changed numbers are added to its vector; other documents replace all of it."""
         before, vector = entry.vector, self._vector(cluster, entry)
-        entry.cluster = cluster
-        if before == vector:
-            return
-        base = _documents_digest(vector, self._digest)
-        self._version += _cluster_digest(base, vector) - _cluster_digest(entry.base, before)
-        entry.vector, entry.base = vector, base
-        if before[_SHAPE] == vector[_SHAPE]:
-            changes = list(map(sub, vector, before))
-            kind = (ADD, *compress(count(), changes))
-            self._rows[kind].append((decision, entry.slot, *filter(None, changes)))
-        else:
-            entry.allocating = _allocating(cluster)
+        entry.cluster, entry.vector = cluster, vector
+        if before[:_DOCUMENTS] != vector[:_DOCUMENTS]:
+            base = _documents_digest(vector, self._digest)
+            self._version += _cluster_digest(base, vector) - _cluster_digest(entry.base, before)
+            entry.base, entry.allocating = base, _allocating(cluster)
             self._set(entry, decision)
+            return
+        changes = list(map(sub, vector, before))
+        if any(changes):
+            self._add_to(entry, tuple(compress(count(), changes)), filter(None, changes), decision)
 
     def _update_allocating(self, entry: _Entry, cluster: Cluster, amounts: list[int], decision: int) -> None:
         """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
@@ -177,9 +174,13 @@ class FleetWriter:
         changes = list(map(sub, amounts, entry.vector[own.start : own.stop]))
         entry.cluster, entry.vector[own.start : own.stop] = cluster, amounts
         if any(changes):
-            kind, weights = _added(own)
-            self._version += entry.base * sum(map(mul, weights, changes))
-            self._rows[kind].append((decision, entry.slot, *changes))
+            self._add_to(entry, own, changes, decision)
+
+    def _add_to(self, entry: _Entry, positions: range | tuple[int, ...], changes: Iterable[int], decision: int) -> None:
+        kind, weights = _adding(positions)
+        row = (decision, entry.slot, *changes)
+        self._version += entry.base * sum(map(mul, weights, row[2:]))
+        self._rows[kind].append(row)
 
     def _set(self, entry: _Entry, decision: int) -> None:
         self._rows[(SET, len(entry.vector))].append((decision, entry.slot, *entry.vector))
@@ -218,8 +219,8 @@ def _allocating(cluster: Cluster) -> range:
     return range(start, start + len(amounts))
 
 
-@lru_cache(256)
-def _added(positions: range) -> tuple[Kind, tuple[int, ...]]:
+@lru_cache(4096)
+def _adding(positions: range | tuple[int, ...]) -> tuple[Kind, tuple[int, ...]]:
     """Return the kind of a change that adds to these positions, and their factors in the digest."""
     return (ADD, *positions), tuple(_weight(at - _DOCUMENTS) for at in positions)
 
