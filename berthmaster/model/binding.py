@@ -12,6 +12,10 @@ from berthmaster.model.policy import DEFAULT_SCHEDULER, FailoverBehavior, Policy
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
+SCHEDULED: Final = "Scheduled"
+"""The type of the condition that the scheduler writes."""
+DIRECTLY: Final = "Directly"
+"""The purge mode of an eviction task whose copy is deleted at once."""
 """The annotation with the placement of the last successful scheduling."""
 
 
@@ -126,6 +130,11 @@ class AggregatedStatusItem(Value, frozen=True):
     def runs(self) -> bool:
         """Whether the cluster has the workload. A report exists as soon as Karmada has sent the workload there."""
         return self.applied or self.status is not None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the member reports that the workload is healthy."""
+        return self.health == "Healthy"
 
 
 class BindingStatus(Value, frozen=True):

@@ -84,6 +84,8 @@ UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.S
 """The phases in which copies change. Budgets count the moves in these phases."""
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
 """The phases before the admission."""
+AFTER_FAILURE: Final = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
+"""The phases of a move that failed."""
 MAX_MESSAGE: Final = 512
 """The most characters of the message of a move."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import DIRECTLY, Binding
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import Reader
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -16,7 +16,6 @@ from berthmaster.simulation.report import row
 from berthmaster.simulation.run import WorkloadResult, moves
 from berthmaster.simulation.workload import SimulatedWorkload
 
-_DIRECTLY = "Directly"
 _Moves = Mapping[str, tuple[int | None, int | None]]
 
 
@@ -143,7 +142,7 @@ def _evicting(planned: PlannedWorkload) -> set[str]:
     """Return the clusters whose copy stays until an eviction task ends."""
     binding = planned.after.workload.binding if planned.after is not None else None
     tasks = binding.spec.graceful_eviction_tasks if binding is not None else ()
-    return {each.from_cluster for each in tasks if each.purge_mode != _DIRECTLY}
+    return {each.from_cluster for each in tasks if each.purge_mode != DIRECTLY}
 
 
 def _preserves(binding: Binding | None) -> bool:

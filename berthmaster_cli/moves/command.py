@@ -27,6 +27,7 @@ from berthmaster.views.move_rows import (
     move_rows,
 )
 from berthmaster.views.moves_report import KnownMoves, moves_report
+from berthmaster.views.texts import count_text
 from berthmaster_cli.inputs import namespace_option
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.following import FollowedBindings
@@ -222,7 +223,8 @@ def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - c
         echo("the storm brake is not engaged")
         return
     echo(f"storm brake: {found.braked}")
-    echo(f"{len(unready)} unready clusters count as lost after this: {', '.join(unready)}")
+    lost = f"{count_text(len(unready), 'unready cluster')}: {', '.join(unready)}" if unready else "no cluster"
+    echo(f"after this, the brake accepts the loss of {lost}")
     if given["dry_run"]:
         return
     client = connect(access)

@@ -14,7 +14,7 @@ from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
-from berthmaster.model.move import DRAINING, MovePhase, as_moved, move_of
+from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
@@ -118,7 +118,7 @@ def _state(binding: Binding, context: DrainContext) -> tuple[DrainState, str]:
         return DrainState.WAITING, f"storm brake: {context.braked}"
     if move is None:
         return DrainState.WAITING, "no move has begun"
-    if move.held_down_until is not None and move.phase in {MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN}:
+    if move.held_down_until is not None and move.phase in AFTER_FAILURE:
         return DrainState.WAITING, f"held down until {move.held_down_until:%Y-%m-%d %H:%M:%SZ}: {move.message}"
     return DrainState.WAITING, move.message or move.phase.value
 

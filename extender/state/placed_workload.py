@@ -4,14 +4,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.writes import effective
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import SCHEDULED, Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Condition
-from berthmaster.model.move import MovePhase, is_intact, left_by, move_of
+from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, left_by, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.fleet import WorkloadRow, WorkloadState
 from berthmaster.scheduling.pending_replicas import PendingReplicas
@@ -19,9 +20,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS
 from berthmaster.simulation.moving import move_note
 
-_SCHEDULED = "Scheduled"
-_MAX_MESSAGE = 512
-_AFTER_FAILURE = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
+_MAX_MESSAGE: Final = 512
 
 
 class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
@@ -202,7 +201,7 @@ def _shortage(binding: Binding) -> str:
 
 
 def _scheduled(binding: Binding) -> Condition | None:
-    return next((each for each in binding.status.conditions if each.type == _SCHEDULED), None)
+    return next((each for each in binding.status.conditions if each.type == SCHEDULED), None)
 
 
 def _message(placed: PlacedWorkload, now: datetime) -> str:
@@ -214,7 +213,7 @@ def _message(placed: PlacedWorkload, now: datetime) -> str:
         return "it follows the workloads that need it" if needed else "no policy holds it, and no workload needs it"
     move, condition = move_of(binding), _scheduled(binding)
     is_over = move is not None and (
-        move.phase is MovePhase.RELEASED or (move.phase in _AFTER_FAILURE and not move.held_down(now))
+        move.phase is MovePhase.RELEASED or (move.phase in AFTER_FAILURE and not move.held_down(now))
     )
     parts = ["" if is_over else move_note(binding)]
     if condition is not None and condition.status != "True":

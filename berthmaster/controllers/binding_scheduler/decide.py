@@ -9,7 +9,6 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions, 
 from berthmaster.controllers.binding_scheduler.writes import (
     NO_FIT,
     REASONS,
-    SCHEDULED,
     SUCCESS,
     TOO_LARGE,
     UNSUPPORTED_PLACEMENT,
@@ -21,7 +20,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.controllers.moves.lifecycle import MoveEvent
 from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
-from berthmaster.model.binding import Binding, TargetComponent
+from berthmaster.model.binding import SCHEDULED, Binding, TargetComponent
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets

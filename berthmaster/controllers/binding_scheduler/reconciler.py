@@ -17,7 +17,6 @@ from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.writes import (
     QUOTA_EXCEEDED,
-    SCHEDULED,
     SCHEDULER_ERROR,
     SchedulingResult,
     Version,
@@ -34,7 +33,7 @@ from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncat
 from berthmaster.kube.kinds import binding_collection
 from berthmaster.kube.requests import ONLY_METADATA, Key, key_text, merge_patch
 from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import SCHEDULED, Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.move import MAX_MESSAGE, MoveReason, move_of

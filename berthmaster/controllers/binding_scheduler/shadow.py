@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision
-from berthmaster.controllers.binding_scheduler.writes import SCHEDULED
 from berthmaster.kube.requests import Key
 from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding
 from berthmaster.model.cluster import Condition
 from berthmaster.scheduling.karmada.trigger import Trigger
 

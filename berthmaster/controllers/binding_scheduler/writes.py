@@ -15,6 +15,7 @@ import msgspec.structs
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
+    SCHEDULED,
     Binding,
     GracefulEvictionTask,
     TargetCluster,
@@ -26,7 +27,6 @@ from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MoveState, MoveStrate
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
 
-SCHEDULED: Final = "Scheduled"
 MOVING: Final = "Moving"
 """The condition of a binding that moves, waits for a move, or has moved recently."""
 SUCCESS: Final = "Success"

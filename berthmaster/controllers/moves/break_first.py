@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.binding import DIRECTLY, Binding, GracefulEvictionTask
 from berthmaster.model.move import EVICTION_REASON, MoveState, written_clusters
 from berthmaster.model.policy import ApplicationFailoverBehavior
 
-_DIRECTLY: Final = "Directly"
 _NEVER: Final = "Never"
 _PATH: Final = re.compile(r"\{?\s*\$?((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)\s*\}?")
 
@@ -78,7 +77,7 @@ def returning_tasks(
 
 
 def _task(binding: Binding, state: MoveState, cluster: str, producer: str) -> GracefulEvictionTask:
-    purge_mode = _behavior(binding).purge_mode or _DIRECTLY
+    purge_mode = _behavior(binding).purge_mode or DIRECTLY
     preserved = _preserved(binding, cluster)
     return GracefulEvictionTask(
         cluster,
@@ -87,7 +86,7 @@ def _task(binding: Binding, state: MoveState, cluster: str, producer: str) -> Gr
         purge_mode=purge_mode,
         message=f"{state.reason.value}: the old copy goes before the new one starts",
         replicas=state.source[cluster] or None,
-        suppress_deletion=True if purge_mode == _DIRECTLY else None,
+        suppress_deletion=True if purge_mode == DIRECTLY else None,
         preserved_label_state={} if isinstance(preserved, str) else preserved,
         clusters_before_failover=tuple(sorted(state.source)) if preserved else (),
     )

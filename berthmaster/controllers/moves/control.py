@@ -27,7 +27,6 @@ from berthmaster.serving.reloaded_files import ReloadedFiles
 _LOG: Final = logging.getLogger("berthmaster.moves")
 _CHECK_S: Final = 5.0
 """How often the file is checked, and the bindings are counted."""
-_HEALTHY: Final = "Healthy"
 _CLOSED: Final = MovesConfig(pause="Planned")
 """In use if the file is invalid at the start. Scheduling must not wait for a correct file, and planned moves can."""
 
@@ -205,6 +204,6 @@ def _missing_replicas(binding: Binding, state: MoveState) -> int:
     """Return how many replicas of a move under way are on no cluster that reports the workload healthy."""
     if not state.under_way:
         return 0
-    healthy = {each.cluster_name for each in binding.status.aggregated_status if each.health == _HEALTHY}
+    healthy = {each.cluster_name for each in binding.status.aggregated_status if each.healthy}
     running = sum(each.replicas for each in binding.spec.clusters if each.name in healthy)
     return max(0, sum(state.target.values()) - running)

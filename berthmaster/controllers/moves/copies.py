@@ -15,7 +15,6 @@ STATUS_LAG_S: Final = 10.0
 """How long a reported status may be older than a write."""
 TERMINATION_S: Final = 30.0
 """How long pods of a removed copy may take to end: the default of Kubernetes."""
-_HEALTHY: Final = "Healthy"
 _COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """The kinds whose status leaves out a number of replicas only if it is 0."""
 
@@ -61,7 +60,7 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
         return "it reports no status"
     if not item.applied:
         return "it is not applied"
-    if item.health != _HEALTHY:
+    if not item.healthy:
         return f"its health is {item.health or 'unknown'}"
     status = item.status
     if _number(status, "observedGeneration") < _number(status, "generation"):

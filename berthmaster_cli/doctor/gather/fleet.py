@@ -12,6 +12,7 @@ from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, 
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import APIRequest, Collection, get, page
 from berthmaster.kube.responses import ListMeta
+from berthmaster.model.binding import SCHEDULED
 from berthmaster_cli.doctor.facts import BindingFacts, FleetFacts, LeaseFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 
@@ -153,7 +154,7 @@ def _is_stale(binding: _Binding, now: datetime) -> bool:
 def _failure(binding: _Binding) -> str | None:
     """The reason why a binding could not be scheduled; None if it was."""
     for each in binding.status.conditions:
-        if each.type == "Scheduled" and each.status != "True":
+        if each.type == SCHEDULED and each.status != "True":
             return each.reason or "Unknown"
     return None
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.errors import name_list
+from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster_cli.doctor.facts import BindingFacts, Facts, FleetFacts, Unobserved
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.controllers import is_live
 
-_KARMADA_SCHEDULER: Final = "default-scheduler"
 _SHOWN: Final = 3
 
 
@@ -64,9 +64,9 @@ def _schedulers(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
         message = f"{count} bindings name the unknown scheduler {name!r}"
         remedy = f"Correct spec.schedulerName in their policies, or declare it with --other-scheduler={name}"
         yield warning("fleet/strange-scheduler", message, remedy)
-    theirs = bindings.by_scheduler.get(_KARMADA_SCHEDULER, 0)
+    theirs = bindings.by_scheduler.get(DEFAULT_SCHEDULER, 0)
     if theirs and not isinstance(facts.karmada_lease, Unobserved) and not is_live(facts.karmada_lease, facts):
-        message = f"{theirs} bindings name {_KARMADA_SCHEDULER}, and karmada-scheduler holds no current lease"
+        message = f"{theirs} bindings name {DEFAULT_SCHEDULER}, and karmada-scheduler holds no current lease"
         remedy = (
             "Make sure that karmada-scheduler runs. With --leader-elect=false it has no lease: "
             f"{setup.in_karmada} get pods"
@@ -75,10 +75,10 @@ def _schedulers(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:
 
 
 def _scheduler_names(facts: Facts) -> Iterator[str]:
-    yield _KARMADA_SCHEDULER
+    yield DEFAULT_SCHEDULER
     for each in facts.known_deployments:
         if each.component in {"karmada-scheduler", "controllers"}:
-            yield each.option("scheduler-name", _KARMADA_SCHEDULER)
+            yield each.option("scheduler-name", DEFAULT_SCHEDULER)
 
 
 def _waiting(bindings: BindingFacts, facts: Facts) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec.structs
 import numpy as np
 
-from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
+from berthmaster.model.cluster import REGION_LABEL, ZONE_LABEL, Cluster, ClusterSpec, ClusterStatus
 from berthmaster.model.decode import convert, decode_json, unknown_fields
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
@@ -27,8 +27,6 @@ from berthmaster.scheduling.work import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from extender.protocols.kubeadmiral.wire import Member
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"
-REGION_LABEL: Final = "topology.kubernetes.io/region"
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
 _SMALL_LENGTH: Final = 8192

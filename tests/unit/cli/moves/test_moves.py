@@ -149,7 +149,7 @@ class TestResume:
             status={"conditions": [{"type": "Ready", "status": "False"}]},
         )
         output = moving.run("moves", "resume", "--dry-run").stdout
-        assert "1 unready clusters count as lost after this: member2" in output
+        assert "after this, the brake accepts the loss of 1 unready cluster: member2" in output
         assert moving.api.methods.count("PATCH") == 0
 
     def test_the_leader_ends_the_brake(self, moving):
