@@ -20,6 +20,7 @@ from urllib3.util import Url, parse_url
 from berthmaster.kube.client import APIResponse
 from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.reloading_client import ReloadingClient
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
@@ -41,7 +42,7 @@ _TLS_OPTIONS: Final = _CONNECTION_OPTIONS | {
 }  # fmt: skip
 
 
-def load_client(kubeconfig: Path | None, context: str | None = None) -> "HTTPClient":
+def load_client(kubeconfig: Path | None, context: str | None = None) -> ReloadingClient:
     """Make a client with the access that ``kubeconfig.find_access`` finds.
 
     Raises:
@@ -50,12 +51,16 @@ def load_client(kubeconfig: Path | None, context: str | None = None) -> "HTTPCli
     return connect(find_access(kubeconfig, context))
 
 
-def connect(access: ClusterAccess) -> "HTTPClient":
-    """Make a client. It sends nothing yet.
+def connect(access: ClusterAccess) -> ReloadingClient:
+    """Make a client. It sends nothing yet, and reads the files of the access again if its credentials are refused.
 
     Raises:
         InputError: the access is not usable, for example because a certificate file is missing.
     """
+    return ReloadingClient(lambda: HTTPClient(_configuration(access)))
+
+
+def _configuration(access: ClusterAccess) -> client.Configuration:
     configuration = client.Configuration()
     try:
         if not access.files:
@@ -71,7 +76,7 @@ def connect(access: ClusterAccess) -> "HTTPClient":
         raise InputError(
             f"{access}: {describe(error).rstrip('.')}; specify a kubeconfig file with access to the API server"
         ) from None
-    return HTTPClient(configuration)
+    return configuration
 
 
 class HTTPClient:

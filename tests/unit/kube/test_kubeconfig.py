@@ -62,7 +62,7 @@ def test_the_first_definition_of_a_context_wins(place):
 
 def test_a_client_of_several_files_uses_the_chosen_context(place):
     chosen = connect(found(place, context="one", KUBECONFIG=both(place)))
-    assert chosen._configuration.host == "http://one.example"
+    assert chosen._client._configuration.host == "http://one.example"
 
 
 def test_the_home_folder_wins_over_the_pod(place):
