@@ -90,6 +90,8 @@ class ClusterCache:
 
     def update_cluster(self, cluster: Cluster) -> None:
         with self._lock:
+            if self._log is not None:
+                cluster = self._log.sharing_apis(cluster)
             self._put(self._assumed.update_cluster(cluster))
             if cluster.ready:
                 self._unready_since_s.pop(cluster.name, None)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berthmaster.controllers.fleet_log import NO_CLUSTERS, FleetLog
+from berthmaster.model.cluster import APIEnablement, APIResource
 from berthmaster.model.quantity import Quantity
 
 NAMES = st.sampled_from("abc")
@@ -64,3 +65,28 @@ def test_a_change_says_if_only_allocating_amounts_differ():
     assert [each.allocating for each in assumed.since(start)] == [[3]]
     assert [each.allocating for each in observed.since(start)] == [None], "one of the changes was of another kind"
     assert [each.allocating for each in start.since(observed)] == [[1]], "compared with each other"
+
+
+@pytest.mark.parametrize(
+    ("later", "shares"),
+    [
+        pytest.param({"apps/v1": ["Deployment"]}, True, id="the same API groups"),
+        pytest.param({"apps/v1": ["Deployment", "StatefulSet"]}, False, id="another kind"),
+    ],
+)
+def test_versions_of_a_cluster_share_their_api_groups(later, shares):
+    log = FleetLog()
+    first, second = served({"apps/v1": ["Deployment"]}), served(later)
+    assert log.sharing_apis(first) is first
+    log.put(first)
+    found = log.sharing_apis(second)
+    assert found == second
+    assert (found.status.api_enablements is first.status.api_enablements) is shares
+
+
+def served(kinds):
+    groups = tuple(
+        APIEnablement(version, tuple(APIResource(kind.lower(), kind) for kind in kinds))
+        for version, kinds in kinds.items()
+    )
+    return replace(cluster("a"), status=replace(cluster("a").status, api_enablements=groups))
