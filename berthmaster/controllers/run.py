@@ -153,7 +153,9 @@ class Runtime:
                 self._watch_optional()
             if not self._stop.asked and self._wait_until_leading():
                 # No controller depends on it.
-                log_exceptions(lambda: report_target(self._raw), _LOG, "the control plane cannot be described")
+                log_exceptions(
+                    lambda: report_target(self._raw), _LOG, "the version of the control plane cannot be read"
+                )
                 self._work()
                 self._stop.wait()
             self._shut_down()

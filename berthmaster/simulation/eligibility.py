@@ -44,8 +44,8 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
     if binding.scheduler not in schedulers:
         return Unscheduled(
             NotScheduled.OTHER_SCHEDULER,
-            f"scheduler {binding.scheduler} decides on it, which is not simulated "
-            f"(--scheduler-name {binding.scheduler} simulates it like Karmada's)",
+            f"it belongs to scheduler {binding.scheduler}, which is not simulated "
+            f"(--scheduler-name {binding.scheduler} simulates it by Karmada's rules)",
         )
     return LOST if _lost_its_policy(binding) else None
 

@@ -132,7 +132,7 @@ def _edits(remedies: Sequence[Remedy]) -> int:
 
 
 def _limits(cluster: Cluster) -> list[str]:
-    return [f"{cluster.name} is being deleted, which no change helps"] if cluster.deleting else []
+    return [f"{cluster.name} is being deleted; no change helps"] if cluster.deleting else []
 
 
 class _Search:

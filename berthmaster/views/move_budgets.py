@@ -21,7 +21,7 @@ from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import BudgetUse, WaitReason, WindowUse
 
 _HIDDEN_POLICY = "a policy in another namespace"
-_NEXT_LOOK = "the controllers look at it again within some seconds"
+_NEXT_LOOK = "the controllers look at it again within a few seconds"
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ def policy_row(
 def _open_drop(annotations: Mapping[str, str]) -> Iterable[PriorityDropRow]:
     drop = parse_priority_drop(annotations.get(PRIORITY_DROP_ANNOTATION))
     if drop is not None:
-        message = f"its priority fell from {drop.from_} to {drop.to}; its resources are not offered to others yet"
+        message = f"its priority fell from {drop.from_} to {drop.to}; preemption has not run for its resources yet"
         yield PriorityDropRow(message, open=True)
 
 

@@ -65,7 +65,9 @@ def refusal(decision: GateDecision, impact: Impact, accepted: str | None) -> Fie
         impact: its impact.
         accepted: the id of the plan that the user accepts; None without one.
     """
-    stale = f"it accepts plan {accepted}, and the plan is {impact.plan} now; " if accepted is not None else ""
+    stale = (
+        f"the annotation accepts plan {accepted}, but the plan is now {impact.plan}; " if accepted is not None else ""
+    )
     details = "; ".join((summary(impact), *impact.worst))
     return FieldProblem(
         ACCEPT_PATH, ABSENT, f"{stale}{decision.message}; {details}", _remedy(decision.change, impact.plan), RULE

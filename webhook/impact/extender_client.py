@@ -105,7 +105,7 @@ class ExtenderClient:
             text = read_regular_file(access.token_file).decode()
             token = text.partition("\n")[0].partition(",")[0].strip()
             if not token.isascii() or not token.isprintable() or not token:
-                raise ValueError(f"the first line of {access.token_file} is no token")
+                raise ValueError(f"the first line of {access.token_file} is not a token")
             headers["Authorization"] = f"Bearer {token}"
         context = None
         if urlsplit(access.url).scheme == "https":

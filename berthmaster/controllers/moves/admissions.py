@@ -136,7 +136,7 @@ class Admissions:
         if now_s < self._quiet_until_s and self._budgets.limits(candidate):
             left_s = min(self._quiet_until_s - now_s, self._quiet_s)
             return Waiting(
-                f"this process leads for less than {self._quiet_s:g} s, and writes of the previous leader may arrive",
+                f"this process has led for less than {self._quiet_s:g} s, and writes of the previous leader may arrive",
                 left_s,
                 "starting",
             )

@@ -69,7 +69,7 @@ class PreemptionEvents:
 
     def drop_handled(self, dropped: Policy, drop: PriorityDrop) -> None:
         """Record that all takeovers after a priority drop are done. It has no event: the takeovers have theirs."""
-        note = f"the priority of {dropped} fell from {drop.from_} to {drop.to}; its resources were offered again"
+        note = f"the priority of {dropped} fell from {drop.from_} to {drop.to}; preemption ran for its resources"
         self._note("priority-drop", note, _policy(dropped), dropped)
 
     def _note(

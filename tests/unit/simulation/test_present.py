@@ -199,7 +199,7 @@ def test_a_kind_that_is_not_understood_says_so():
     [
         pytest.param({"suspension": {"scheduling": True}}, NotScheduled.SUSPENDED, "its scheduling is suspended",
                      id="suspended"),
-        pytest.param({"schedulerName": "other"}, NotScheduled.OTHER_SCHEDULER, "scheduler other decides on it",
+        pytest.param({"schedulerName": "other"}, NotScheduled.OTHER_SCHEDULER, "it belongs to scheduler other",
                      id="another scheduler"),
         pytest.param({"schedulerName": "berthmaster"}, None, None, id="our scheduler"),
         pytest.param({"suspension": {"dispatching": True}}, None, None, id="only dispatching is suspended"),

@@ -103,7 +103,7 @@ def test_a_cluster_that_is_being_deleted_has_no_remedy():
     found = answer("a", cluster("a", deleting=True))
     assert found.changes == []
     assert found.unknown == [
-        "a is being deleted, which no change helps", "no combination of the changes that were tried helps",
+        "a is being deleted; no change helps", "no combination of the changes that were tried helps",
     ]  # fmt: skip
 
 

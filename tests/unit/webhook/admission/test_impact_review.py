@@ -238,7 +238,7 @@ def test_the_accepted_plan_passes_and_its_annotation_is_not_stored():
 def test_another_plan_is_not_accepted():
     _, response = reviewed(Known(LARGE), annotated(CHANGED, "p1"), POLICY, level=Level.DENY)
     assert not response["allowed"]
-    assert "it accepts plan p1, and the plan is p2 now" in response["status"]["message"]
+    assert "the annotation accepts plan p1, but the plan is now p2" in response["status"]["message"]
 
 
 @pytest.mark.parametrize("answer", [SMALL, LATE], ids=["within the limits", "not known"])

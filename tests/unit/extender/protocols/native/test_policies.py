@@ -123,7 +123,7 @@ def test_priority_drops_are_open_or_recorded(ask):
     )
     rows = {each.name: each.drops for each in ask(ledger=Ledger(past)).items}
     assert [(each.open, each.message) for each in rows["dropped"]] == [
-        (True, "its priority fell from 9 to 1; its resources are not offered to others yet")
+        (True, "its priority fell from 9 to 1; preemption has not run for its resources yet")
     ]
     assert [(each.open, each.record, each.message) for each in rows["web"]] == [(False, "1.2", "fell")]
     broken = ask(ledger=Ledger(error=LedgerError("gone")))
