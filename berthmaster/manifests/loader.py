@@ -1,19 +1,19 @@
-"""Loading of manifests: clusters, policies, bindings, and the resources to place."""
+"""Loading of manifests: decoding, defaults, and errors that name file, document and field."""
 
 import gc
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 import msgspec.structs
 
 from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
 from berthmaster.manifests.files import read_documents
+from berthmaster.manifests.objects import FederatedDocument, Ignored, Manifests
 from berthmaster.manifests.overlay import dump_sources, over_dumps
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, is_misspelled, unknown_fields
@@ -48,90 +48,6 @@ _REBALANCER: Final = "apps.karmada.io/v1alpha1"
 _CUSTOMIZATION: Final = "config.karmada.io/v1alpha1"
 _NODE: Final = ("v1", "Node")
 _IN_PLACEMENT: Final = "spec.placement."
-
-
-class Ignored(NamedTuple):
-    """A document that is not used, and the reason."""
-
-    document: Document
-    reason: str
-
-
-class FederatedDocument(NamedTuple):
-    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
-
-    document: Document
-    federated: FederatedObject
-
-
-@dataclass(slots=True)
-class FederationManifests:
-    """The KubeAdmiral objects of a set of files.
-
-    Attributes:
-        clusters: the member clusters, converted to ``Cluster``.
-        policies: the policies of both kinds, with the defaults of their CRDs.
-        profiles: the scheduling profiles.
-        webhooks: the scheduler plugins that are webhooks.
-        objects: the federated objects of both kinds.
-    """
-
-    clusters: list[Cluster] = field(default_factory=list)
-    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
-    profiles: list[SchedulingProfile] = field(default_factory=list)
-    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
-    objects: list[FederatedDocument] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Manifests:
-    """The objects of a set of files, in the order of reading.
-
-    Attributes:
-        clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
-        policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
-        policy_documents: the same policies as they are written, in the same order.
-        bindings: the bindings, which hold the current assignments.
-        templates: all other resources. A namespaced resource has its namespace in ``raw``.
-        ignored: resources that Karmada never propagates.
-        federation: the KubeAdmiral objects. They exclude Karmada clusters.
-        applied: the identities of the objects that would be applied: files beside stored objects.
-        rebalancers: the WorkloadRebalancers.
-        customizations: the interpreter scripts of the control plane.
-        interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
-            interprets then has no replicas.
-        warnings: what is suspicious about the objects but is no error, one sentence each with its position.
-        gaps: what could not be read from an API server and what follows, one sentence each.
-        read_at: when the objects were read from an API server; None for files that no server was read for.
-        dumps: the files that are dumps of a control plane.
-    """
-
-    clusters: list[Cluster] = field(default_factory=list)
-    policies: list[Policy] = field(default_factory=list)
-    policy_documents: list[Document] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-    templates: list[Document] = field(default_factory=list)
-    ignored: list[Ignored] = field(default_factory=list)
-    federation: FederationManifests = field(default_factory=FederationManifests)
-    applied: set[Identity] = field(default_factory=set)
-    rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
-    customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
-    interpreters_complete: bool = False
-    warnings: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
-    read_at: datetime | None = None
-    dumps: Container[str] = ()
-
-    def leave_out(self, document: Document, error: ManifestError) -> None:
-        """Record that an invalid object of a control plane is left out, so that it does not stop all others.
-
-        Raises:
-            ManifestError: the object is one of a file, which its author can mend.
-        """
-        is_stored = document.is_live or document.source in self.dumps
-        if document.applied or is_snapshot(document) or not is_stored:
-            raise error
-        self.gaps.append(f"{error}; the object is left out")
 
 
 def load_manifests(

@@ -20,7 +20,7 @@ from berthmaster.scheduling.resources import (
 )
 
 MAX_SETS: Final = 1000
-"""The most sets that are placed on model nodes. A cluster with room for more counts as one with room for this many."""
+"""The most sets that are placed on model nodes. A cluster that fits more counts as one that fits this many."""
 MAX_NODES: Final = 2**13
 """The most nodes of a cluster that sets are placed on."""
 
@@ -114,7 +114,7 @@ class ComponentSetsColumn(Column[np.int64]):
 def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: int) -> int:
     """Return how many sets fit nodes, placed one after the other by first fit (karmada ``SchedulingSimulator``).
 
-    The pods of a template go to the first node that has room for one, as many as fit, and the rest to the nodes after
+    The pods of a template go to the first node that fits one, as many as it holds, and the rest to the nodes after
     it. A set that does not fit ends the count. What it took is not given back.
 
     Args:
@@ -125,7 +125,7 @@ def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: i
     named = sorted({name for each in templates for name, _ in filter(counts_for_nodes, each.requests or ())} | {PODS})
     asked = [_asked(each, named) for each in templates]
     nodes = list(_nodes(grades, named))
-    # Free amounts only shrink: a node without room for a template never gets it back.
+    # Free amounts only shrink: a node that is too full for a template stays so.
     first = [0] * len(templates)
     for placed in range(min(limit, MAX_SETS)):
         for index, (replicas, amounts) in enumerate(asked):

@@ -1,0 +1,101 @@
+"""The objects of manifests: clusters, policies, bindings, and the resources to place."""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from berthmaster.manifests.document import Document, Identity
+from berthmaster.manifests.snapshot import is_snapshot
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import ManifestError
+from berthmaster.model.federated_object import FederatedObject
+from berthmaster.model.interpretation import ResourceInterpreterCustomization
+from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulerPluginWebhookConfiguration, SchedulingProfile
+from berthmaster.model.policy import Policy
+from berthmaster.model.rebalancer import WorkloadRebalancer
+
+
+class Ignored(NamedTuple):
+    """A document that is not used, and the reason."""
+
+    document: Document
+    reason: str
+
+
+class FederatedDocument(NamedTuple):
+    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
+
+    document: Document
+    federated: FederatedObject
+
+
+@dataclass(slots=True)
+class FederationManifests:
+    """The KubeAdmiral objects of a set of files.
+
+    Attributes:
+        clusters: the member clusters, converted to ``Cluster``.
+        policies: the policies of both kinds, with the defaults of their CRDs.
+        profiles: the scheduling profiles.
+        webhooks: the scheduler plugins that are webhooks.
+        objects: the federated objects of both kinds.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[SchedulingProfile] = field(default_factory=list)
+    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
+    objects: list[FederatedDocument] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Manifests:
+    """The objects of a set of files, in the order of reading.
+
+    Attributes:
+        clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
+        policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
+        policy_documents: the same policies as they are written, in the same order.
+        bindings: the bindings, which hold the current assignments.
+        templates: all other resources. A namespaced resource has its namespace in ``raw``.
+        ignored: resources that Karmada never propagates.
+        federation: the KubeAdmiral objects. They exclude Karmada clusters.
+        applied: the identities of the objects that would be applied: files beside stored objects.
+        rebalancers: the WorkloadRebalancers.
+        customizations: the interpreter scripts of the control plane.
+        interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
+            interprets then has no replicas.
+        warnings: what is suspicious about the objects but is no error, one sentence each with its position.
+        gaps: what could not be read from an API server and what follows, one sentence each.
+        read_at: when the objects were read from an API server; None for files that no server was read for.
+        dumps: the files that are dumps of a control plane.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
+    policy_documents: list[Document] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    templates: list[Document] = field(default_factory=list)
+    ignored: list[Ignored] = field(default_factory=list)
+    federation: FederationManifests = field(default_factory=FederationManifests)
+    applied: set[Identity] = field(default_factory=set)
+    rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
+    customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
+    interpreters_complete: bool = False
+    warnings: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    read_at: datetime | None = None
+    dumps: Container[str] = ()
+
+    def leave_out(self, document: Document, error: ManifestError) -> None:
+        """Record that an invalid object of a control plane is left out, so that it does not stop all others.
+
+        Raises:
+            ManifestError: the object is one of a file, which its author can mend.
+        """
+        is_stored = document.is_live or document.source in self.dumps
+        if document.applied or is_snapshot(document) or not is_stored:
+            raise error
+        self.gaps.append(f"{error}; the object is left out")
