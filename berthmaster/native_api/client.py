@@ -5,7 +5,7 @@ It uses the types of ``berthmaster.native_api.wire`` and one persistent connecti
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from berthmaster.ledger.records import PastExplanation
@@ -36,8 +36,11 @@ from berthmaster.native_api.wire import (
     ClusterView,
     Decided,
     HistoryPage,
+    ReaderRequest,
     ScheduleRequest,
 )
+
+T = TypeVar("T")
 
 
 class Client:
@@ -206,8 +209,7 @@ class Client:
             ServiceError: the service has no ledger, refuses the request, or cannot be reached.
         """
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
-        query = _selection(None, **given, after=after, limit=limit)
-        return self._connection.request("GET", f"/v1/history?{query}", HistoryPage)
+        return self._listed("/v1/history", HistoryPage, None, **given, after=after, limit=limit)
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
@@ -239,7 +241,7 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._connection.request("GET", f"/v1/moves?{_selection(namespaces, limit=limit)}", MovesView)
+        return self._listed("/v1/moves", MovesView, namespaces, limit=limit)
 
     def policies(
         self,
@@ -266,8 +268,11 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        query = _selection(namespaces, q=q, kind=kind, name=name, only=",".join(only), offset=offset, limit=limit)
-        return self._connection.request("GET", f"/v1/policies?{query}", PolicyList)
+        restrictions = ",".join(only)
+        return self._listed(
+            "/v1/policies", PolicyList, namespaces,
+            q=q, kind=kind, name=name, only=restrictions, offset=offset, limit=limit,
+        )  # fmt: skip
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
@@ -297,16 +302,18 @@ class Client:
         query = "" if group is None else f"?{urlencode({'group': group})}"
         return self._connection.request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
 
+    def _listed(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
+        """Return a list. The query has no empty values. No namespaces at all are not the same as all namespaces."""
+        address = f"{path}?{urlencode({key: value for key, value in query.items() if value not in {'', 0}})}"
+        if namespaces is None:
+            return self._connection.request("GET", address, answer)
+        # The namespaces of a reader may exceed a request line.
+        return self._connection.request("POST", address, answer, encode_json(ReaderRequest(frozenset(namespaces))))
+
 
 def _path_of(name: str, namespace: str) -> str:
     where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
     return f"/v1/{where}/{quote(name, safe='')}"
-
-
-def _selection(namespaces: Iterable[str] | None, **query: str | int) -> str:
-    """Return a query string without empty values. No namespaces at all are not the same as all namespaces."""
-    given = {key: value for key, value in query.items() if value not in {"", 0}}
-    return urlencode(given if namespaces is None else {**given, "namespaces": ",".join(sorted(namespaces))})
 
 
 def _with_query(path: str, *, explain: bool) -> str:

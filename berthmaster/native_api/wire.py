@@ -7,7 +7,7 @@ setting that is silently ignored is worse than an error.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -27,6 +27,16 @@ MAX_NAMESPACES: Final = 10_000
 
 class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The base of the parts of requests."""
+
+
+class ReaderRequest(RequestPart, frozen=True):
+    """The reader of an answer, if the namespaces are too many for a request line.
+
+    Attributes:
+        namespaces: the namespaces that the reader may see, ``-`` for objects without one.
+    """
+
+    namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)]
 
 
 class AnswerPart(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,12 +5,15 @@ from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.native import examples
-from extender.protocols.native.openapi_parts import Schema, binding_paths, in_path, in_query, operation
+from extender.protocols.native.openapi_parts import Schema, binding_paths, in_path, in_query, operation, request_body
+from extender.protocols.route import JSON
 
-WHY_TYPES: Final = (MovesView, PolicyList, ResilienceView, ClaimsView, WhyNotView, PastExplanation)
-"""The types of the answers."""
+WHY_TYPES: Final = (ReaderRequest, MovesView, PolicyList, ResilienceView, ClaimsView, WhyNotView, PastExplanation)
+"""The types of requests and answers."""
 _OF_ALL: Final = (400, 401, 405, 409, 503)
+_WITH_BODY: Final = (400, 401, 405, 408, 409, 413, 415, 503)
 _NAMESPACES: Final = in_query(
     "namespaces",
     "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none.",
@@ -25,6 +28,21 @@ _RECORD: Final = in_query(
 )
 
 
+_MOST_MOVES: Final = in_query("limit", "The most moves.", {"type": "integer", "minimum": 1, "maximum": 10_000})
+_POLICIES: Final[tuple[Schema, ...]] = (
+    in_query("q", "Only policies whose NAMESPACE/NAME contains this.", {"type": "string"}),
+    in_query("kind", "Only this kind.", {
+        "type": "string", "enum": ["PropagationPolicy", "ClusterPropagationPolicy"],
+    }),
+    in_query("name", "Only this name.", {"type": "string"}),
+    in_query(
+        "only", "Only policies that have all of: findings, takeovers, drops; separated by commas.", {"type": "string"}
+    ),
+    in_query("offset", "How many policies to leave out first.", {"type": "integer", "minimum": 0}),
+    in_query("limit", "The most policies.", {"type": "integer", "minimum": 1, "maximum": 1000}),
+)  # fmt: skip
+
+
 def why_paths(schema: Mapping[type, Schema]) -> Schema:
     """Return the paths."""
     return {
@@ -33,9 +51,13 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                 "listMoves", "List what moves and what moves wait for", schema, _OF_ALL, MovesView, None,
                 parameters=[
                     _NAMESPACES,
-                    in_query("limit", "The most moves.", {"type": "integer", "minimum": 1, "maximum": 10_000}),
+                    _MOST_MOVES,
                 ],
-            )
+            ),
+            "post": operation(
+                "queryMoves", "List moves for a reader whose namespaces may be too many for a request line", schema,
+                _WITH_BODY, MovesView, None, parameters=[_MOST_MOVES], body=_reader(schema),
+            ),
         },
         "/v1/resilience": {
             "get": operation(
@@ -53,22 +75,12 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
         "/v1/policies": {
             "get": operation(
                 "listPolicies", "List what policies claim, what rules find, takeovers and priority drops", schema,
-                _OF_ALL, PolicyList, None,
-                parameters=[
-                    in_query("q", "Only policies whose NAMESPACE/NAME contains this.", {"type": "string"}),
-                    in_query("kind", "Only this kind.", {
-                        "type": "string", "enum": ["PropagationPolicy", "ClusterPropagationPolicy"],
-                    }),
-                    in_query("name", "Only this name.", {"type": "string"}),
-                    in_query(
-                        "only", "Only policies that have all of: findings, takeovers, drops; separated by commas.",
-                        {"type": "string"},
-                    ),
-                    _NAMESPACES,
-                    in_query("offset", "How many policies to leave out first.", {"type": "integer", "minimum": 0}),
-                    in_query("limit", "The most policies.", {"type": "integer", "minimum": 1, "maximum": 1000}),
-                ],
-            )
+                _OF_ALL, PolicyList, None, parameters=[*_POLICIES, _NAMESPACES],
+            ),
+            "post": operation(
+                "queryPolicies", "List policies for a reader whose namespaces may be too many for a request line",
+                schema, _WITH_BODY, PolicyList, None, parameters=[*_POLICIES], body=_reader(schema),
+            ),
         },
         **binding_paths(
             "/claims", _names("listClaims"), _summaries("Read which policy holds a workload"), schema, ClaimsView,
@@ -85,6 +97,10 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
             in_path("record"),
         ),
     }  # fmt: skip
+
+
+def _reader(schema: Mapping[type, Schema]) -> Schema:
+    return request_body(JSON, schema[ReaderRequest], {"of two namespaces": {"namespaces": ["default", "shop"]}})
 
 
 def _names(name: str) -> tuple[str, str]:

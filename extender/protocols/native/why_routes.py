@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from berthmaster.model.decode import encode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.native.moves import moves_view
 from extender.protocols.native.parameters import names, number
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
@@ -12,7 +13,7 @@ from extender.protocols.native.resilience import Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Reply, Route
+from extender.protocols.route import JSON, Reply, Route
 from extender.protocols.services import Call, Services
 
 _MOVES: Final = 1000
@@ -35,7 +36,8 @@ def why_routes() -> Sequence[Route]:
 
     def policies(services: Services, call: Call) -> Reply:
         require_synced(services)
-        return Reply(encode_json(known_policies.page(services, call, policy_query(call.query))))
+        query = policy_query(call.query)._replace(namespaces=_namespaces(call))
+        return Reply(encode_json(known_policies.page(services, call, query)))
 
     def why_not(services: Services, call: Call) -> Reply:
         cluster, record = call.query.get("cluster", ""), call.query.get("record")
@@ -51,8 +53,10 @@ def why_routes() -> Sequence[Route]:
 
     return [
         Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"})),
+        Route("POST", "/v1/moves", moves, PROTOCOL, accepts=(JSON,), query=frozenset({"limit"})),
         Route("GET", "/v1/resilience", resilience, PROTOCOL, query=frozenset({"by", "limit"})),
         Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS),
+        Route("POST", "/v1/policies", policies, PROTOCOL, accepts=(JSON,), query=PARAMETERS - {"namespaces"}),
         *(
             route
             for binding in _BINDINGS
@@ -72,10 +76,15 @@ def claims(services: Services, call: Call) -> Reply:
 
 
 def moves(services: Services, call: Call) -> Reply:
-    """``GET /v1/moves``."""
+    """``GET /v1/moves``, or ``POST`` with the namespaces of the reader."""
     require_synced(services)
     limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
-    return Reply(encode_json(moves_view(services, names(call.query, "namespaces"), limit)))
+    return Reply(encode_json(moves_view(services, _namespaces(call), limit)))
+
+
+def _namespaces(call: Call) -> frozenset[str] | None:
+    """Return the namespaces that the reader may see, of the body or of the query; None for all."""
+    return decode_json(ReaderRequest, call.body).namespaces if call.body else names(call.query, "namespaces")
 
 
 def binding_key(call: Call) -> tuple[str, str]:

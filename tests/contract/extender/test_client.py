@@ -55,6 +55,16 @@ def test_the_client_decodes_answers(client):
     assert client.version().version == fleet.version == page.version
 
 
+def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
+    namespaces = {"default", *(f"a-namespace-with-a-long-name-{number}" for number in range(1000))}
+    listed = client.policies(namespaces=namespaces)
+    assert {each.namespace for each in listed.items} == {"default"}
+    assert client.policies(namespaces=namespaces - {"default"}).items == []
+    assert client.moves(namespaces=namespaces, limit=1).moves == []
+    planned = client.plan([convert(Policy, examples.PLAN["create"][0])], namespaces=namespaces)
+    assert planned.counts.workloads == 1
+
+
 @pytest.mark.parametrize("count", [0, 1, 700])
 def test_a_batch_is_answered_while_it_is_sent(client, count):
     lines = (BatchLine(BINDING, CLUSTERS, number) for number in range(count))
