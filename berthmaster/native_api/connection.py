@@ -100,11 +100,12 @@ class ServiceConnection:
             window = _window(lines)
             if not window:
                 return
+            chunk = _chunk(window)  # before the head: from then on, the service waits for the body
             connection.putrequest("POST", path)
             for name, value in {**self._headers, "Content-Type": _JSON_LINES, "Transfer-Encoding": "chunked"}.items():
                 connection.putheader(name, value)
             connection.endheaders()
-            self._send(_chunk(window))
+            self._send(chunk)
             response = connection.getresponse()
             _require_success(response, b"" if response.status == http.client.OK else response.read())
             while window:
