@@ -44,7 +44,7 @@ def heading(name: str) -> str:
 
 def headline(plan: Plan) -> str:
     """Return what moves in total, as one sentence."""
-    parts = [_moved(plan), *(f"{left.workloads:,} {left.text}{left.also}" for left in left_behind(plan.summary))]
+    parts = [what_moves(plan), *(f"{left.workloads:,} {left.text}{left.also}" for left in left_behind(plan.summary))]
     if plan.deleted_copies:
         parts.append("1 copy is deleted" if plan.deleted_copies == 1 else f"{plan.deleted_copies:,} copies are deleted")
     if plan.overcommitted:
@@ -52,7 +52,8 @@ def headline(plan: Plan) -> str:
     return "; ".join(parts)
 
 
-def _moved(plan: Plan) -> str:
+def what_moves(plan: Plan) -> str:
+    """Return what moves in total. "Nothing moves" is said only of a complete plan."""
     summary = plan.summary
     if not summary.moved:
         return "nothing moves" if plan.complete else "nothing is known to move"

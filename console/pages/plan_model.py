@@ -11,7 +11,7 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, moved_text, sections
+from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections, what_moves
 from berthmaster.views.texts import count_text
 from console.markup import drawn
 
@@ -101,7 +101,7 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
         max_rows: the most rows of a table.
     """
     plan, counts = answer.plan, answer.counts
-    text = _headline_of_counts(answer) if answer.truncated else headline(plan)
+    text = _headline_of_counts(answer) if answer.truncated or restricted else headline(plan)
     return PlanView(
         id=plan.id,
         headline=f"{text[:1].upper()}{text[1:]}.",
@@ -119,9 +119,9 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
 
 
 def _headline_of_counts(answer: PlanAnswer) -> str:
-    """Return what moves in total if the lists of the plan are not complete: their lengths say too little."""
+    """Return what moves in total if the lists of the plan have not all rows: their lengths say too little."""
     plan, counts = answer.plan, answer.counts
-    parts = [moved_text(plan.summary) if counts.moved else "nothing moves"]
+    parts = [what_moves(plan)]
     parts += [f"the change leaves {count_text(counts.lost, 'workload')} without a place"] if counts.lost else []
     parts += [f"the change leaves {count_text(counts.short, 'workload')} with too few replicas"] if counts.short else []
     parts += [f"copies that are deleted: {counts.deleted_copies:,}"] if counts.deleted_copies else []

@@ -60,6 +60,16 @@ def test_the_headline_of_a_plan_with_rows_left_out_counts_all_of_them():
     )
 
 
+def test_the_headline_for_a_visitor_of_few_namespaces_counts_all_of_them():
+    counts = PlanCounts(40, 9, 1, 2, lost=3, short=0, deleted_copies=0, staying=0, overcommitted=0)
+    answer = plan_answer(planned_move(), unplaced=[lost_workload()], counts=counts)
+    assert plan_view(answer, restricted=True).headline == (
+        "1 of 40 workloads moves, 2 replicas; the change leaves 3 workloads without a place."
+    )
+    unknown = plan_answer(gaps=["Rollouts are not watched"], truncated=True)
+    assert plan_view(unknown, restricted=True).headline == "Nothing is known to move."
+
+
 def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
     view = plan_view(
         plan_answer(planned_move(group=None, group_before=None), planned_move("shop/Deployment/b", group="g"))
