@@ -30,7 +30,7 @@ from extender.state.placed_workload import placed_workload
 from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
 
 NO_SOURCE: Final = (
-    "this service has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
+    "the extender has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
     "contain clusters"
 )
 

@@ -93,7 +93,7 @@ def test_the_client_sends_its_certificate_and_token(secured, authority):
     clusters = [convert(Cluster, raw) for raw in examples.CLUSTERS]
     with Client(url, token_file=tokens, **shown) as client:
         assert client.schedule(binding, clusters).clusters == {"private-1": 6}
-        with pytest.raises(ServiceError, match="this service has no fleet"):
+        with pytest.raises(ServiceError, match="the extender has no fleet"):
             client.schedule(binding)
 
 

@@ -57,7 +57,7 @@ def test_changes_are_read_and_invalid_content_is_not_used(server, folder):
 def test_without_manifests_only_requests_with_clusters_are_answered(tmp_path):
     with running("extender", "--workers", 1, log=tmp_path / "log") as server:
         assert server.probe("/readyz") == (200, f"ok\n{NO_SOURCE}\n")
-        with Client(server.url) as client, pytest.raises(Exception, match="this service has no fleet"):
+        with Client(server.url) as client, pytest.raises(Exception, match="the extender has no fleet"):
             client.simulate([])
     assert NO_SOURCE in (tmp_path / "log").read_text()
 
