@@ -171,11 +171,7 @@ def group_text(group: str | None, index: int | None, groups: int) -> str:
     """Return the name of a group and its position among all groups of the placement."""
     if group is None:
         return "not known" if groups else ""
-    return (
-        f"{group} (not in its policy now)"
-        if index is None
-        else f"{group} ({index + 1}\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}{groups})"
-    )
+    return f"{group} (not in its policy now)" if index is None else f"{group} ({index + 1} of {groups})"
 
 
 def replicas_text(clusters: Mapping[str, int], replicas: int) -> str:

@@ -32,7 +32,7 @@ def test_replicas_in_words(clusters, replicas, text):
 @pytest.mark.parametrize(
     ("group", "index", "groups", "text"),
     [
-        ("backup", 1, 3, "backup (2\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}3)"),
+        ("backup", 1, 3, "backup (2 of 3)"),
         ("gone", None, 3, "gone (not in its policy now)"),
         (None, None, 3, "not known"),
         (None, None, 0, ""),
