@@ -60,7 +60,7 @@ def joined(*parts: str | Text) -> Text:
 
 
 def stdout() -> Console:
-    """Return standard output: in colour on a terminal unless NO_COLOR is set. Lines are never wrapped."""
+    """Return standard output: in color on a terminal unless NO_COLOR is set. Lines are never wrapped."""
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 

@@ -1,6 +1,6 @@
 """The matrix of docs/compatibility.md: each field that Karmada has, what Berthmaster does with it, and an example.
 
-An example has a binding and the same binding with one change. The test decides both. The outcomes of an honoured field
+An example has a binding and the same binding with one change. The test decides both. The outcomes of an honored field
 differ, the outcomes of a field without effect are the same, and a refused field gives the reason of its row.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 class Handling(StrEnum):
     """What happens with a field."""
 
-    HONOURED = "honoured"
+    HONORED = "honored"
     REFUSED = "refused"
     NONE = "no effect"
 
@@ -50,7 +50,7 @@ class Row:
         return self.fields[0].startswith("cluster.")
 
 
-HONOURED, REFUSED, NONE = Handling.HONOURED, Handling.REFUSED, Handling.NONE
+HONORED, REFUSED, NONE = Handling.HONORED, Handling.REFUSED, Handling.NONE
 
 
 def placed(**placement: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def affinity_rows() -> Iterator[Row]:
         ):
             more = "Keys provider, region and zone. Any common zone matches." if name[0].startswith("field") else ""
             text = " ".join(filter(None, (remark, more)))
-            yield Row(tuple(f"{root}.{each}" for each in name), HONOURED, wrap(affinity), base=wrap({}), remark=text)
+            yield Row(tuple(f"{root}.{each}" for each in name), HONORED, wrap(affinity), base=wrap({}), remark=text)
 
 
 def group(name: str, *clusters: str, **more: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def by_cluster(least: int, most: int, **more: Any) -> dict[str, Any]:
 PLACEMENT_ROWS: Final = (
     *affinity_rows(),
     Row(
-        ("placement.clusterAffinities[].affinityName",), HONOURED,
+        ("placement.clusterAffinities[].affinityName",), HONORED,
         placed(clusterAffinities=[group("one", "a"), group("other", "b")]),
         base={**placed(clusterAffinities=[group("one", "a"), group("two", "b")]),
               **status(schedulerObservingAffinityName="two")},
@@ -147,7 +147,7 @@ PLACEMENT_ROWS: Final = (
         remark="Only the order of the overflow affinities counts, as in Karmada.",
     ),
     *(
-        Row((f"placement.clusterTolerations[].{name}",), HONOURED, tolerating(**{name: value}),
+        Row((f"placement.clusterTolerations[].{name}",), HONORED, tolerating(**{name: value}),
             base=tolerating(), cluster=TAINTED)
         for name, value in (("key", "other"), ("operator", "Gt"), ("value", "other"), ("effect", "NoExecute"))
     ),
@@ -155,14 +155,14 @@ PLACEMENT_ROWS: Final = (
         ("placement.clusterTolerations[].tolerationSeconds",), NONE, tolerating(effect="", tolerationSeconds=5),
         base=tolerating(effect=""), cluster=TAINTED, remark="Karmada's taint manager reads it, no scheduler does.",
     ),
-    Row(("placement.replicaScheduling.replicaSchedulingType",), HONOURED,
+    Row(("placement.replicaScheduling.replicaSchedulingType",), HONORED,
         placed(replicaScheduling={"replicaSchedulingType": "Duplicated"})),
-    Row(("placement.replicaScheduling.replicaDivisionPreference",), HONOURED,
+    Row(("placement.replicaScheduling.replicaDivisionPreference",), HONORED,
         placed(replicaScheduling={"replicaDivisionPreference": "Aggregated"})),
-    Row(("placement.replicaScheduling.weightPreference.dynamicWeight",), HONOURED,
+    Row(("placement.replicaScheduling.weightPreference.dynamicWeight",), HONORED,
         placed(replicaScheduling={"weightPreference": {"dynamicWeight": None}})),
     Row(
-        ("placement.replicaScheduling.weightPreference.staticWeightList[].weight",), HONOURED,
+        ("placement.replicaScheduling.weightPreference.staticWeightList[].weight",), HONORED,
         placed(replicaScheduling={**WEIGHTED, "weightPreference": {"dynamicWeight": None, "staticWeightList": [
             {"targetCluster": {"clusterNames": ["a"]}, "weight": 5},
             {"targetCluster": {"clusterNames": ["b"]}, "weight": 1},
@@ -172,11 +172,11 @@ PLACEMENT_ROWS: Final = (
             {"targetCluster": {"clusterNames": ["b"]}, "weight": 1},
         ]}}),
     ),
-    Row(("placement.spreadConstraints[].maxGroups",), HONOURED, by_cluster(1, 1), base=by_cluster(1, 2),
+    Row(("placement.spreadConstraints[].maxGroups",), HONORED, by_cluster(1, 1), base=by_cluster(1, 2),
         remark="An absent value is 0, which selects nothing, as in Karmada."),
-    Row(("placement.spreadConstraints[].minGroups",), HONOURED, by_cluster(4, 4), base=by_cluster(1, 4)),
+    Row(("placement.spreadConstraints[].minGroups",), HONORED, by_cluster(4, 4), base=by_cluster(1, 4)),
     Row(
-        ("placement.spreadConstraints[].spreadByField",), HONOURED,
+        ("placement.spreadConstraints[].spreadByField",), HONORED,
         placed(spreadConstraints=[
             {"spreadByField": "region", "minGroups": 1, "maxGroups": 1},
             {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2},
@@ -192,7 +192,7 @@ PLACEMENT_ROWS: Final = (
     Row(
         tuple(f"placement.workloadAffinity.{each}.groupByLabelKey" for each in ("affinity", "antiAffinity")), NONE,
         placed(workloadAffinity={"affinity": {"groupByLabelKey": "app"}}), gate="WorkloadAffinity",
-        remark="Karmada's detector derives binding.spec.workloadAffinityGroups from it, which are honoured.",
+        remark="Karmada's detector derives binding.spec.workloadAffinityGroups from it, which are honored.",
     ),
 )  # fmt: skip
 
@@ -203,7 +203,7 @@ def component(replicas: int = 1, cpu: str = "1", name: str = "driver", **claim: 
 
 
 CLAIM: Final = "nodeClaim"
-ESTIMATED: Final = "Scheduler estimators honour it: it is part of the question to them."
+ESTIMATED: Final = "Part of the request to scheduler estimators, which apply it."
 NO_REPLICAS: Final = {"replicas": 0, "replicaRequirements": None}
 
 
@@ -235,7 +235,7 @@ def claim_rows(prefix: str, change: Any, base: Mapping[str, Any], gate: str = ""
         (("priorityClassName",), {"priorityClassName": "high"}),
     ):  # fmt: skip
         fields = tuple(f"{prefix}.{each}" for each in names)
-        yield Row(fields, HONOURED, change(**given), base=base, remark=ESTIMATED, gate=gate)
+        yield Row(fields, HONORED, change(**given), base=base, remark=ESTIMATED, gate=gate)
 
 
 def peer(**groups: str) -> dict[str, Any]:
@@ -255,10 +255,10 @@ EVICTION: Final = {"fromCluster": "a", "producer": "x", "reason": "y"}
 CONTROLLERS: Final = "Karmada's controllers read it, no scheduler does."
 
 BINDING_ROWS: Final = (
-    Row(("binding.spec.resource.apiVersion",), HONOURED, spec(resource={"apiVersion": "apps/v2"})),
-    Row(("binding.spec.resource.kind",), HONOURED, spec(resource={"kind": "StatefulSet"})),
+    Row(("binding.spec.resource.apiVersion",), HONORED, spec(resource={"apiVersion": "apps/v2"})),
+    Row(("binding.spec.resource.kind",), HONORED, spec(resource={"kind": "StatefulSet"})),
     Row(
-        ("binding.spec.resource.namespace",), HONOURED, spec(resource={"namespace": "other"}),
+        ("binding.spec.resource.namespace",), HONORED, spec(resource={"namespace": "other"}),
         base=spec(workloadAffinityGroups={"affinityGroup": "app=x"}), peers=(peer(affinityGroup="app=x"),),
         gate="WorkloadAffinity", remark="Affinity groups are those of a namespace.",
     ),
@@ -266,33 +266,33 @@ BINDING_ROWS: Final = (
         spec(resource={"name": "api", "resourceVersion": "7"}), base={**APPLIED, **spec(clusters=[
             {"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}, {"name": "c", "replicas": 3}])},
         remark="They identify the workload in events and messages."),
-    Row(("binding.spec.resource.uid",), HONOURED, spec(resource={"uid": "v"}),
+    Row(("binding.spec.resource.uid",), HONORED, spec(resource={"uid": "v"}),
         base=spec(replicas=1, placement={"replicaScheduling": {"weightPreference": {"dynamicWeight": None}}}),
         remark="It decides ties of the division, since 1.16."),
-    Row(("binding.spec.replicas",), HONOURED, spec(replicas=7)),
-    Row(("binding.spec.replicaRequirements.resourceRequest{}",), HONOURED, asked(resourceRequest={"cpu": "8"})),
-    Row(("binding.spec.replicaRequirements.namespace",), HONOURED, asked(namespace="other"), remark=ESTIMATED),
+    Row(("binding.spec.replicas",), HONORED, spec(replicas=7)),
+    Row(("binding.spec.replicaRequirements.resourceRequest{}",), HONORED, asked(resourceRequest={"cpu": "8"})),
+    Row(("binding.spec.replicaRequirements.namespace",), HONORED, asked(namespace="other"), remark=ESTIMATED),
     *claim_rows("binding.spec.replicaRequirements", asked, {}),
     *claim_rows("binding.spec.components[].replicaRequirements",
                 lambda **given: spec(components=[component(**given)]), ONE_SET, gate=TEMPLATES),
-    Row(("binding.spec.components[].name",), HONOURED, spec(components=[component(), component(name="other")]),
+    Row(("binding.spec.components[].name",), HONORED, spec(components=[component(), component(name="other")]),
         base=ONE_SET, gate=TEMPLATES, remark="It names the pods in spec.clusters[].components."),
-    Row(("binding.spec.components[].replicas",), HONOURED, spec(components=[component(25), component(name="b")]),
+    Row(("binding.spec.components[].replicas",), HONORED, spec(components=[component(25), component(name="b")]),
         base=ONE_SET, gate=TEMPLATES, remark="Complete sets of pods are counted, and placed on one cluster."),
-    Row(("binding.spec.components[].replicaRequirements.resourceRequest{}",), HONOURED,
+    Row(("binding.spec.components[].replicaRequirements.resourceRequest{}",), HONORED,
         spec(components=[component(cpu="40"), component(name="worker")]), base=ONE_SET, gate=TEMPLATES),
     Row(
-        tuple(f"binding.spec.clusters[].components[].{each}" for each in ("name", "replicas")), HONOURED,
+        tuple(f"binding.spec.clusters[].components[].{each}" for each in ("name", "replicas")), HONORED,
         spec(clusters=[{"name": "c", "components": [{"name": "driver", "replicas": 7}]}]),
         base={**ONE_SET, "spec": {**ONE_SET["spec"], "clusters": [{"name": "c", "components": [
             {"name": "driver", "replicas": 1}, {"name": "worker", "replicas": 1}]}]}},
         gate=TEMPLATES, remark="Written, and corrected if it is outdated. Karmada has it after 1.19.0-rc.0.",
     ),
-    Row(("binding.spec.clusters[].name",), HONOURED, spec(clusters=[{"name": "a", "replicas": 5}]),
+    Row(("binding.spec.clusters[].name",), HONORED, spec(clusters=[{"name": "a", "replicas": 5}]),
         base=spec(clusters=[{"name": "b", "replicas": 5}])),
-    Row(("binding.spec.clusters[].replicas",), HONOURED, spec(clusters=[{"name": "a", "replicas": 5}]),
+    Row(("binding.spec.clusters[].replicas",), HONORED, spec(clusters=[{"name": "a", "replicas": 5}]),
         base=spec(clusters=[{"name": "a", "replicas": 2}])),
-    Row(("binding.spec.gracefulEvictionTasks[].fromCluster",), HONOURED, spec(gracefulEvictionTasks=[EVICTION])),
+    Row(("binding.spec.gracefulEvictionTasks[].fromCluster",), HONORED, spec(gracefulEvictionTasks=[EVICTION])),
     Row(
         tuple(f"binding.spec.gracefulEvictionTasks[].{each}" for each in (
             "clustersBeforeFailover[]", "creationTimestamp", "gracePeriodSeconds", "message", "preservedLabelState{}",
@@ -306,21 +306,21 @@ BINDING_ROWS: Final = (
         }]),
         base=spec(gracefulEvictionTasks=[EVICTION]), remark=CONTROLLERS,
     ),
-    Row(("binding.spec.rescheduleTriggeredAt",), HONOURED, spec(rescheduleTriggeredAt=AFTER),
+    Row(("binding.spec.rescheduleTriggeredAt",), HONORED, spec(rescheduleTriggeredAt=AFTER),
         base={**SETTLED, **status(lastScheduledTime=BEFORE)},
         remark="It also resets the walk over groups to the first one, as in Karmada since 1.19."),
-    Row(("binding.spec.schedulerName",), HONOURED, spec(schedulerName="default-scheduler")),
-    Row(("binding.spec.suspension.scheduling",), HONOURED, spec(suspension={"scheduling": True})),
+    Row(("binding.spec.schedulerName",), HONORED, spec(schedulerName="default-scheduler")),
+    Row(("binding.spec.suspension.scheduling",), HONORED, spec(suspension={"scheduling": True})),
     Row(
         ("binding.spec.suspension.dispatching", "binding.spec.suspension.dispatchingOnClusters.clusterNames[]"), NONE,
         spec(suspension={"dispatching": True, "dispatchingOnClusters": {"clusterNames": ["a"]}}), remark=CONTROLLERS,
     ),
-    Row(("binding.spec.schedulePriority.priority",), HONOURED, spec(schedulePriority={"priority": 5}),
+    Row(("binding.spec.schedulePriority.priority",), HONORED, spec(schedulePriority={"priority": 5}),
         gate="PriorityBasedScheduling", remark="On by default here; in Karmada after 1.19.0-rc.0."),
-    Row(("binding.spec.workloadAffinityGroups.affinityGroup",), HONOURED,
+    Row(("binding.spec.workloadAffinityGroups.affinityGroup",), HONORED,
         spec(workloadAffinityGroups={"affinityGroup": "app=x"}), peers=(peer(affinityGroup="app=x"),),
         gate="WorkloadAffinity"),
-    Row(("binding.spec.workloadAffinityGroups.antiAffinityGroup",), HONOURED,
+    Row(("binding.spec.workloadAffinityGroups.antiAffinityGroup",), HONORED,
         spec(workloadAffinityGroups={"antiAffinityGroup": "app=x"}), peers=(peer(antiAffinityGroup="app=x"),),
         gate="WorkloadAffinity"),
     Row(("binding.spec.failover.*",), NONE, spec(failover={
@@ -334,12 +334,12 @@ BINDING_ROWS: Final = (
     Row(("binding.spec.conflictResolution", "binding.spec.preserveResourcesOnDeletion", "binding.spec.propagateDeps"),
         NONE, spec(conflictResolution="Overwrite", preserveResourcesOnDeletion=True, propagateDeps=True),
         remark=CONTROLLERS),
-    Row(("binding.status.schedulerObservingAffinityName",), HONOURED, status(schedulerObservingAffinityName="two"),
+    Row(("binding.status.schedulerObservingAffinityName",), HONORED, status(schedulerObservingAffinityName="two"),
         base=placed(clusterAffinities=[group("one", "a"), group("two", "b")])),
-    Row(("binding.status.lastScheduledTime",), HONOURED, status(lastScheduledTime=AFTER),
+    Row(("binding.status.lastScheduledTime",), HONORED, status(lastScheduledTime=AFTER),
         base={**SETTLED, "spec": {**SETTLED["spec"], "rescheduleTriggeredAt": AFTER},
               **status(lastScheduledTime=BEFORE)}),
-    Row(("binding.status.conditions[]",), HONOURED,
+    Row(("binding.status.conditions[]",), HONORED,
         status(conditions=[{"type": "Scheduled", "status": "False", "reason": "NoClusterFit"}]), base=SETTLED,
         remark="NoClusterFit is tried again. Karmada does not try it again."),
     Row(("binding.status.schedulerObservedGeneration",), NONE, status(schedulerObservedGeneration=7), base=SETTLED,
@@ -382,15 +382,15 @@ CONNECTION: Final = tuple(f"cluster.spec.{each}" for each in (
 ))  # fmt: skip
 
 CLUSTER_ROWS: Final = (
-    Row(("cluster.metadata.labels{}",), HONOURED, {"metadata": {"labels": {"tier": "t9"}}},
+    Row(("cluster.metadata.labels{}",), HONORED, {"metadata": {"labels": {"tier": "t9"}}},
         base=placed(clusterAffinity={"labelSelector": {"matchLabels": {"tier": "t1"}}})),
-    Row(("cluster.metadata.deletionTimestamp",), HONOURED, {"metadata": {"deletionTimestamp": BEFORE}}),
-    Row(("cluster.spec.provider",), HONOURED, cluster_spec(provider="p9"),
+    Row(("cluster.metadata.deletionTimestamp",), HONORED, {"metadata": {"deletionTimestamp": BEFORE}}),
+    Row(("cluster.spec.provider",), HONORED, cluster_spec(provider="p9"),
         base=placed(clusterAffinity={"fieldSelector": IN_FIELD})),
-    Row(("cluster.spec.region",), HONOURED, cluster_spec(region="r2"), base=placed(spreadConstraints=[
+    Row(("cluster.spec.region",), HONORED, cluster_spec(region="r2"), base=placed(spreadConstraints=[
         {"spreadByField": "region", "minGroups": 3, "maxGroups": 3},
         {"spreadByField": "cluster", "minGroups": 3, "maxGroups": 3}])),
-    Row(("cluster.spec.zones[]",), HONOURED, cluster_spec(zones=["z8", "z9"]),
+    Row(("cluster.spec.zones[]",), HONORED, cluster_spec(zones=["z8", "z9"]),
         base=placed(clusterAffinity={"fieldSelector": {"matchExpressions": [
             {"key": "zone", "operator": "In", "values": ["z1", "z2", "z7"]}]}}),
         remark="One common zone is enough for In, as in Karmada since 1.18. Before, all zones had to be listed."),
@@ -399,22 +399,22 @@ CLUSTER_ROWS: Final = (
             {"key": "zone", "operator": "In", "values": ["z1", "z9"]}]}}),
         remark="Deprecated. Schedulers read zones."),
     *(
-        Row((f"cluster.spec.taints[].{name}",), HONOURED,
+        Row((f"cluster.spec.taints[].{name}",), HONORED,
             cluster_spec(taints=[{"key": "k", "value": "v", "effect": "NoSchedule", name: value}]),
             base=tolerating(effect=""), cluster=TAINTED)
         for name, value in (("key", "other"), ("value", "other"))
     ),
-    Row(("cluster.spec.taints[].effect",), HONOURED,
+    Row(("cluster.spec.taints[].effect",), HONORED,
         cluster_spec(taints=[{"key": "k", "value": "v", "effect": "PreferNoSchedule"}]), cluster=TAINTED,
         remark="NoSchedule and NoExecute keep workloads off. PreferNoSchedule does not, as in Karmada."),
     Row(("cluster.spec.taints[].timeAdded",), NONE,
         cluster_spec(taints=[{**TAINTED["spec"]["taints"][0], "timeAdded": BEFORE}]), cluster=TAINTED,
         remark=CONTROLLERS),
-    Row(("cluster.spec.resourceModels[].grade",), HONOURED,
+    Row(("cluster.spec.resourceModels[].grade",), HONORED,
         {"spec": {"resourceModels": [{"grade": 1, "ranges": [{"name": "cpu", "min": "2", "max": "8"}]}]}},
         base=FEW, cluster=modeled()),
-    Row(("cluster.spec.resourceModels[].ranges[].min",), HONOURED, modeled(least="1"), base=FEW, cluster=modeled()),
-    Row(("cluster.spec.resourceModels[].ranges[].name",), HONOURED, modeled(name="memory"), base=FEW,
+    Row(("cluster.spec.resourceModels[].ranges[].min",), HONORED, modeled(least="1"), base=FEW, cluster=modeled()),
+    Row(("cluster.spec.resourceModels[].ranges[].name",), HONORED, modeled(name="memory"), base=FEW,
         cluster=modeled()),
     Row(("cluster.spec.resourceModels[].ranges[].max",), NONE, modeled(most="9"), base=FEW, cluster=modeled(),
         remark="A node counts with the smallest amounts of its grade, as in Karmada."),
@@ -423,7 +423,7 @@ CLUSTER_ROWS: Final = (
         "cluster."),
     Row(CONNECTION, NONE, cluster_spec(apiEndpoint="https://x", id="7", proxyURL="http://y"), remark=CONTROLLERS),
     Row(
-        ("cluster.status.apiEnablements[].groupVersion", "cluster.status.apiEnablements[].resources[].kind"), HONOURED,
+        ("cluster.status.apiEnablements[].groupVersion", "cluster.status.apiEnablements[].resources[].kind"), HONORED,
         {"status": {"apiEnablements": [{"groupVersion": "v1", "resources": [{"name": "pods", "kind": "Pod"}]}]}},
     ),
     Row(("cluster.status.apiEnablements[].resources[].name",), NONE,
@@ -433,12 +433,12 @@ CLUSTER_ROWS: Final = (
     Row(("cluster.status.conditions[]",), NONE, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
         remark="Taints keep workloads off a cluster that is not ready, as in Karmada. Failover of this scheduler and "
         "moves read Ready."),
-    Row(("cluster.status.resourceSummary.allocatable{}",), HONOURED, summary(allocatable={"cpu": "60"})),
-    Row(("cluster.status.resourceSummary.allocated{}",), HONOURED, summary(allocated={"cpu": "9"})),
-    Row(("cluster.status.resourceSummary.allocating{}",), HONOURED, summary(allocating={"cpu": "9"})),
-    Row(("cluster.status.resourceSummary.allocatableModelings[].count",), HONOURED, modeled(count=1),
+    Row(("cluster.status.resourceSummary.allocatable{}",), HONORED, summary(allocatable={"cpu": "60"})),
+    Row(("cluster.status.resourceSummary.allocated{}",), HONORED, summary(allocated={"cpu": "9"})),
+    Row(("cluster.status.resourceSummary.allocating{}",), HONORED, summary(allocating={"cpu": "9"})),
+    Row(("cluster.status.resourceSummary.allocatableModelings[].count",), HONORED, modeled(count=1),
         base=FEW, cluster=modeled()),
-    Row(("cluster.status.resourceSummary.allocatableModelings[].grade",), HONOURED, modeled(grade=3),
+    Row(("cluster.status.resourceSummary.allocatableModelings[].grade",), HONORED, modeled(grade=3),
         base=FEW, cluster=modeled()),
     Row(
         ("cluster.status.kubernetesVersion", "cluster.status.nodeSummary.*", "cluster.status.remedyActions[]"), NONE,
@@ -460,9 +460,9 @@ GATES: Final = {
     "SchedulingOvercommitProtection": "`SchedulingOvercommitProtection`, on by default. See "
     "[differences.md](differences.md#overcommit-protection).",
     "PropagationPolicyPreemption": "`PolicyPreemption`, off by default.",
-    "FederatedQuotaEnforcement": "Always honoured: karmada-webhook refuses an assignment above a quota. The binding "
+    "FederatedQuotaEnforcement": "Always honored: karmada-webhook refuses an assignment above a quota. The binding "
     "is tried again, at once when the quota becomes looser.",
-    "ResourceQuotaEstimate": "Always honoured: scheduler estimators get the namespace and the priority class.",
+    "ResourceQuotaEstimate": "Always honored: scheduler estimators get the namespace and the priority class.",
     "GracefulEviction": "Always on: eviction tasks keep a workload off a cluster.",
     "Failover": "Not read by schedulers. Clusters get taints, and bindings eviction tasks.",
 }

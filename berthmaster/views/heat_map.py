@@ -1,6 +1,6 @@
 """A heat map of failures as SVG: one row per failure, one column per cluster. It needs no network and no script.
 
-The picture has colours for light and dark backgrounds. A file carries them in a style sheet of its own. A page that
+The picture has colors for light and dark backgrounds. A file carries them in a style sheet of its own. A page that
 contains the picture has the style sheet, because a content security policy may refuse one inside the picture.
 """
 
@@ -168,7 +168,7 @@ def _square(at: tuple[float, float], kind: str, *, is_over: bool) -> str:
 
 
 def _cross(at: tuple[float, float]) -> str:
-    """Return a cross: colour is not the only sign of a lost cluster."""
+    """Return a cross: color is not the only sign of a lost cluster."""
     return f'<text x="{at[0] + 8:.0f}" y="{at[1] + 12:.0f}" text-anchor="middle" {_fill("mark")}>×</text>'
 
 
@@ -196,7 +196,7 @@ def _shade(count: int, most: int) -> str:
 
 
 def _fill(kind: str) -> str:
-    """Return the class, and its colour on a light background for programs that know no style sheet."""
+    """Return the class, and its color on a light background for programs that know no style sheet."""
     return f'class="{kind}" fill="{_COLORS[kind][0]}"'
 
 

@@ -65,7 +65,7 @@ def drawing(moves: Iterable[PlannedMove]) -> str:
     """Return the drawing of moves as an SVG element; empty if nothing moves.
 
     It needs no style sheet. The classes ``flows``, ``node``, ``move``, ``new`` and ``gone`` let a page choose other
-    colours. It has no style attribute, which a content security policy may refuse.
+    colors. It has no style attribute, which a content security policy may refuse.
     """
     found = _limited(flows(moves))
     if not found:

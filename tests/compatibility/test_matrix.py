@@ -46,7 +46,7 @@ def test_the_example_of_a_row_shows_what_happens(row):
     if row.handling is Handling.REFUSED:
         assert (after.decided, after.reason) == (None, row.reason)
         assert before.decided is not None
-    elif row.handling is Handling.HONOURED:
+    elif row.handling is Handling.HONORED:
         assert before.decided or after.decided or before.trigger != after.trigger, "the example decides nothing"
         assert after != before
     else:

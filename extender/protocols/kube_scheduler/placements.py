@@ -128,7 +128,7 @@ def parse_placement(text: str, limits: PlacementLimits = DEFAULT_LIMITS) -> Plac
 
     Raises:
         FieldError: it is not JSON, not a placement, or larger than the limits. Unknown fields are errors: a placement
-            with a misspelt field could match any node.
+            with a misspelled field could match any node.
     """
     if len(text) > _MAX_LENGTH:
         raise FieldError(_PATH, f"has {len(text)} characters; accepted are at most {_MAX_LENGTH}")

@@ -55,6 +55,6 @@ def _is_pause(text: str) -> bool:
 
 MOVE_RULES: Final = (
     AdmissionRule(
-        "move-annotation-invalid", "An annotation about moves that cannot be read, or has a misspelt name.", _invalid
+        "move-annotation-invalid", "An annotation about moves that cannot be read, or has a misspelled name.", _invalid
     ),
 )
