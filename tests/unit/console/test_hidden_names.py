@@ -8,7 +8,7 @@ import pytest
 from console_source import console_client
 from extender_in_process import ExtenderInProcess
 from fake_clock import START
-from karmada_plane import PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
+from karmada_plane import DIVIDED, PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.moves.budget_record import budget_records
@@ -30,6 +30,12 @@ budgets:
   maxMovesPerPolicy: 1
   selector: {namespaces: [shop, vault], policies: [shop/web, vault/secret]}
 """
+GROUPS = {
+    "clusterAffinities": [
+        {"affinityName": "home", "clusterNames": ["member2"]},
+        {"affinityName": "anywhere", "clusterNames": ["member1", "member2", "member3"]},
+    ]
+}
 VISITORS = {
     "of one namespace": frozenset({"shop"}),
     "of one namespace and of cluster-scoped workloads": frozenset({"shop", "-"}),
@@ -43,12 +49,13 @@ MOVING = {
 
 def workloads(namespace, name, policy_name, *, broken=True):
     """Workloads of a namespace: one that moves, dependencies across namespaces, one nowhere, and invalid ones."""
-    by = policy(policy_name, selector(), namespace=namespace, propagateDeps=True)
+    by = policy(policy_name, selector(), namespace=namespace, propagateDeps=True, placement={**DIVIDED, **GROUPS})
     web, other = deployment(name, 2, namespace=namespace, by=by), deployment(f"{name}-2", 4, namespace=namespace, by=by)
     bound = [binding(web, by, member1=2), binding(other, by, member1=1, member2=3)]
     bound[0]["metadata"]["annotations"][MOVE] = json.dumps(MOVING)
     for each in bound:
         each["spec"]["propagateDeps"] = True
+        each["status"]["schedulerObservingAffinityName"] = "anywhere"
     nowhere = policy(f"{policy_name}-nowhere", selector("StatefulSet", name=name), namespace=namespace,
                      placement={"clusterAffinity": {"clusterNames": ["member9"]}})  # fmt: skip
     lost = resource(name, "StatefulSet", "apps/v1", namespace=namespace, spec={"replicas": 3})
@@ -156,6 +163,11 @@ def clients(extender):
 def test_no_page_names_what_its_visitor_may_not_see(clients, page, visitor):
     text = clients[visitor].get(PAGES[page]).text
     assert [each for each in HIDDEN if each in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_escapes_characters_of_its_own(clients, page):
+    assert "\\x" not in clients["of all namespaces"].get(PAGES[page]).text
 
 
 @pytest.mark.parametrize("page", [each for each in PAGES if each not in NAMELESS])
