@@ -204,10 +204,10 @@ def _asked(services: Services, ask: Callable[[], T]) -> T:
 
 
 def _require_same(record: HistoryRow, key: tuple[str, str]) -> None:
-    """Refuse a record of another binding.
+    """Refuse a record of another binding. The reader may not be allowed to see which one that is.
 
     Raises:
         Refusal: with status 404.
     """
     if (record.namespace, binding_name(record.resource_kind, record.name)) != key:
-        raise Refusal(404, f"record {record.id} is about {shown(record.resource)}, and not about this binding")
+        raise Refusal(404, f"record {record.id} is about another binding")
