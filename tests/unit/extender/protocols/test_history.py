@@ -117,10 +117,10 @@ def test_a_recorded_decision_is_explained_as_it_was(url):
 @pytest.mark.parametrize(
     ("path", "changed", "query", "status", "problem"),
     [
-        pytest.param(RECORDED, {"name": "other-deployment"}, {}, 404, "is about another binding$", id="another binding"),
+        pytest.param(RECORDED, {"name": "other-deployment"}, {}, 404, "another binding$", id="another binding"),
         pytest.param(RECORDED, {"record": "1.999"}, {}, 404, "has no", id="an unknown record"),
         pytest.param(RECORDED, {"record": "last"}, {}, 404, "not the id of a record", id="no id"),
-        pytest.param(WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "is about another binding$", id="why-not, another"),
+        pytest.param(WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "another binding$", id="why-not"),
         pytest.param(WHY_NOT, {}, {"cluster": "nowhere"}, 409, "no cluster 'nowhere'", id="why-not, no such cluster"),
     ],
 )
