@@ -31,10 +31,9 @@ def test_running_requests_are_answered_before_the_end(tmp_path):
 
 
 def test_a_draining_service_answers_and_is_not_ready(tmp_path):
-    with running("extender", "--workers", 1, "--drain-s", 2, log=tmp_path / "log") as server:
+    with running("extender", "--workers", 1, "--drain-s", 5, log=tmp_path / "log") as server:
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        assert server.probe("/readyz") == (503, "draining\n")
+        wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
         with Wire(server.port) as wire:
             wire.send(GOOD)
             assert wire.answer().status == 200

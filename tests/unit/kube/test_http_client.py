@@ -380,4 +380,4 @@ def test_a_silent_server_times_out(peer):
     began = time.monotonic()
     with pytest.raises(ApiError, match=f"GET {PATH}: the server sent nothing before the read timeout"):
         ask(client_of(server), READ._replace(read_timeout_s=0.1))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30

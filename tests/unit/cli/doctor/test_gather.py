@@ -45,7 +45,7 @@ class TestClient:
         gate.set()
         assert isinstance(answer, Unobserved)
         assert "0.05 s" in answer.problem
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
 
     @pytest.mark.parametrize(
         ("error", "forbidden"),
@@ -213,7 +213,7 @@ class TestEndpoint:
             started = time.monotonic()
             found = webhooks.present(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
         assert found.contact == "unreachable"
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
 
 
 def answer_plainly(listener):
