@@ -7,7 +7,7 @@ from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.plan_answer import ClaimChange, PolicyEffect
 from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.plan_rows import PlannedWorkload
+from berthmaster.simulation.plan_rows import PlannedWorkload, policy_text
 from berthmaster.simulation.policy_edit import PolicyEdit
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -31,7 +31,7 @@ def policy_effects(
             if then is not None and then in effects:
                 effects[then].keeps += planned.after_workload is not None
             continue
-        change = ClaimChange(planned.resource, _text(then), _text(now))
+        change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
         taker, holder = _known(now, after, index), _known(then, after, index)
         taken = taker is not None and holder is not None and _takes(taker, holder, planned.after_workload)
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
@@ -90,7 +90,3 @@ def _takes(taker: Policy, holder: Policy, workload: SimulatedWorkload) -> bool:
 
 def _sorted(changes: Iterable[ClaimChange]) -> list[ClaimChange]:
     return sorted(changes, key=lambda each: each.resource)
-
-
-def _text(reference: PolicyReference | None) -> str | None:
-    return str(reference) if reference is not None else None

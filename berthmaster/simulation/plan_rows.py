@@ -87,8 +87,8 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
     gone = sorted(set(left) - evicting)
     return PlannedMove(
         resource=planned.resource,
-        policy_before=_text(planned.holder_before),
-        policy=_text(planned.holder_after),
+        policy_before=policy_text(planned.holder_before),
+        policy=policy_text(planned.holder_after),
         group_before=(before.group if before is not None else "") or None,
         group=(after.group if after is not None else "") or None,
         before=planned.assignment_before,
@@ -115,7 +115,7 @@ def unplaced_of(planned: PlannedWorkload) -> UnplacedWorkload:
         raise ValueError("a deleted workload has no place")
     return UnplacedWorkload(
         resource=planned.resource,
-        policy=_text(planned.holder_after),
+        policy=policy_text(planned.holder_after),
         nowhere=not planned.assignment_after,
         by_change=planned.settled is None or planned.settled.failure is None,
         message=row(planned.after).message or "",
@@ -131,10 +131,11 @@ def staying_of(planned: PlannedWorkload) -> StayingWorkload:
     if planned.after is None:
         raise ValueError("a deleted workload does not stay")
     reason, message = why_stays(planned.before_workload, planned.after, has_event=planned.has_event)
-    return StayingWorkload(planned.resource, _text(planned.holder_after), reason, message)
+    return StayingWorkload(planned.resource, policy_text(planned.holder_after), reason, message)
 
 
-def _text(reference: PolicyReference | None) -> str | None:
+def policy_text(reference: PolicyReference | None) -> str | None:
+    """Return the text of a policy in rows; None for none."""
     return str(reference) if reference is not None else None
 
 

@@ -12,9 +12,7 @@ from berthmaster_cli.lint.catalog import ACROSS_RULE_IDS, across_level, listed_r
 from berthmaster_cli.lint.findings import (
     LintFinding,
     LintReport,
-    SkippedFile,
     finding,
-    skipped,
     unreadable,
 )
 from berthmaster_cli.lint.formats import FORMATS, write
@@ -136,7 +134,7 @@ class _Run:
         self._strict_files = strict_files
         self._across = Across(namespace)
         self._findings: list[LintFinding] = []
-        self._skipped: list[SkippedFile] = []
+        self._skipped: list[Skipped] = []
         self._objects = self._checked = 0
 
     def add_fleet(self, paths: Iterable[str]) -> None:
@@ -193,4 +191,4 @@ class _Run:
         if self._strict_files:
             self._findings.append(unreadable(Broken(what.source, 0, what.line, "", what.reason)))
         else:
-            self._skipped.append(skipped(what))
+            self._skipped.append(what)

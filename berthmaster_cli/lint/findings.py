@@ -34,14 +34,6 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that was not checked, and why."""
-
-    source: str
-    line: int
-    reason: str
-
-
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run found.
 
@@ -53,7 +45,7 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     findings: list[LintFinding]
-    skipped: list[SkippedFile]
+    skipped: list[Skipped]
     objects: int
     checked: int
 
@@ -93,11 +85,6 @@ def unreadable(broken: Broken) -> LintFinding:
         path=broken.path,
         message=broken.problem,
     )
-
-
-def skipped(what: Skipped) -> SkippedFile:
-    """Return the note about a skipped document."""
-    return SkippedFile(source=what.source, line=what.line, reason=what.reason)
 
 
 def label(found: SourceObject) -> str:

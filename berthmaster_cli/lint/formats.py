@@ -3,8 +3,9 @@
 from typing import Final
 
 from berthmaster.views.texts import count_text
-from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
+from berthmaster_cli.lint.findings import LintFinding, LintReport
 from berthmaster_cli.lint.sarif import sarif
+from berthmaster_cli.lint.sources import Skipped
 from berthmaster_cli.output import echo, echo_command, inert, print_data
 
 FORMATS: Final = ("text", "json", "sarif", "github")
@@ -58,7 +59,7 @@ def _github(finding: LintFinding) -> str:
     return _annotation(finding.level, finding.source, finding.line, title, f"{path}{finding.message}")
 
 
-def _notice(note: SkippedFile) -> str:
+def _notice(note: Skipped) -> str:
     return _annotation("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
 
 

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from berthmaster.version import __version__
 from berthmaster_cli.lint.catalog import summaries
-from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
+from berthmaster_cli.lint.findings import LintFinding, LintReport
+from berthmaster_cli.lint.sources import Skipped
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT: Final = "berthmasterFinding/v1"
@@ -80,7 +81,7 @@ def _fingerprint(finding: LintFinding, seen: dict[str, int]) -> str:
     return f"{digest}:{seen[digest]}"
 
 
-def _note(note: SkippedFile) -> dict[str, Any]:
+def _note(note: Skipped) -> dict[str, Any]:
     message = {"text": f"skipped: {note.reason}"}
     return {"level": "note", "message": message, "locations": [{"physicalLocation": _place(note.source, note.line)}]}
 
