@@ -12,7 +12,7 @@ from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, SealedBatch,
 from berthmaster.ledger.past import documents_of, unpacked
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched
 from berthmaster.ledger.store import Store
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import DamagedLedgerError, InputError
 
 _ROW = [records.c[name] for name in RecordRow._fields]
 
@@ -114,6 +114,9 @@ class _SegmentAudit:
             entries, documents = decode_batch(unpacked(row.payload)).entries, documents_of(row.documents)
             rows = [row_of(entry) for entry in entries]
             about = sorted(set().union(*map(clusters_of, entries)))
+        except DamagedLedgerError as error:
+            yield error.problem
+            return
         except InputError as error:
             yield str(error)
             return

@@ -21,7 +21,7 @@ from berthmaster.model.cluster import (
     ResourceSummary,
 )
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import DamagedLedgerError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.quantity import Quantity
 
@@ -171,7 +171,7 @@ def _shape(document: bytes) -> _Shape | None:
     listed = decode_json(list[tuple[str, str]], document)
     names = {part: [name for each, name in listed if each == part] for part in _PARTS}
     if listed != [(part, name) for part in _PARTS for name in names[part]]:
-        raise InputError("the resources of a cluster in the ledger are damaged")
+        raise DamagedLedgerError("the resources of a cluster in the ledger are damaged")
     return _Shape(names[_ALLOCATABLE], names[_ALLOCATED], names[_ALLOCATING], list(map(int, names[_COUNT])))
 
 
@@ -192,7 +192,7 @@ def _summary(shape: _Shape | None, numbers: Sequence[int]) -> ResourceSummary | 
     if shape is None:
         return None
     if len(numbers) != len([*shape.allocatable, *shape.allocated, *shape.allocating, *shape.grades]):
-        raise InputError("the resources of a cluster in the ledger are damaged")
+        raise DamagedLedgerError("the resources of a cluster in the ledger are damaged")
     left = iter(numbers)
     allocatable, allocated, allocating = (
         {name: Quantity(nanos, "") for name, nanos in zip(names, left)}  # noqa: B905 - see the check above

@@ -7,7 +7,7 @@ import msgspec
 
 from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInputs
 from berthmaster.ledger.fleet_changes import FleetChanges
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import DamagedLedgerError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
 
@@ -198,4 +198,4 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
     try:
         return decoder.decode(payload)
     except msgspec.DecodeError as error:
-        raise InputError(f"a batch of the ledger cannot be decoded: {error}") from None
+        raise DamagedLedgerError(f"a batch of the ledger cannot be decoded: {error}") from None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import DamagedLedgerError
 
 REMOVE, ADD, SET = 0, 1, 2
 """The kinds of changes, in the order in which a reader applies those of one decision."""
@@ -85,7 +85,7 @@ class FleetChanges(msgspec.Struct, frozen=True, array_like=True):
                     decision, slot = divmod(key, self.slots)
                     found[decision].append(VectorChange(kind, slot, positions, values))
         except (ValueError, ZeroDivisionError):
-            raise InputError("the fleet versions of a batch of the ledger are damaged") from None
+            raise DamagedLedgerError("the fleet versions of a batch of the ledger are damaged") from None
         return dict(sorted(found.items()))
 
 

@@ -31,7 +31,7 @@ from berthmaster.ledger.cluster_parts import (
 )
 from berthmaster.ledger.fleet_changes import ADD, BATCH_START, REMOVE, SET, FleetChanges, Kind, Row, VectorChange
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import DamagedLedgerError
 
 DIGEST_BYTES: Final = 16
 _DOCUMENTS: Final = 4
@@ -276,7 +276,7 @@ class FleetReader:
             for change in changes:
                 self._read(change)
         except (KeyError, IndexError, ValueError):
-            raise InputError("a fleet version of the ledger does not follow from the one before") from None
+            raise DamagedLedgerError("a fleet version of the ledger does not follow from the one before") from None
 
     def changes(self) -> tuple[list[Cluster], set[str]]:
         """Return the clusters that changed since the last call, and the names of those that are gone.

@@ -15,7 +15,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import InputError, NotRecordedError
+from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecordedError
 
 _CHUNK: Final = 256
 _RARE_BATCHES: Final = 500
@@ -44,7 +44,7 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
             decoded[key.segment, batch] = _entries(store, key.segment, batch)
         entry = decoded[key.segment, batch].get(key.sequence)
         if entry is None:
-            raise InputError(f"the ledger lacks record {key}; run `berthmaster ledger verify`")
+            raise DamagedLedgerError(f"the ledger lacks record {key}")
         if query.cluster and not _concerns(entry, query.cluster):
             continue
         if len(rows) >= limit:

@@ -25,7 +25,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import InputError, NotRecordedError
+from berthmaster.model.errors import DamagedLedgerError, NotRecordedError
 from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
 
@@ -102,7 +102,7 @@ class Documents:
         first: int = -1 if row is None else row.first_document
         documents = [] if row is None else documents_of(row.documents)
         if number >= first + len(documents):
-            raise InputError(f"segment {self._segment} of the ledger lacks document {number}")
+            raise DamagedLedgerError(f"segment {self._segment} of the ledger lacks document {number}")
         if len(self._batches) >= _KEPT:
             self._batches.clear()
         self._batches[first] = documents
@@ -192,7 +192,7 @@ class SegmentReader:
             InputError: the recorded fleet version is not the one that was restored, or the ledger is damaged.
         """
         if self.fleet.version() != entry.version:
-            raise InputError(f"the fleet of decision {self._segment}.{entry.sequence} is damaged in the ledger")
+            raise DamagedLedgerError(f"the fleet of decision {self._segment}.{entry.sequence} is damaged in the ledger")
         applied = self._text(entry.applied)
         binding = decode_json(Binding, entry.binding)
         if applied is not None:
@@ -249,9 +249,9 @@ def unpacked(data: bytes) -> bytes:
     try:
         unpacked = decompressor.decompress(data, _MAX_BYTES)
     except zlib.error as error:
-        raise InputError(f"a batch of the ledger is damaged: {error}") from None
+        raise DamagedLedgerError(f"a batch of the ledger is damaged: {error}") from None
     if not decompressor.eof:
-        raise InputError("a batch of the ledger is cut off or too large")
+        raise DamagedLedgerError("a batch of the ledger is cut off or too large")
     return unpacked
 
 
@@ -266,7 +266,7 @@ def documents_of(data: bytes) -> list[bytes]:
     try:
         return msgspec.msgpack.decode(unpacked(data), type=list[bytes])
     except msgspec.DecodeError as error:
-        raise InputError(f"the documents of a batch of the ledger cannot be decoded: {error}") from None
+        raise DamagedLedgerError(f"the documents of a batch of the ledger cannot be decoded: {error}") from None
 
 
 def _placement(document: bytes) -> Placement:

@@ -117,6 +117,18 @@ class LedgerError(ServiceError):
     """The database of the ledger cannot be read or written."""
 
 
+class DamagedLedgerError(InputError):
+    """A part of the ledger is not as it was written.
+
+    Attributes:
+        problem: what is wrong, without the remedy.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; run `berthmaster ledger verify` to find all damage")
+        self.problem = problem
+
+
 class NotRecordedError(InputError):
     """The ledger has no such record."""
 

@@ -42,5 +42,5 @@ def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeyp
 @pytest.mark.parametrize("shape", [[("allocated", "cpu"), ("allocatable", "cpu")], [("allocatable", "cpu")]])
 def test_damaged_resources_of_a_cluster_are_refused(shape):
     documents = [b'{"metadata":{"name":"m1"}}', b"[]", b"[]", msgspec.json.encode(shape)]
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match="damaged; run `berthmaster ledger verify`"):
         PartDecoder(documents.__getitem__).cluster([0, 1, 2, 3, 5, 5, 5])
