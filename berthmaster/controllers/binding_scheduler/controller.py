@@ -81,7 +81,21 @@ class BindingScheduler:
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
-        self._handlers = EventHandlers(
+        self._handlers = self._made_handlers(settings)
+        self._workers = self._made_workers(context, settings)
+        # Without the ticker no unschedulable binding would be activated any more.
+        self._ticker = RepeatingThread(
+            f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
+        )
+        clusters.subscribe(self._handlers.cluster_changed)
+        self._bindings.subscribe(self._handlers.binding_changed)
+        self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
+        QuotaWatch(context, self._bindings, self._queue, self._metrics)
+        if annotations is not None:
+            annotations.subscribe(self._handlers.policy_changed)
+
+    def _made_handlers(self, settings: ControllerSettings) -> EventHandlers:
+        return EventHandlers(
             self._bindings,
             self._clusters,
             self._queue,
@@ -90,17 +104,6 @@ class BindingScheduler:
             self._moves,
             self._estimators,
         )
-        self._workers = self._made_workers(context, settings)
-        # Without the ticker no unschedulable binding would be activated any more.
-        self._ticker = RepeatingThread(
-            f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
-        )
-        clusters.subscribe(self._handlers.cluster_changed)
-        self._bindings.subscribe(self._handlers.binding_changed)
-        QuotaWatch(context, self._bindings, self._queue, self._metrics)
-        self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
-        if annotations is not None:
-            annotations.subscribe(self._handlers.policy_changed)
 
     def _made_workers(self, context: ControllerContext, settings: ControllerSettings) -> QueueController[Key]:
         reconciler = BindingReconciler(
