@@ -1,8 +1,7 @@
 """``berthmaster history``: what moved when, from where to where, why, and by which policy."""
 
 import time
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,7 +12,7 @@ from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.inputs import namespace_option
-from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, microseconds, opened
+from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
 from berthmaster_cli.names import completed_types, resource_argument
 from berthmaster_cli.output import (
     complain,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY")
 _POLL_S: Final = 2.0
-_WATCH_PAGE: Final = 1000
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
@@ -70,7 +68,7 @@ def command(
       berthmaster history deploy/checkout -n shop --since 24h
       berthmaster history --cluster member7 --trigger Failover
     """
-    from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.history import page, written  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     if watch and output == "yaml":
         raise click.UsageError("-w cannot be combined with -o yaml; use -o json, one object per line")
@@ -79,6 +77,7 @@ def command(
         cluster=given["cluster"], policy=given["policy"], trigger=given["trigger"], since_us=since_us, until_us=until_us
     )
     store = opened(ledger_url)
+    known = written(store) if watch else {}
     found = page(store, query, limit)
     rows = found.rows[::-1] if watch else found.rows
     if output == "table":
@@ -88,7 +87,7 @@ def command(
     elif not watch:
         print_data(found.rows, output)
     if watch:
-        _watch(store, query, rows, output)
+        _watch(store, query, known, rows, output)
 
 
 def workload_query(words: Sequence[str], namespace: str) -> "Query":
@@ -149,30 +148,35 @@ def moves_text(row: "HistoryRow") -> str | Text:
     return ", ".join(parts) or styled("none", "dim")
 
 
-def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output: str) -> None:
-    """Print new records until the process is interrupted."""
-    from berthmaster.ledger.history import page  # noqa: PLC0415 - the same
+def _watch(
+    store: "Store", query: "Query", known: "Mapping[int, int]", rows: "Sequence[HistoryRow]", output: str
+) -> None:
+    """Print records that are written from now on, until the process is interrupted.
 
-    seen = {row.id for row in rows}
-    since_us = max((microseconds(datetime.fromisoformat(row.time)) for row in rows), default=query.since_us)
+    Args:
+        store: the ledger.
+        query: which records.
+        known: what was written before ``rows`` were read.
+        rows: the records that are printed already, or first as JSON.
+        output: ``table`` or ``json``.
+    """
+    from berthmaster.ledger.history import written_since  # noqa: PLC0415 - the same
+
+    printed = {row.id for row in rows}
     if output == "json":
         for row in rows:
             print_json_line(row)
     while True:
         time.sleep(_POLL_S)
         try:
-            new = page(store, query._replace(since_us=since_us), _WATCH_PAGE).rows[::-1]
+            new, known = written_since(store, query, known)
         except LedgerError as error:
             complain(f"the ledger cannot be read, trying again: {error}")
             continue
         for row in new:
-            if row.id in seen:
+            if row.id in printed:
                 continue
             if output == "json":
                 print_json_line(row)
             else:
                 print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
-        if new:
-            seen = {row.id for row in new}
-            # Records of one batch are written together, up to some seconds after they were taken.
-            since_us = max(since_us, microseconds(datetime.fromisoformat(new[-1].time)) - 60_000_000)

@@ -1,6 +1,6 @@
 """Find records: what moved when, from where to where, why, and by which policy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from berthmaster.ledger.batches import changed_clusters, trigger_of
 from berthmaster.ledger.entries import DecisionEntry, Entry, decode_batch
 from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
-from berthmaster.ledger.schema import batches, records, touched
+from berthmaster.ledger.schema import batches, records, segments, touched
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
@@ -19,6 +19,8 @@ from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecorded
 
 _CHUNK: Final = 256
 _RARE_BATCHES: Final = 500
+_RECENT_SEGMENTS: Final = 64
+_MOST_WRITTEN: Final = 4096
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,21 +38,47 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
         LedgerError: the database cannot be read.
     """
     rows: list[HistoryRow] = []
-    decoded: dict[tuple[int, int], dict[int, Entry]] = {}
-    for key, batch in _found(store, query, after):
-        if (key.segment, batch) not in decoded:
-            if len(decoded) >= _CHUNK:
-                decoded.clear()
-            decoded[key.segment, batch] = _entries(store, key.segment, batch)
-        entry = decoded[key.segment, batch].get(key.sequence)
-        if entry is None:
-            raise DamagedLedgerError(f"the ledger lacks record {key}")
-        if query.cluster and not _concerns(entry, query.cluster):
-            continue
+    for row in _rows(store, query, _found(store, query, after)):
         if len(rows) >= limit:
             return Page(rows, RecordId.parse(rows[-1].id))
-        rows.append(row_for(key.segment, entry))
+        rows.append(row)
     return Page(rows, None)
+
+
+def written(store: Store) -> dict[int, int]:
+    """Return how many records each recent segment has.
+
+    Raises:
+        LedgerError: the database cannot be read.
+    """
+    recent = select(segments.c.segment, segments.c.records).order_by(segments.c.segment.desc()).limit(_RECENT_SEGMENTS)
+    with store.transaction() as connection:
+        return {row.segment: row.records for row in connection.execute(recent)}
+
+
+def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple[list[HistoryRow], dict[int, int]]:
+    """Return the records that were written since, in the order of their times, whatever times they have.
+
+    Args:
+        store: the ledger.
+        query: which records.
+        known: the result of ``written``, or of the last call.
+
+    Returns:
+        The records, and how many records each recent segment has up to them. Many records take several calls.
+
+    Raises:
+        InputError: the ledger is damaged.
+        LedgerError: the database cannot be read.
+    """
+    rows: list[HistoryRow] = []
+    counts = written(store)
+    for segment, count in counts.items():
+        first = known.get(segment, 0 if segment > max(known, default=0) else count)
+        counts[segment] = min(count, first + _MOST_WRITTEN)
+        if first < counts[segment]:
+            rows += _rows(store, query, _range(store, query, segment, first, counts[segment]))
+    return sorted(rows, key=lambda row: row.time), counts
 
 
 def latest_decision(store: Store, query: Query) -> tuple[RecordId, int] | None:
@@ -147,6 +175,29 @@ def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple
         if len(found) < _CHUNK:
             return
         position = found[-1].at_us, found[-1].segment, found[-1].sequence
+
+
+def _rows(store: Store, query: Query, found: Iterable[tuple[RecordId, int]]) -> Iterator[HistoryRow]:
+    """Yield records that a statement found, with their batches, unless they do not concern the cluster of the query."""
+    decoded: dict[tuple[int, int], dict[int, Entry]] = {}
+    for key, batch in found:
+        if (key.segment, batch) not in decoded:
+            if len(decoded) >= _CHUNK:
+                decoded.clear()
+            decoded[key.segment, batch] = _entries(store, key.segment, batch)
+        entry = decoded[key.segment, batch].get(key.sequence)
+        if entry is None:
+            raise DamagedLedgerError(f"the ledger lacks record {key}")
+        if not query.cluster or _concerns(entry, query.cluster):
+            yield row_for(key.segment, entry)
+
+
+def _range(store: Store, query: Query, segment: int, first: int, end: int) -> list[tuple[RecordId, int]]:
+    """Return the ids and the batches of records of a segment."""
+    own = records.c.segment == segment, records.c.sequence >= first, records.c.sequence < end
+    statement = _statement(query, None, rare=False).where(*own).order_by(None).order_by(records.c.sequence)
+    with store.transaction() as connection:
+        return [(RecordId(row.segment, row.sequence), row.batch) for row in connection.execute(statement)]
 
 
 def _position(store: Store, after: RecordId) -> tuple[int, int, int]:

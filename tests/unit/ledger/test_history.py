@@ -2,12 +2,14 @@
 
 import msgspec
 import pytest
-from ledger_histories import filled, opened, sqlite_url
+from fake_clock import FakeClock
+from ledger_histories import filled, opened, recorder_at, sqlite_url
 
 from berthmaster.ledger import history
 from berthmaster.ledger.cluster_parts import PartDecoder
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError
+from berthmaster.model.note import Note
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +46,29 @@ def test_damaged_resources_of_a_cluster_are_refused(shape):
     documents = [b'{"metadata":{"name":"m1"}}', b"[]", b"[]", msgspec.json.encode(shape)]
     with pytest.raises(InputError, match="damaged; run `berthmaster ledger verify`"):
         PartDecoder(documents.__getitem__).cluster([0, 1, 2, 3, 5, 5, 5])
+
+
+def test_written_records_are_found_once_whatever_times_they_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "_MOST_WRITTEN", 2)
+    clock, url = FakeClock(), sqlite_url(tmp_path)
+    first, other = (recorder_at(url, clock, writer=writer, alone=False) for writer in ("first", "other"))
+    store = opened(url)
+    known = history.written(store)
+    found = []
+
+    def poll():
+        nonlocal known
+        rows, known = history.written_since(store, Query(trigger="gap"), known)
+        found.append([row.message for row in rows])
+
+    for recorder, names in ((first, ["a"]), (first, ["b", "before a"]), (other, ["of another process"])):
+        for name in names:
+            clock.skew_s = -60 if name.startswith("before") else 0
+            recorder.noted(Note("gap", name))
+        recorder.flush()
+        poll()
+    for _ in range(3):
+        poll()
+    store.close()
+    assert sorted(message for rows in found for message in rows) == ["a", "b", "before a", "of another process"]
+    assert found[-1] == []
