@@ -185,7 +185,9 @@ def test_a_refused_change_is_accepted_by_the_id_of_its_plan(api: Api, shop: Shop
         return current if current != stale else None
 
     current = wait_for("another plan", changed, LIMIT_S)
-    assert f"accepts plan {stale}, but the plan is now {current}" in refused(api, accepting(shop.moved(), stale)).message
+    assert (
+        f"accepts plan {stale}, but the plan is now {current}" in refused(api, accepting(shop.moved(), stale)).message
+    )
     stored = computed(lambda: api.patch(shop.policy, part_of(accepting(shop.moved(), current)))).object
     assert stored["spec"]["placement"] == on(shop.second)
     assert ACCEPT not in stored["metadata"].get("annotations", {})
