@@ -176,6 +176,10 @@ compatibility: $(VENV)/.dev ## Write the tables of docs/compatibility.md (KARMAD
 	@$(if $(KARMADA),$(BIN)/python tests/compatibility/derive.py $(KARMADA))
 	@PYTHONPATH=tests $(BIN)/python tests/field_page.py
 
+.PHONY: reference
+reference: $(VENV)/.dev ## Write docs/reference.md and docs/reference/ from the help texts of the commands
+	@$(BIN)/python tests/command_pages.py
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show uncovered lines
 	@$(BIN)/coverage run -m pytest -q

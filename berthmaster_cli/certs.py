@@ -12,7 +12,8 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
-from berthmaster_cli.options import Address, config_option, environment_text
+from berthmaster_cli.environment import environment_text
+from berthmaster_cli.options import Address, config_option
 from berthmaster_cli.output import echo, output_option, print_data, print_table, stdout, styled
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
@@ -29,9 +30,9 @@ def command() -> None:
     """Issue, renew and inspect serving certificates and CA bundles."""
 
 
-def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+def _subcommand(name: str, exit_codes: str = "") -> Callable[[Callable[..., Any]], click.Command]:
     settings = {"auto_envvar_prefix": _ENVIRONMENT}
-    return lambda function: command.command(name, context_settings=settings, epilog=_EPILOG)(
+    return lambda function: command.command(name, context_settings=settings, epilog=_EPILOG + exit_codes)(
         config_option(certificate_options(function))
     )
 
@@ -63,14 +64,16 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
         _print_report(context.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
 
 
-@_subcommand("inspect")
+@_subcommand(
+    "inspect",
+    "Exit codes: 0 success; 1 clients reject a certificate, or soon will because a renewal is overdue; 2 bad usage or "
+    "input.",
+)
 @output_option
 def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
     """Show certificates and bundles.
 
     Shows when they expire, what is due and why.
-
-    Exits with 1 if clients reject a certificate, or soon will because a renewal is overdue.
     """
     with certificate_context(given) as context:
         report = context.reconciler.observe()

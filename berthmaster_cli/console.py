@@ -5,8 +5,9 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
+from berthmaster_cli.environment import environment_text
 from berthmaster_cli.extender_options import extender_access_from, extender_options
-from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import FILE, config_option, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"

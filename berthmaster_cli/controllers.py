@@ -9,6 +9,7 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
+from berthmaster_cli.environment import environment_text
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.ledger_options import configuration_of, recorder_from, recording_options, require_extra
 from berthmaster_cli.options import (
@@ -16,7 +17,6 @@ from berthmaster_cli.options import (
     Address,
     certificate_pair,
     config_option,
-    environment_text,
     kubeconfig_options,
     log_level_option,
     option_group,

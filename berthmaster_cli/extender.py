@@ -8,9 +8,10 @@ import click
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
+from berthmaster_cli.environment import environment_text
 from berthmaster_cli.inputs import profile_from, scheduling_options, workload_affinity_on
 from berthmaster_cli.ledger_options import checked_url, ledger_options
-from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options, lease_options
+from berthmaster_cli.options import FILE, config_option, kubeconfig_options, lease_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
@@ -87,7 +88,8 @@ class WatchedKinds(click.ParamType[tuple[str, ...]]):
 @scheduling_options
 @click.option(
     "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
-    help="Whether the KubeAdmiral filter accepts a cluster that it cannot check.",
+    help="What the KubeAdmiral filter answers about a request that it cannot check, such as an invalid one or one that "
+    "takes too long. KubeAdmiral removes workloads from clusters that are rejected.",
 )  # fmt: skip
 @click.option(
     "--kube-scheduler-members", default="", metavar="SELECTOR",
@@ -96,7 +98,8 @@ class WatchedKinds(click.ParamType[tuple[str, ...]]):
 )  # fmt: skip
 @click.option(
     "--kube-scheduler-complete-lists", is_flag=True,
-    help="Declare that kube-scheduler has percentageOfNodesToScore: 100, so that it always sends all nodes.",
+    help="Take the nodes in each request for all nodes that fit, so that no pod waits for further ones. Only correct "
+    "if kube-scheduler has percentageOfNodesToScore: 100.",
 )  # fmt: skip
 @ledger_options("Answer /v1/history from this ledger")
 @lease_options

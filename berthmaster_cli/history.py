@@ -44,7 +44,9 @@ _POLL_S: Final = 2.0
     "--trigger", default="", metavar="NAME",
     help="Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most records.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most records to print."
+)
 @click.option("-w", "--watch", is_flag=True, help="Then print new records as they are written.")
 @output_option
 @click.argument("resource", metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)

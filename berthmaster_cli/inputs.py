@@ -31,7 +31,8 @@ _NOT_FOUND: Final = 404
 plugin_options: Final = option_group(
     click.option(
         "--plugins", default="*", show_default=True, metavar="LIST",
-        help="The filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
+        help="The filter and score plugins, as in karmada-scheduler: a comma-separated list of * (all), NAME (only the "
+        f"named ones) and -NAME (without it). Known are {', '.join(built_in().names)}.",
     ),
     click.option(
         "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
@@ -42,7 +43,8 @@ plugin_options: Final = option_group(
 scheduling_options: Final = option_group(
     click.option(
         "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
-        help="The fields of a custom resource that hold its replicas and its pod template. Repeatable.",
+        help="The fields of a custom resource that hold its replicas and its pod template, for example "
+        "example.io/v1/Widget=spec.size,spec.template. Repeatable.",
     ),
     click.option(
         "--feature-gates", default="", metavar="LIST",

@@ -92,7 +92,13 @@ def _created(path: Path) -> BinaryIO:
 
 @command.command()
 @ledger_option
-@click.option("--days", type=click.IntRange(1, 36_500), default=30, show_default=True, help="Remove older records.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 36_500),
+    default=30,
+    show_default=True,
+    help="Remove records older than this, in days.",
+)
 @click.option(
     "--gib", type=click.FloatRange(0, 1_000_000, min_open=True), default=5.0, show_default=True,
     help="Remove the oldest records while the ledger is larger than this, in GiB.",

@@ -93,7 +93,7 @@ recording_options: Final = option_group(
     ledger_options("Record every decision in this database. Needs the extra berthmaster[ledger]"),
     click.option(
         "--ledger-retention-days", type=click.IntRange(1, 36_500), default=30, show_default=True,
-        help="Remove records of the ledger that are older.",
+        help="Remove records of the ledger that are older than this, in days.",
     ),
     click.option(
         "--ledger-retention-gib", type=click.FloatRange(0, 1_000_000, min_open=True), default=5.0, show_default=True,

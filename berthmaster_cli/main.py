@@ -11,6 +11,7 @@ from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.version import __version__
+from berthmaster_cli.environment import name_variables
 from berthmaster_cli.output import complain, inert
 
 EXIT_CHECK_FAILED: Final = 1
@@ -77,6 +78,7 @@ class _LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _ = _COMMANDS[cmd_name]
         command: click.Command = importlib.import_module(module).command
+        name_variables(command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's

@@ -41,15 +41,6 @@ lease_options: Final = option_group(
 )  # fmt: skip
 
 
-def environment_text(prefix: str, option: str) -> str:
-    """Return the text for an epilog that every option can be set by an environment variable."""
-    variable = f"{prefix}_{option.removeprefix('--').replace('-', '_').upper()}"
-    return (
-        f"Each option can also be set by an environment variable, for example {option} by {variable}. Variables with "
-        "several values separate them by spaces. "
-    )
-
-
 class Address(click.ParamType[tuple[str, int]]):
     """``HOST:PORT``, with an IPv6 host in brackets."""
 

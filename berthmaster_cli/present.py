@@ -33,7 +33,8 @@ present_options = option_group(
     ),
     click.option(
         "--lenient", is_flag=True,
-        help="Only warn about misspelled fields, and about policies that the webhook would refuse.",
+        help="Ignore misspelled fields and read policies that the webhook would refuse, with a warning for each. "
+        "Otherwise both are errors.",
     ),
 )  # fmt: skip
 

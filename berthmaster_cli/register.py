@@ -13,13 +13,14 @@ from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
-from berthmaster_cli.options import config_option, environment_text, option_group
+from berthmaster_cli.environment import environment_text
+from berthmaster_cli.options import config_option, option_group
 from berthmaster_cli.output import echo
 from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
 
 _SETTINGS: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
-_EPILOG: Final = environment_text("BERTHMASTER_REGISTER", "--timeout-s")
+_EPILOG: Final = environment_text("BERTHMASTER_REGISTER", "--registered-by")
 _LIMITS: Final = ManifestLimits(file_bytes=4 * 2**20, documents=1000)
 _POLL_S: Final = 1.0
 _HOLDER_PATIENCE_S: Final = 60.0

@@ -50,7 +50,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_REPLAY"},
-    epilog="Exit codes: 0 done; with --check 1 if a decision differs.",
+    epilog="Exit codes: 0 success; 1 with --check, a decision differs; 2 bad usage or input.",
 )
 @ledger_option
 @click.option("--since", type=MOMENT, help="Only decisions from this time on: a duration such as 7d, or a time.")

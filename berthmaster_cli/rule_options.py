@@ -14,15 +14,16 @@ from webhook.admission.settings import Level
 rule_options: Final = option_group(
     click.option(
         "--rule", "rules", multiple=True, metavar="ID=LEVEL",
-        help="The level of a rule: deny, warn or off. Repeatable.",
+        help="The level of a rule: deny, warn or off. `berthmaster lint --rules` lists the rules with their default "
+        "levels. Repeatable.",
     ),
     click.option(
         "--cluster-scoped-kind", "cluster_scoped_kinds", multiple=True, metavar="[GROUP/]KIND",
-        help="A custom kind that is cluster-scoped. Repeatable.",
+        help="A custom kind that is cluster-scoped, for rules about the resources that a policy selects. Repeatable.",
     ),
     click.option(
         "--namespaced-kind", "namespaced_kinds", multiple=True, metavar="[GROUP/]KIND",
-        help="A custom kind that is namespaced. Repeatable.",
+        help="A custom kind that is namespaced, for rules about the resources that a policy selects. Repeatable.",
     ),
     click.option(
         "--scheduler-name", "scheduler_names", multiple=True, metavar="NAME", default=("berthmaster",),

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
 
 _CHECKS: Final = ("all", "new")
+_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload cannot be scheduled; 2 bad usage or input."
 
 
-@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
+@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP} {_EXIT_CODES}")
 @input_options
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")

@@ -7,9 +7,10 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
+from berthmaster_cli.environment import environment_text
 from berthmaster_cli.extender_options import extender_access_from, extender_options
 from berthmaster_cli.ledger_options import checked_url, ledger_options
-from berthmaster_cli.options import config_option, environment_text, kubeconfig_options
+from berthmaster_cli.options import config_option, kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
@@ -87,7 +88,7 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     type=click.IntRange(20, 10_000),
     default=300,
     show_default=True,
-    help="How long a review waits for the extender, in milliseconds.",
+    help="How long a review waits for the extender, in milliseconds. After that its impact is unknown.",
 )
 @extender_options("impact")
 @click.option(
@@ -95,7 +96,8 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="The most requests to the extender at once, in each process.",
+    help="The most requests to the extender at once, in each process. Further reviews do not wait: their impact is "
+    "unknown.",
 )
 @click.option(
     "--blast-radius",

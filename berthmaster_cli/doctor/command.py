@@ -17,10 +17,12 @@ from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULE
 from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
+from berthmaster_cli.environment import environment_text
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import cluster_clients, cluster_options, config_option, option_group, single_cluster
 from berthmaster_cli.output import output_option, print_data, print_line, stdout, styled
 
+_ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
 """The parts that must be in order before an installation."""
 _STYLES: Final = {
@@ -97,10 +99,11 @@ _setup_options = option_group(
 
 
 @click.command(
-    context_settings={"auto_envvar_prefix": "BERTHMASTER_DOCTOR"},
-    epilog="The command changes nothing: it creates policies as dry runs only. Each option can also be set by an "
-    "environment variable, for example --kubeconfig by BERTHMASTER_DOCTOR_KUBECONFIG. Exit codes: 0 no check failed; "
-    "1 a check failed, or there are warnings and --strict is set; 2 bad usage or input.",
+    context_settings={"auto_envvar_prefix": _ENVIRONMENT},
+    epilog="The command changes nothing: it creates policies as dry runs only. "
+    + environment_text(_ENVIRONMENT, "--kubeconfig")
+    + "Exit codes: 0 no check failed; 1 a check failed, or there are warnings and --strict is set; 2 bad usage or "
+    "input.",
 )
 @config_option
 @cluster_options("the host, which runs the pods", "the target, the API server that has the policies")

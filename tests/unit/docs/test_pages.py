@@ -16,7 +16,7 @@ from webhook.admission import wire
 from webhook.admission.rule_catalog import RULE_IDS
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 SOURCES = "\n".join(
     path.read_text()
