@@ -249,8 +249,11 @@ class History:
         )
         healthy = self.stage.model.members.healthy(template)
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
-        left = sum(min(count, assigned.get(name, 0)) for name, count in healthy.items())
+        evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
+        # Karmada keeps the copy of an eviction task until the others are healthy.
+        left = sum(count if name in evicted else min(count, assigned.get(name, 0)) for name, count in healthy.items())
         known = {each["name"] for each in before["spec"].get("clusters") or ()}
+        known |= {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
         ran = sum(count for name, count in healthy.items() if name in known)
         wanted = sum((now.source if now.phase.value == "RolledBack" else now.target).values())
         wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted

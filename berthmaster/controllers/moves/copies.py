@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import MovePhase, MoveState
+from berthmaster.model.move import MovePhase, MoveState, MoveStrategy
 
 STATUS_LAG_S: Final = 10.0
 """How long a reported status may be older than a write."""
@@ -43,6 +43,21 @@ def unhealthy_copies(
     return {name: why for name, why in problems.items() if why}
 
 
+def rollback_loses_replicas(binding: Binding, state: MoveState) -> bool:
+    """Return whether the members report more healthy replicas of the target of a move than of its source.
+
+    The last report of a cluster that is not ready counts: its pods may still serve. With BreakBeforeMake there is
+    nothing to compare: the old copies are gone, and they start again only after the new ones are gone.
+
+    Args:
+        binding: the binding with its reported status.
+        state: a move under way.
+    """
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+        return False
+    return _healthy_replicas(binding, state.source) < _healthy_replicas(binding, state.target)
+
+
 def present_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
     """Return those of the clusters that still report a copy."""
     reported = {each.cluster_name for each in binding.status.aggregated_status}
@@ -52,6 +67,19 @@ def present_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
 def seconds_since(moment: Timestamp | None, now: Timestamp) -> float:
     """Return the seconds since a time; 0 for a time in the future or none."""
     return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())
+
+
+def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
+    """Return how many replicas of an assignment are healthy. A copy without replicas counts as one."""
+    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    kind = binding.spec.resource.kind
+    return sum(_healthy_of(items[name], count, kind) for name, count in assignment.items() if name in items)
+
+
+def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
+    if kind in _COUNTED or _has(item.status, "replicas"):
+        return min(_ready(item.status), replicas)
+    return max(1, replicas) if item.applied and item.healthy else 0
 
 
 def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind: str) -> str:
@@ -68,10 +96,14 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
     if 0 < _number(status, "resourceTemplateGeneration") < newest:
         return "it runs an older template"
     if replicas and (kind in _COUNTED or _has(status, "replicas")):
-        ready = max(_number(status, "readyReplicas"), _number(status, "availableReplicas"))
+        ready = _ready(status)
         if ready < replicas:
             return f"{ready} of {replicas} replicas are ready"
     return ""
+
+
+def _ready(status: Any) -> int:  # noqa: ANN401 - any JSON value
+    return max(_number(status, "readyReplicas"), _number(status, "availableReplicas"))
 
 
 def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value

@@ -13,7 +13,13 @@ import msgspec.structs
 
 from berthmaster.controllers.moves.break_first import returning_tasks, tasks_after, tasks_before
 from berthmaster.controllers.moves.config import MoveSettings
-from berthmaster.controllers.moves.copies import TERMINATION_S, present_copies, seconds_since, unhealthy_copies
+from berthmaster.controllers.moves.copies import (
+    TERMINATION_S,
+    present_copies,
+    rollback_loses_replicas,
+    seconds_since,
+    unhealthy_copies,
+)
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.errors import name_list
@@ -124,9 +130,11 @@ def advanced(
             step = _soaking(binding, state, settings, now, producer, unready)
     if isinstance(step, Step):
         return step
-    if returnable:
-        return rolled_back(binding, state, settings, now, step, producer)
-    return _stalled(state, now, step)
+    if not returnable:
+        return _stalled(state, now, step)
+    if rollback_loses_replicas(binding, state):
+        return _stalled(state, now, step, settings.deadline_s)
+    return rolled_back(binding, state, settings, now, step, producer)
 
 
 def retargeted(
@@ -299,10 +307,18 @@ def _soaking(
     return released(binding, state, settings, now, producer)
 
 
-def _stalled(state: MoveState, now: Timestamp, why: str) -> Step:
-    """Report a move that failed and has nothing whole to return to. Old and new copies stay as they are."""
+def _stalled(state: MoveState, now: Timestamp, why: str, deadline_s: float | None = None) -> Step:
+    """Report a move that failed and has nothing better to return to. Old and new copies stay as they are.
+
+    Args:
+        state: the state of the move.
+        now: the time of day.
+        why: why it failed.
+        deadline_s: after how many seconds it may be rolled back; None if it waits for healthy new copies only.
+    """
+    until = None if deadline_s is None else later(now, deadline_s)
     message = why[:MAX_MESSAGE]
-    state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=None, message=message)
+    state = msgspec.structs.replace(state, phase=MovePhase.SURGING, since=_whole(now), until=until, message=message)
     note = f"{state.reason.value}: {why}; old and new copies stay"
     return Step(state, wait_s=_LOOK_S, event=MoveEvent("Warning", "MoveStalled", note))
 

@@ -232,6 +232,21 @@ def test_the_old_copies_stay_if_the_cluster_of_the_new_ones_is_lost_while_soakin
     assert "not ready" in play.move.message
 
 
+def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_not_ready():
+    play = returning()
+    while play.move.phase is MovePhase.SURGING:
+        play.run(5)
+    play.stage.model.members.break_workload("m2", "web")
+    play.run(10)
+    play.stage.model.members.set_ready("m1", "False")
+    play.run(20)
+    assert (play.move.phase, play.clusters, play.healthy) == (MovePhase.SURGING, {"m1": 4, "m2": 4}, 4)
+    assert play.events[-1] == "MoveStalled"
+    play.stage.model.members.set_ready("m1", "True")
+    play.run(200)
+    assert (play.move.phase, play.clusters, play.lowest) == (MovePhase.RELEASED, {"m1": 4}, 4)
+
+
 def test_a_failover_after_a_failback_is_a_flap_and_holds_the_binding_down():
     play = returning()
     play.run(150)

@@ -7,9 +7,15 @@ import msgspec.structs
 import pytest
 from builders import binding
 
-from berthmaster.controllers.moves.copies import STATUS_LAG_S, present_copies, seconds_since, unhealthy_copies
+from berthmaster.controllers.moves.copies import (
+    STATUS_LAG_S,
+    present_copies,
+    rollback_loses_replicas,
+    seconds_since,
+    unhealthy_copies,
+)
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
-from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.model.move import MovePhase, MoveReason, MoveState, MoveStrategy
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = T0 + timedelta(seconds=STATUS_LAG_S)
@@ -67,6 +73,38 @@ def test_a_status_directly_after_the_write_may_be_older():
 
 def test_which_clusters_still_report_a_copy():
     assert present_copies(reporting(item("b"), item("a")), ["a", "b", "c"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("items", "loses"),
+    [
+        pytest.param([item("old"), item("new")], False, id="both are healthy"),
+        pytest.param([item("old")], False, id="the new copies report nothing"),
+        pytest.param([item("new")], True, id="the old copies report nothing"),
+        pytest.param([item("old", status={"readyReplicas": 2}), item("new")], True, id="some old replicas are ready"),
+        pytest.param([item("old", status=None), item("new", status=None)], False, id="no replica is ready anywhere"),
+        pytest.param(
+            [item("old"), item("new", status={**READY, "readyReplicas": 9})], False, id="more are ready than asked for"
+        ),
+    ],
+)
+def test_whether_a_rollback_loses_healthy_replicas(items: list[AggregatedStatusItem], *, loses: bool):
+    assert rollback_loses_replicas(reporting(*items), MOVE) is loses
+    breaks = msgspec.structs.replace(MOVE, strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+    assert not rollback_loses_replicas(reporting(*items), breaks)
+
+
+@pytest.mark.parametrize(
+    ("unhealthy", "loses"),
+    [
+        pytest.param("old", True, id="only the new copy is healthy"),
+        pytest.param("new", False, id="only the old copy is healthy"),
+    ],
+)
+def test_of_a_kind_without_replicas_healthy_copies_are_compared(unhealthy: str, *, loses: bool):
+    items = [item(name, status=None, health="Unhealthy" if name == unhealthy else "Healthy") for name in ("old", "new")]
+    move = msgspec.structs.replace(MOVE, source={"old": 0}, target={"new": 0})
+    assert rollback_loses_replicas(reporting(*items, kind="ConfigMap"), move) is loses
 
 
 @pytest.mark.parametrize(

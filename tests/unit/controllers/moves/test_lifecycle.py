@@ -89,6 +89,20 @@ def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
     assert step.event.reason == "MoveStalled"
 
 
+def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_ones():
+    partly = AggregatedStatusItem("new", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
+    soaking = state(MovePhase.SOAKING, until=at(60))
+    stalled = advanced(reporting(partly), soaking, SETTINGS, at(30), "me")
+    assert stalled.state is not None
+    assert stalled.event is not None
+    assert (stalled.state.phase, stalled.clusters, stalled.event.reason) == (MovePhase.SURGING, None, "MoveStalled")
+    assert stalled.state.until == at(30 + SETTINGS.deadline_s), "it looks again"
+    old = AggregatedStatusItem("old", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
+    returned = advanced(reporting(partly, old), stalled.state, SETTINGS, at(30 + SETTINGS.deadline_s), "me")
+    assert returned.state is not None
+    assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
+
+
 @pytest.mark.parametrize(
     ("seconds", "until"),
     [
