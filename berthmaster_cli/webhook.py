@@ -168,8 +168,7 @@ def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
         click.UsageError: an option needs another one.
         InputError: the URL is not that of a service, or there is no API server for events.
     """
-    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
-    from webhook.serving import ImpactOptions  # noqa: PLC0415 - the same
+    from webhook.serving import ImpactOptions  # noqa: PLC0415 - `--help` must not import the server
 
     if given["impact_url"] is None:
         if given["blast_radius_events"]:
@@ -177,6 +176,8 @@ def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
         return None
     access = extender_access_from(given, "impact", given["impact_connections"])
     if given["blast_radius_events"]:
+        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - only events need an API client
+
         load_client(given["kubeconfig"], given["context"])  # an error here is clearer than one of each worker
     timeout_s = given["impact_timeout_ms"] / 1000
     return ImpactOptions(access, timeout_s, given["blast_radius_events"], given["kubeconfig"], given["context"])

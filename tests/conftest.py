@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -11,15 +13,32 @@ ROOT = Path(__file__).resolve().parent.parent
 # No test may reach the cluster of the developer who runs it. Tests name their kubeconfig files.
 os.environ["KUBECONFIG"] = str(ROOT / "tests" / "no-kubeconfig")
 
+# The result of a run depends only on the code, so the examples of a property are the same in each run. A search for
+# new examples is a run of its own: `make bench-...`, or `make test ARGS=--hypothesis-profile=random`.
+#
 # A slow machine is no failure, nor is a draw of many worlds that a property says nothing about: if all were such, it
 # would still fail.
 settings.register_profile(
-    "berthmaster",
+    "random",
     deadline=None,
     max_examples=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-settings.load_profile("berthmaster")
+settings.register_profile("berthmaster", settings.get_profile("random"), derandomize=True)
+SEARCHES = {"BERTHMASTER_EXAMPLES", "BERTHMASTER_FUZZ", "LEDGER_HISTORIES", "MOVE_HISTORIES"}
+"""The variables with which make targets raise the number of examples."""
+settings.load_profile("random" if SEARCHES & set(os.environ) else "berthmaster")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from what stays until the end: modules and collected tests, millions of objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from kube_in_memory import KubeInMemory
 from kube_store import Place
@@ -18,6 +19,9 @@ from berthmaster.kube.client import APIResponse
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
+
+_POLL_S: Final = 0.02
+"""How often a server looks whether it must stop."""
 
 Storm = Callable[[str], str]
 """Chooses the fault of the next request of a verb.
@@ -41,6 +45,14 @@ def storm_of(seed: int, shares: Mapping[str, float]) -> Storm:
     return storm
 
 
+class PromptHTTPServer(HTTPServer):
+    """An HTTP server that stops at once, and not after half a second."""
+
+    def thread_target(self) -> None:
+        assert self.server is not None
+        self.server.serve_forever(_POLL_S)
+
+
 class KubeOverHTTP:
     """An API server on loopback.
 
@@ -57,7 +69,7 @@ class KubeOverHTTP:
         self.fault_counts: dict[str, int] = {}
         self.retry_after_s = 0
         self._lock = threading.Lock()
-        self._http = HTTPServer(threaded=True)
+        self._http = PromptHTTPServer(threaded=True)
         self._http.expect_request(re.compile(".*")).respond_with_handler(self._answer)
         self._http.start()
 

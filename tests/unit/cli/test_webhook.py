@@ -1,5 +1,6 @@
 """The options of `berthmaster webhook`: flags, environment, file, in this order."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def test_defaults(started):
     assert server.tls.certificate == Path("c")
     assert options.settings.mode is WebhookMode.COMPANION
     assert server.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
+
+
+def test_the_client_of_an_api_server_is_not_imported_without_events(started, monkeypatch):
+    monkeypatch.setitem(sys.modules, "berthmaster.kube.http_client", None)  # an import fails
+    assert started(*FILES).impact is None
+    with pytest.raises(ImportError):
+        started(*FILES, "--impact-url", "https://extender:9443", "--blast-radius-events")
 
 
 def test_flags_override_the_environment_and_it_overrides_the_file(started, tmp_path):
