@@ -123,36 +123,25 @@ def _back_to_its_group(decider: MoveDecider, binding: Binding, move: MoveState) 
 
 def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, why: str) -> Step:
     """Roll back a move whose target does not exist any more; keep both if there is nothing to return to."""
-    if decider.moves.braked or not _can_return(decider, move):
-        return _kept(move, why)
-    return _given_up(decider, binding, move, f"the target is gone: {why}")
-
-
-def _given_up(decider: MoveDecider, binding: Binding, move: MoveState, why: str) -> Step:
-    """Roll back a move; keep both if that would remove more healthy replicas than it keeps."""
-    if rollback_loses_replicas(binding, move):
-        return _kept(move, why)
-    return rolled_back(binding, move, decider.settings(binding), decider.now, why[:MAX_MESSAGE], decider.moves.producer)
-
-
-def _kept(move: MoveState, why: str) -> Step:
-    """Keep old and new copies, and look again soon."""
-    return Step(msgspec.structs.replace(move, message=why[:MAX_MESSAGE]), wait_s=BRAKED_LOOK_S)
+    if decider.moves.braked or not _can_return(decider, move) or rollback_loses_replicas(binding, move):
+        return Step(msgspec.structs.replace(move, message=why[:MAX_MESSAGE]), wait_s=BRAKED_LOOK_S)
+    gone = f"the target is gone: {why}"[:MAX_MESSAGE]
+    return rolled_back(binding, move, decider.settings(binding), decider.now, gone, decider.moves.producer)
 
 
 def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: Target) -> Step:
-    """Change the target of a move; roll back if the new target does not serve its reason."""
-    settings = decider.settings(binding)
+    """Change the target of a move; roll back if the new one does not serve its reason, and no healthy copy is lost."""
+    settings, producer = decider.settings(binding), decider.moves.producer
     source = Target(move.source, move.source_group)
     changed = msgspec.structs.replace(move, target=found.clusters, target_group=found.group)
     if not binding.spec.replicas and any(move.source.values()):
-        return released(binding, changed, settings, decider.now, decider.moves.producer)
-    if _can_return(decider, move):
+        return released(binding, changed, settings, decider.now, producer)
+    if _can_return(decider, move) and not rollback_loses_replicas(binding, move):
         if not is_better(decider.state, binding, move.reason, found, source):
-            return _given_up(decider, binding, move, "no target is better than the source")
+            return rolled_back(binding, move, settings, decider.now, "no target is better than the source", producer)
         waiting = decider.moves.admit(binding, changed)
         if waiting is not None:
-            return _given_up(decider, binding, move, waiting.reason)
+            return rolled_back(binding, move, settings, decider.now, waiting.reason, producer)
     return retargeted(move, found.clusters, found.group, binding.spec.replicas, settings, decider.now)
 
 

@@ -247,6 +247,22 @@ def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_n
     assert (play.move.phase, play.clusters, play.lowest) == (MovePhase.RELEASED, {"m1": 4}, 4)
 
 
+def test_a_move_continues_to_a_target_that_is_no_better_if_the_old_copies_are_unhealthy():
+    play = returning()
+    while play.move.phase is MovePhase.SURGING:
+        play.run(5)
+    play.stage.model.members.break_workload("m2", "web")
+    play.run(10)
+    groups = [{"affinityName": "dr", "clusterNames": ["m2"]}, {"affinityName": "primary", "clusterNames": ["m1"]}]
+    placement = {**play.policy["spec"]["placement"], "clusterAffinities": groups}
+    play.stage.apply({**play.policy, "spec": {**play.policy["spec"], "placement": placement}})
+    play.stage.scale(WEB, 3)
+    play.run(60)
+    assert play.healthy == 3
+    play.run(200)
+    assert (play.move.phase, play.clusters) == (MovePhase.RELEASED, {"m1": 3})
+
+
 def test_a_failover_after_a_failback_is_a_flap_and_holds_the_binding_down():
     play = returning()
     play.run(150)
