@@ -97,10 +97,14 @@ class Server:
         except (URLError, ConnectionError, TimeoutError):
             return 0, ""
 
-    def metric(self, name, **labels):
-        """Return the sum of the samples of a metric with these labels."""
+    def metrics(self):
+        """Return the text of the current metrics."""
+        return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
+
+    def metric(self, name, text=None, **labels):
+        """Return the sum of the samples of a metric with these labels, now or in a text of metrics."""
         total = 0.0
-        for line in fresh(self.probe_port, lambda: self.probe("/metrics")[1]).splitlines():
+        for line in (text or self.metrics()).splitlines():
             sample, _, value = line.rpartition(" ")
             if sample.partition("{")[0] == name and all(f'{key}="{each}"' in sample for key, each in labels.items()):
                 total += float(value)

@@ -20,6 +20,7 @@ from kube_in_memory import KubeInMemory
 from kube_store import JSON
 from waiting import LIMIT_S, wait_for
 
+from berthmaster.controllers.binding_scheduler import queue
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import ControllerSettings
@@ -116,6 +117,13 @@ def path(thing: JSON) -> str:
 def put(api: KubeInMemory, thing: JSON) -> JSON:
     """Store a cluster or a binding."""
     return api.put(path(thing), thing)
+
+
+@pytest.fixture(autouse=True)
+def _short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry soon. The backoff is for real API servers."""
+    monkeypatch.setattr(queue, "FIRST_WAIT_S", 0.02)
+    monkeypatch.setattr(queue, "LONGEST_WAIT_S", 0.2)
 
 
 @pytest.fixture

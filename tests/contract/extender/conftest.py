@@ -1,5 +1,7 @@
 """The service that the contract tests share. Tests that depend on the worker class are marked ``BOTH_CLASSES``."""
 
+from collections.abc import Iterator
+
 import pytest
 from conftest import ROOT
 from servers import Server, running
@@ -8,13 +10,22 @@ EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="session", params=["fast"])
-def server(request, tmp_path_factory) -> Server:
-    """The extender with the example fleet and low limits."""
+def server(request, tmp_path_factory) -> Iterator[Server]:
+    """The extender with the example fleet, low limits, and a deadline that no machine is too slow for."""
+    yield from _started(tmp_path_factory, "--request-timeout-s", 120, "--worker-class", request.param)
+
+
+@pytest.fixture(scope="session")
+def hasty(tmp_path_factory) -> Iterator[Server]:
+    """The same with a short deadline, for tests of clients that send no complete request."""
+    yield from _started(tmp_path_factory, "--request-timeout-s", 1, "--worker-class", "fast")
+
+
+def _started(tmp_path_factory: pytest.TempPathFactory, *more: object) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("extender") / "log"
     flags = (
         "-f", EXAMPLES / "clusters.yaml", "-f", EXAMPLES / "groups", "--workers", 1, "--threads", 4,
-        "--max-body-bytes", 65536, "--max-line-bytes", 16384, "--max-batch-lines", 1000, "--request-timeout-s", 1,
-        "--worker-class", request.param,
+        "--max-body-bytes", 65536, "--max-line-bytes", 16384, "--max-batch-lines", 1000, *more,
     )  # fmt: skip
     with running("extender", *flags, log=log) as started:
         yield started

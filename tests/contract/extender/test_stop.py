@@ -31,7 +31,8 @@ def test_running_requests_are_answered_before_the_end(tmp_path):
 
 
 def test_a_draining_service_answers_and_is_not_ready(tmp_path):
-    with running("extender", "--workers", 1, "--drain-s", 5, log=tmp_path / "log") as server:
+    with running("extender", "--workers", 1, "--drain-s", 300, log=tmp_path / "log") as server, ExitStack() as stack:
+        stack.callback(server.process.send_signal, signal.SIGQUIT)  # ends the time for which it drains
         server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
         with Wire(server.port) as wire:
