@@ -71,6 +71,20 @@ def test_a_move_whose_new_copies_never_become_healthy_is_rolled_back(scene: Scen
     scene.plane.members.mend()
 
 
+def test_a_move_is_not_rolled_back_to_copies_that_became_unhealthy(scene: Scene):
+    web, small = in_second_group(scene)
+    scene.plane.change(ident(small), lambda content: resize(content, "100"), status=True)
+    lowest_until(scene, web, "both run", lambda: scene.healthy(web) == {"m1": 4, "m2": 4})
+    scene.plane.members.break_workload(scene.name("m2"), "web")
+    lowest = lowest_until(scene, web, "it soaks", lambda: move(scene, web)["phase"] == "Soaking")
+    scene.plane.members.set_ready(scene.name("m1"), "False")
+    scene.plane.rest(2)
+    scene.plane.members.set_ready(scene.name("m1"), "True")
+    lowest = min(lowest, lowest_until(scene, web, "it ends", lambda: scene.works(web) == {"m1": 4}))
+    assert lowest == 4, "healthy replicas were always there"
+    scene.plane.members.mend()
+
+
 def test_a_drained_cluster_is_left(scene: Scene):
     first = scene.cluster("m1")
     scene.cluster("m2")
