@@ -24,6 +24,7 @@ class ControllerContext:
         pages: further pages of the port of the probes, by path: each returns its content type and its text.
         informers: one per collection that a controller asked for. They start before the first controller does.
         optional: as ``informers``, for kinds that a control plane need not serve. No controller waits for them.
+        without: what works less well without an optional kind, as a sentence without its full stop.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ControllerContext:
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
         self.informers: dict[Collection, Informer[Any]] = {}
         self.optional: dict[Collection, Informer[Any]] = {}
+        self.without: dict[Collection, str] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:
         """Return the informer of a collection. All callers share it; ``read`` decodes an object."""
@@ -51,8 +53,15 @@ class ControllerContext:
             self.informers[collection] = Informer(collection, read, self.clock)
         return self.informers[collection]
 
-    def optional_informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:
-        """Return an informer that starts only if the kind is served and this process may list it."""
+    def optional_informer(self, collection: Collection, read: Callable[[bytes], T], without: str) -> Informer[T]:
+        """Return an informer that starts only if the kind is served and this process may list it.
+
+        Args:
+            collection: the kind.
+            read: decodes an object.
+            without: what works less well without the informer, for the log.
+        """
+        self.without[collection] = without
         if collection not in self.optional:
             self.optional[collection] = Informer(collection, read, self.clock)
         return self.optional[collection]

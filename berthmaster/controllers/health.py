@@ -6,6 +6,7 @@ from typing import Any, Final
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.metrics import stale_s
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.runtime.clock import Clock
 from berthmaster.serving.probes import Readiness
 
@@ -23,6 +24,7 @@ class ProcessHealth:
         leading: Callable[[], bool],
         election_problem: Callable[[], str],
         clock: Clock,
+        source: SourceCheck | None = None,
     ) -> None:
         self.stopping = False
         self._controllers = controllers
@@ -30,6 +32,7 @@ class ProcessHealth:
         self._leading = leading
         self._election_problem = election_problem
         self._clock = clock
+        self._source = source
 
     def dead(self) -> str:
         """Return why the process must be restarted; empty if it need not."""
@@ -63,4 +66,5 @@ class ProcessHealth:
             for each in informers
             if each.undelivered
         ]
-        return Readiness("", "; ".join(["leading" if self._leading() else "standby", *lost, *undelivered]))
+        silent = [self._source.problem] if self._source is not None and self._source.problem else []
+        return Readiness("", "; ".join(["leading" if self._leading() else "standby", *silent, *lost, *undelivered]))

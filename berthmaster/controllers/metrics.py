@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.runtime.clock import Clock
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -68,6 +69,10 @@ INFORMER_STALE: Final = Gauge(
     "Time since the watch of a resource was lost; 0 while it is watched.",
     ["resource"],
 )
+SOURCE_STALE: Final = Gauge(
+    "berthmaster_controllers_source_stale_seconds",
+    "Time since the API server last returned current objects; 0 unless the last checks failed.",
+)
 
 
 class ControllerLoad(NamedTuple):
@@ -84,9 +89,10 @@ class ControllerLoad(NamedTuple):
     dead_workers: int = 0
 
 
-def stale_s(informer: Informer[Any], clock: Clock) -> float:
-    """Return for how long an informer has had no watch, in seconds; 0 if it has one."""
-    return (clock.now() - informer.stale_since).total_seconds() if informer.stale_since is not None else 0.0
+def stale_s(source: Informer[Any] | SourceCheck, clock: Clock) -> float:
+    """Return for how long an informer has had no watch, or a check has failed, in seconds; 0 if all is well."""
+    since = source.stale_since
+    return (clock.now() - since).total_seconds() if since is not None else 0.0
 
 
 class ControllerMetrics:
@@ -125,3 +131,7 @@ class ControllerMetrics:
         """Read at each scrape the size and the staleness of an informer."""
         INFORMER_OBJECTS.labels(informer.collection.plural).set_function(lambda: len(informer))
         INFORMER_STALE.labels(informer.collection.plural).set_function(lambda: stale_s(informer, clock))
+
+    def observe_source(self, source: SourceCheck, clock: Clock) -> None:
+        """Read at each scrape for how long the API server has not returned current objects."""
+        SOURCE_STALE.set_function(lambda: stale_s(source, clock))

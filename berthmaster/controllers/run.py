@@ -31,7 +31,8 @@ from berthmaster.kube.events import EventRecorder
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
-from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.requests import probe
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.garbage import keep_existing_objects
@@ -126,12 +127,14 @@ class Runtime:
             self._client, clock, self._recorder, self._metrics, options.decisions, self._lease
         )
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
+        self._source = SourceCheck(self._context.informers, clock)
         self._health = ProcessHealth(
             self._controllers,
             lambda: list(self._context.informers.values()),
             lambda: self.leading,
             lambda: "" if self._candidate is None else self._candidate.problem(),
             clock,
+            self._source,
         )
 
     @property
@@ -168,15 +171,21 @@ class Runtime:
             self._metrics.observe_controller(each.name, each.load)
         for informer in self._context.informers.values():
             self._start_informer(informer)
+        self._metrics.observe_source(self._source, self._clock)
+        self._source.start(self._client)
 
     def _watch_optional(self) -> None:
         """Start the informers of kinds that the API server serves, and that this process may list."""
         for collection, informer in self._context.optional.items():
             try:
-                ask(self._raw, APIRequest(collection.path, (("limit", "1"),), _PROBE_S))
+                ask(self._raw, probe(collection, _PROBE_S))
             except ApiError as error:
                 if error.not_found or error.forbidden:
-                    _LOG.info("%s are not watched: %s", collection.plural, error)
+                    remedy = "install its definition" if error.not_found else "grant list and watch"
+                    _LOG.info(
+                        "%s are not watched: %s; %s, and restart the controllers: %s",
+                        collection.plural, self._context.without[collection], remedy, error,
+                    )  # fmt: skip
                     continue
             # After any other error, the informer tries again.
             self._start_informer(informer)
@@ -231,6 +240,7 @@ class Runtime:
                 stop.start()
             for stop in stops:
                 stop.join(max(0.0, deadline_s - self._clock.monotonic_s()))
+        self._source.stop()
         self._fence.close()  # a worker that did not stop in time must not write once the next process leads
         if self._started:
             self._recorder.stop(_FLUSH_LIMIT_S)

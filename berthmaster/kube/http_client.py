@@ -111,9 +111,9 @@ class HTTPClient:
         """Send a message over an idle connection or a new one.
 
         A read is sent once more if the server has closed the idle connection. A write is not: the server may have
-        processed it.
+        processed it. A watch takes a new connection, which a load balancer gives to a server that is healthy now.
         """
-        connection = self._take_idle()
+        connection = self._take_idle() if request.verb != "watch" else None
         if connection is not None:
             try:
                 return connection, connection.ask(message, request.read_timeout_s)

@@ -118,6 +118,11 @@ def page(
     return APIRequest(collection.within(namespace), query, read_timeout_s, accept=accept)
 
 
+def probe(collection: Collection, read_timeout_s: float) -> APIRequest:
+    """Read the metadata of one object of a collection. The API server asks etcd, so the answer is current."""
+    return APIRequest(collection.path, (("limit", "1"),), read_timeout_s, accept=ONLY_METADATA_LIST)
+
+
 def watch(collection: Collection, resource_version: str, duration_s: int, read_timeout_s: float) -> APIRequest:
     """Watch all changes after a resource version, with bookmarks. The server ends the watch after ``duration_s``."""
     query = (

@@ -165,13 +165,11 @@ def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
     lease: Key = (given["lease_namespace"], given["lease_name"])
-    stale = ""
     with FollowedBindings(connect(access_of(given)), lease) as followed:
         brake, read_s = followed.brake(), time.monotonic()
         while True:
-            if followed.problem() != stale:
-                stale = followed.problem()
-                complain(f"the bindings are stale: {stale}" if stale else "the bindings are watched again")
+            if news := followed.news():
+                complain(news)
             if time.monotonic() - read_s >= _LOOK_S:
                 brake, read_s = followed.brake(), time.monotonic()
             now = datetime.now(UTC)

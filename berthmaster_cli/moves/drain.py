@@ -236,6 +236,8 @@ def _follow(access: ClusterAccess, context: DrainContext, given: Mapping[str, An
         task = progress.add_task("")
         total = 0
         while True:
+            if news := followed.news():
+                complain(news)
             rows = rows_left(
                 followed.bindings(), DrainContext(context.draining, context.scheduler_name, followed.brake().reason)
             )

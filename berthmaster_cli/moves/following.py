@@ -12,6 +12,7 @@ from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import Key, get
 from berthmaster.kube.responses import decode_response
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
@@ -39,10 +40,14 @@ class FollowedBindings:
         ]
         for informer in self._informers:
             informer.on_contact(self._changed.set)
+        collections = [each.collection for each in self._informers]
+        self._source = SourceCheck(collections, SystemClock(), self._changed.set)
+        self._reported = ""
 
     def __enter__(self) -> Self:
         for informer in self._informers:
             informer.start(self._client)
+        self._source.start(self._client)
         while not all(each.listed for each in self._informers):
             self.wait(_POLL_S)
         return self
@@ -50,6 +55,7 @@ class FollowedBindings:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._source.stop()
         for informer in self._informers:
             informer.stop()
 
@@ -61,9 +67,13 @@ class FollowedBindings:
         self._changed.wait(timeout_s)
         self._changed.clear()
 
-    def problem(self) -> str:
-        """Return why the bindings are stale; empty if they are not."""
-        return next((each.problem for each in self._informers if each.problem), "")
+    def news(self) -> str:
+        """Return a message if the bindings became stale or current again since the last call; else an empty text."""
+        problem = self._source.problem or next((each.problem for each in self._informers if each.problem), "")
+        if problem == self._reported:
+            return ""
+        self._reported = problem
+        return f"the bindings are stale: {problem}" if problem else "the bindings are watched again"
 
     def brake(self) -> BrakeRecord:
         """Read the state of the storm brake. Without a right or a lease it counts as not engaged."""

@@ -248,17 +248,30 @@ class State:
             yield self._cache
 
     @contextmanager
-    def updating(self, now: datetime) -> Iterator[FleetCache]:
-        """Hold the lock to update the cache. Without an error, the state is current at ``now``."""
+    def updating(self, now: datetime, *, stays_stale: bool = False) -> Iterator[FleetCache]:
+        """Hold the lock to update the cache. Without an error, the state was updated at ``now``.
+
+        Args:
+            now: the time of the update.
+            stays_stale: whether a stale state stays stale until ``mark_current``, because this is a part of the source.
+        """
         with self._lock:
             yield self._cache
-            self._freshness = Freshness(now)
+            self._freshness = replace(self._freshness, loaded_at=now) if stays_stale else Freshness(now)
 
-    def mark_stale(self, problem: str, now: datetime) -> None:
-        """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged."""
+    def mark_stale(self, problem: str, since: datetime) -> None:
+        """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged.
+
+        Args:
+            problem: the error of the source.
+            since: when the source failed. The earliest time counts until ``mark_current``.
+        """
         with self._lock:
             known = self._freshness
-            self._freshness = Freshness(known.loaded_at, known.stale_since or now, problem)
+            since = min(since, known.stale_since or since)
+            # Updates of a part of the source, or out of a server's memory, do not make the state younger.
+            loaded_at = known.loaded_at and min(known.loaded_at, since)
+            self._freshness = Freshness(loaded_at, since, problem)
 
     def mark_current(self, now: datetime) -> None:
         """Mark the state as current: the source has no changes."""

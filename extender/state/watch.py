@@ -2,7 +2,7 @@
 
 The first update of the state contains every collection. Templates are of kinds that bindings and policies name, so
 their watches start later; the first update waits for them, too. An object that cannot be decoded is skipped, and its
-last valid version stays. While the server cannot be reached, the state stays unchanged and is stale.
+last valid version stays. While the server cannot be reached, or does not return current objects, the state is stale.
 """
 
 import threading
@@ -25,6 +25,7 @@ from berthmaster.kube.kinds import (
     WatchOptions,
 )
 from berthmaster.kube.requests import Key
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
@@ -126,6 +127,7 @@ class WatchSource:
         self._templates: TemplateWatches | None = None
         self._observed = self._observe(bindings) if bindings is not None else None
         self._lease = LeasePoll(bindings.lease) if bindings is not None else None
+        self._check = SourceCheck([feed.informer.collection for feed in self._feeds], clock, self._follow_check)
         for feed in self._feeds:
             feed.informer.on_contact(partial(self._follow, feed))
 
@@ -172,8 +174,10 @@ class WatchSource:
             self._templates.start(client)
         for feed in self._feeds:
             feed.informer.start(client)
+        self._check.start(client)
 
     def stop(self) -> None:
+        self._check.stop()
         for feed in self._feeds:
             feed.informer.stop()
         if self._lease is not None:
@@ -189,6 +193,12 @@ class WatchSource:
             if not self._synced:
                 self._update(self._state)
             self._mark(self._state)
+
+    def _follow_check(self) -> None:
+        """Update the state after the API server stopped to return current objects, or returns them again."""
+        with self._lock:
+            if self._state is not None:
+                self._mark(self._state)
 
     def _follow(self, feed: "_Feed") -> None:
         """Update the state after a collection changed, was confirmed, or was lost."""
@@ -209,7 +219,10 @@ class WatchSource:
             return
         if not self._synced and self._templates is not None and not self._templates.settled:
             return
-        with suppress(InputError), state.updating(self._clock.now()) as cache:  # the feed keeps the error
+        with (
+            suppress(InputError),
+            state.updating(self._clock.now(), stays_stale=True) as cache,
+        ):  # the feed has the error
             for feed in [changed] if self._synced and changed is not None else self._feeds:
                 feed.apply(cache, state.fingerprint)
             self._synced = True
@@ -218,6 +231,9 @@ class WatchSource:
         now = self._clock.now()
         problems = [problem for feed in self._feeds for problem in feed.problems(now)]
         problems += self._templates.problems() if self._templates is not None else ()
+        problem, since = self._check.problem, self._check.stale_since
+        if problem and since is not None:
+            problems.append((problem, since))
         if problems:
             state.mark_stale("; ".join(text for text, _ in problems), min(since for _, since in problems))
         elif self._synced:

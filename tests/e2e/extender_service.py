@@ -1,6 +1,7 @@
 """``berthmaster extender`` beside the control plane: one process that watches it."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,11 @@ class Extender:
 
 
 def start_extender(
-    processes: Processes, control_plane: ControlPlane, *watched: str, kubeconfig: Path | None = None
+    processes: Processes,
+    control_plane: ControlPlane,
+    *watched: str,
+    kubeconfig: Path | None = None,
+    command: Sequence[str | Path] = (COMMAND, "extender"),
 ) -> Extender:
     """Start an extender that watches the control plane, and wait until it is ready.
 
@@ -42,20 +47,20 @@ def start_extender(
         control_plane: what it watches.
         watched: which kinds.
         kubeconfig: whose rights it has; the administrator's by default.
+        command: what is started.
 
     Raises:
         NotInTimeError: it did not become ready; the message shows its log.
     """
     port, probe_port = processes.ports.free(), processes.ports.free()
-    command: list[str | Path] = [
-        COMMAND,
-        "extender",
+    arguments: list[str | Path] = [
+        *command,
         f"--bind={HOST}:{port}",
         f"--probe-bind={HOST}:{probe_port}",
         f"--kubeconfig={kubeconfig or control_plane.kubeconfig}",
         *(f"--watch={kind}" for kind in watched),
     ]
-    extender = Extender(processes.start("extender", command), f"http://{HOST}:{port}", f"http://{HOST}:{probe_port}")
+    extender = Extender(processes.start("extender", arguments), f"http://{HOST}:{port}", f"http://{HOST}:{probe_port}")
     extender.process.wait_for("to be ready", lambda: fetch(f"{extender.probe_url}/readyz"), START_LIMIT_S)
     return extender
 

@@ -18,6 +18,9 @@ from berthmaster.model.quota import FederatedResourceQuota, is_looser
 
 SETTLE_S: Final = 0.25
 """How long a binding waits after a change: karmada-webhook watches quotas as well, and must see the change first."""
+_WITHOUT_QUOTAS: Final = (
+    "a binding that a FederatedResourceQuota refused is retried with backoff, and not as soon as the quota allows it"
+)
 
 
 class QuotaWatch:
@@ -30,7 +33,7 @@ class QuotaWatch:
         self._bindings = bindings
         self._queue = queue
         self._metrics = metrics
-        context.optional_informer(*FEDERATED_QUOTAS).subscribe(self._quota_changed)
+        context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(self._quota_changed)
 
     def _quota_changed(
         self, key: Key, before: FederatedResourceQuota | None, after: FederatedResourceQuota | None

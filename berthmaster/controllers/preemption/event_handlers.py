@@ -153,7 +153,11 @@ class ResourceWatches:
             if self._closed:
                 return True
             if len(self._running) >= MAX_WATCHES:
-                message = "%s are not watched: preempting policies name more than %d kinds"
+                message = (
+                    "%s are not watched, because policies with preemption Always name more than %d kinds: a resource "
+                    "that a weaker policy claims is taken over when one of these policies changes, and not at once; "
+                    "name fewer kinds in these policies"
+                )
                 _LOG.warning(message, served.collection.plural, MAX_WATCHES, extra=fields(kind=kind.kind))
                 return False
             self._running[kind] = _Watch(served, informer)

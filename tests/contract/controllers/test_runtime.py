@@ -1,5 +1,6 @@
 """A controllers process in a thread, against a faulty API server over real sockets."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -238,12 +239,13 @@ SECRETS = Collection.of("v1", "secrets")
 
 def with_secrets(context: ControllerContext, settings: ControllerSettings) -> QueueController[Any]:
     """Build the controller of the tests with an optional informer."""
-    context.optional_informer(SECRETS, len)
+    context.optional_informer(SECRETS, len, "secrets are not counted")
     return controller(context, settings)
 
 
 @pytest.mark.parametrize("status", [pytest.param(0, id="served"), 403, 404, pytest.param(503, id="503 once")])
-def test_an_optional_kind_is_watched_if_it_is_served_and_allowed(kube, start, status):
+def test_an_optional_kind_is_watched_if_it_is_served_and_allowed(kube, start, status, caplog):
+    caplog.set_level(logging.INFO, "berthmaster.controllers")
     answers = iter([status] if status in {0, 503} else [])
 
     def check(request: APIRequest) -> None:
@@ -258,5 +260,8 @@ def test_an_optional_kind_is_watched_if_it_is_served_and_allowed(kube, start, st
     informer = process.runtime._context.optional[SECRETS]
     if status in {403, 404}:
         assert informer._reflector is None
+        remedy = "grant list and watch" if status == 403 else "install its definition"
+        expected = f"secrets are not watched: secrets are not counted; {remedy}, and restart the controllers: "
+        assert [each for each in caplog.messages if each.startswith(expected)]
     else:
         wait_for(lambda: informer.listed)

@@ -1,11 +1,13 @@
 import msgspec
 import pytest
 from fake_clock import FakeClock
+from kube_in_memory import ScriptedClient
 
 from berthmaster.controllers.health import STUCK_S, ProcessHealth
 from berthmaster.controllers.metrics import ControllerLoad, stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
+from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
 from berthmaster.serving.probes import Readiness
 
 
@@ -35,8 +37,9 @@ class Process:
         for informer in self.informers:
             informer.replace({})
             informer.mark_fresh()
+        self.source = SourceCheck([each.collection for each in self.informers], self.clock)
         self.health = ProcessHealth(
-            [self.toy], lambda: self.informers, lambda: self.leading, lambda: self.election, self.clock
+            [self.toy], lambda: self.informers, lambda: self.leading, lambda: self.election, self.clock, self.source
         )
 
 
@@ -90,6 +93,15 @@ def test_a_lost_watch_is_a_note(process):
     process.clock.pass_by(12)
     assert process.health.readiness() == Readiness("", "leading; bindings not watched for 12 s: no response")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
+
+
+def test_an_api_server_without_current_objects_is_a_note(process):
+    process.clock.pass_by(UNCONFIRMED_S)
+    process.source.check(ScriptedClient({}))  # it responds with 404
+    ready = process.health.readiness()
+    assert not ready.problem
+    assert ready.note.startswith("leading; the API server does not return current objects; check it and its etcd: ")
+    assert stale_s(process.source, process.clock) == UNCONFIRMED_S
 
 
 def test_events_whose_handler_failed_are_a_note(process):

@@ -14,7 +14,7 @@ from kubernetes.config import ConfigException
 
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient
-from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
+from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch, watch
 from berthmaster.model.errors import ApiError, InputError
 
 THINGS = Collection.of("example.io/v1", "things")
@@ -128,6 +128,14 @@ def test_consecutive_requests_share_a_connection(peer):
     for _ in range(5):
         ask(client, READ)
     assert server.connections == 1
+
+
+def test_a_watch_takes_a_new_connection(peer):
+    server = peer()
+    client = client_of(server)
+    for _ in range(3):
+        ask(client, watch(Collection.of("example.io/v1", "things"), "5", 300, 30.0))
+    assert server.connections == 3, "a load balancer gives a new connection to a server that is healthy now"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.state import state as module
-from extender.state.state import State
+from extender.state.state import Freshness, State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
@@ -52,8 +52,21 @@ def test_a_lost_source_makes_the_state_stale(state):
     freshness = state.freshness
     assert (freshness.loaded_at, freshness.stale_since, freshness.problem) == (NOW, LATER, "still lost")
     assert freshness.synced
+    state.mark_stale("lost earlier", NOW - timedelta(minutes=1))
+    earlier = NOW - timedelta(minutes=1)
+    assert state.freshness == Freshness(earlier, earlier, "lost earlier"), "the state is not younger than its source"
     state.mark_current(LATER)
     assert state.freshness.stale_since is None
+
+
+def test_an_update_of_a_part_of_the_source_ends_no_staleness(state):
+    state.mark_stale("lost", NOW)
+    with state.updating(LATER, stays_stale=True):
+        pass
+    assert state.freshness == Freshness(LATER, NOW, "lost")
+    with state.updating(LATER):
+        pass
+    assert state.freshness == Freshness(LATER)
 
 
 def test_a_failed_update_does_not_count_as_current(state):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from fake_clock import FakeClock
+from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
@@ -13,12 +15,14 @@ from waiting import wait_for
 
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
-from berthmaster.model.errors import InputError
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.source_check import UNCONFIRMED_S
+from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.state.state import FleetCache, State
-from extender.state.watch import WatchSource, watch_source
+from extender.state.state import FleetCache, Freshness, State
+from extender.state.watch import BindingOptions, WatchSource, watch_source
 
 
 def versioned(thing: dict, version: int) -> dict:
@@ -140,8 +144,8 @@ def test_a_list_is_one_update_of_the_fleet(watching, monkeypatch):
     names, updates, updating = "abcdefgh", [], State.updating
 
     @contextmanager
-    def counted(state: State, now):
-        with updating(state, now) as cache:
+    def counted(state: State, now, **options):
+        with updating(state, now, **options) as cache:
             yield cache
             updates.append(set(cache.fleet.row_of))
 
@@ -182,6 +186,35 @@ def test_the_state_is_stale_while_the_server_is_lost(watching):
     assert running.state.freshness.stale_since == stale.stale_since, "the time of the loss, not of the last retry"
     running.server.reopen()
     running.wait(lambda: running.state.freshness.stale_since is None)
+
+
+def test_the_state_is_stale_while_watches_work_but_etcd_does_not_respond():
+    api, clock, etcd_responds = KubeInMemory(), FakeClock(), True
+    bindings = BindingOptions()
+    source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, bindings, clock=clock)
+    state = State(karmada_profile())
+
+    def respond(request: APIRequest) -> None:
+        if not etcd_responds and ("limit", "1") in request.query:
+            raise ApiError(0, "", "the server sent nothing before the read timeout")
+
+    api.before = respond
+    source.start(state)
+    try:
+        wait_for(lambda: state.freshness.synced, lambda: state.freshness)
+        etcd_responds, lost_at = False, clock.now()
+        clock.pass_by(UNCONFIRMED_S)
+        source._check.check(api)
+        assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
+        assert "the server sent nothing" in state.freshness.problem
+        source._follow(source._feeds[0])  # a bookmark, out of the memory of the API server
+        assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
+        etcd_responds = True
+        source._check.check(api)
+        assert state.freshness == Freshness(clock.now())
+    finally:
+        api.cut_watches()
+        source.stop()
 
 
 def test_there_is_no_fleet_before_the_first_list(watching):
