@@ -11,6 +11,7 @@ import os
 import shutil
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -250,12 +251,13 @@ def measure(
     print(f"{bare_rate(client, observer.patches()):8.0f} bindings per second from a client that only writes")
 
 
-def arriving_cpu_s(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str]) -> dict[str, float]:
-    """Return the CPU seconds of each process while bindings arrive at a scheduler that has worked before.
+def arriving_cpu_s(
+    plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str], together: threading.Barrier
+) -> float:
+    """Return the CPU seconds of a scheduler while bindings arrive, and some seconds longer: it has worked before.
 
-    The first bindings are not measured: the process imports modules, and opens its ledger. Every run ends with the same
-    pause: the ledger writes what waits, and events are sent later than assignments. A run that waited for its ledger
-    alone would also count more events.
+    The first bindings are not measured: the process imports modules, and opens its ledger. It writes the last records
+    and the last events after the last assignment.
     """
     client = load_client(plane.kubeconfig)
     make(client, _WARMING, clusters)
@@ -266,41 +268,51 @@ def arriving_cpu_s(plane: ControlPlane, bindings: int, clusters: int, flags: Seq
     )  # fmt: skip
     observer.await_complete(_WARMING)
     time.sleep(_PAUSE_S)
-    measured = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
-    measured["controllers"] = controllers.process
-    before = {name: cpu_s(each) for name, each in measured.items()}
+    together.wait(_LIMIT_S)
+    before_s = cpu_s(controllers.process)
     make_bindings(client, range(_WARMING, _WARMING + bindings), clusters)
     observer.await_complete(_WARMING + bindings)
+    together.wait(_LIMIT_S)
     time.sleep(_PAUSE_S)
-    spent = {name: cpu_s(each) - before[name] for name, each in measured.items()}
+    spent_s = cpu_s(controllers.process) - before_s
     if flags:
         recorded = int(controllers.measure("berthmaster_ledger_records_total", result="written"))
         if recorded < _WARMING + bindings:
             raise click.ClickException(f"the ledger has only {recorded} records {_PAUSE_S:g} s after the last decision")
     controllers.process.stop()
     observer.stop()
-    return spent
+    return spent_s
+
+
+def ledger_cost(settle_s: float, bindings: int, clusters: int, *, swapped: bool) -> float:
+    """Compare two schedulers, one with a ledger, each with a control plane of its own, and return what it adds.
+
+    Both work at the same time: the speed of a machine changes by more than what a ledger costs.
+    """
+    with (
+        control_plane(settle_s) as one,
+        control_plane(0.0) as other,
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(2) as running,
+    ):
+        together = threading.Barrier(2)
+        planes = (other, one) if swapped else (one, other)
+        flags: tuple[Sequence[str], ...] = (), (f"--ledger=sqlite:///{folder}/ledger.db",)
+        without_s, with_s = running.map(
+            lambda plane, flags: arriving_cpu_s(plane, bindings, clusters, flags, together), planes, flags
+        )
+    without_ms, with_ms = (seconds / bindings * 1000 for seconds in (without_s, with_s))
+    cost = with_s / without_s - 1
+    print(
+        f"{without_ms:.2f} ms of CPU time per binding without, {with_ms:.2f} ms with a ledger: {cost:+.1%}", flush=True
+    )
+    return cost
 
 
 def compare_ledger(pairs: int, settle_s: float, bindings: int, clusters: int) -> None:
-    """Measure without and with a ledger, alternately, each time on a new control plane."""
-    found: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
-    for _ in range(pairs):
-        for which, runs in found.items():
-            with control_plane(settle_s) as plane, tempfile.TemporaryDirectory() as folder:
-                flags = [f"--ledger=sqlite:///{folder}/ledger.db"] if which == "with" else []
-                runs.append(arriving_cpu_s(plane, bindings, clusters, flags))
-            parts = ", ".join(f"{seconds / bindings * 1000:.2f} {name}" for name, seconds in runs[-1].items())
-            print(f"{which} a ledger: ms of CPU time per binding: {parts}", flush=True)
-    own, whole = (
-        {which: statistics.median(map(total, runs)) / bindings * 1000 for which, runs in found.items()}
-        for total in (lambda run: run["controllers"], lambda run: sum(run.values()))
-    )
-    for what, each in (("controllers", own), ("controllers, API server and etcd", whole)):
-        print(
-            f"median of {what}: {each['without']:.2f} ms without, {each['with']:.2f} ms with a ledger: "
-            f"{(each['with'] / each['without'] - 1) * 100:+.1f} %"
-        )
+    """Measure what a ledger adds to the CPU time of the scheduler; see ``ledger_cost``."""
+    costs = [ledger_cost(settle_s, bindings, clusters, swapped=bool(number % 2)) for number in range(pairs)]
+    print(f"a ledger costs {statistics.median(costs):+.1%} (median; {min(costs):+.1%} to {max(costs):+.1%})")
 
 
 @contextmanager

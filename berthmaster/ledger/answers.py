@@ -125,7 +125,7 @@ def past_explanation(recalled: Recalled) -> PastExplanation:
 def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> WorkloadResult:
     after = past.binding
     if outcome.clusters is not None:
-        targets = tuple(TargetCluster(name, replicas) for name, replicas in outcome.clusters.items())
+        targets = tuple(TargetCluster(name, replicas) for name, replicas in sorted(outcome.clusters.items()))
         spec = msgspec.structs.replace(after.spec, clusters=targets)
         status = msgspec.structs.replace(after.status, scheduler_observing_affinity_name=outcome.group)
         after = msgspec.structs.replace(after, spec=spec, status=status)

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Final
 
@@ -84,8 +85,8 @@ class BatchWriter:
         inputs, outcome, binding = record.inputs, record.outcome, record.binding
         version = self._fleet.write(inputs.fleet, BATCH_START + 1 + len(self._entries))
         bounds, unknown = self._bounds(inputs.bounds)
-        annotations = outcome.annotations
-        applied = annotations.get(APPLIED_PLACEMENT)
+        annotations = dict(outcome.annotations)
+        applied = annotations.pop(APPLIED_PLACEMENT, None)
         entry = DecisionEntry(
             sequence=self.records,
             at_us=microseconds(record.at),
@@ -103,11 +104,7 @@ class BatchWriter:
             unknown_bounds=unknown,
             moves=inputs.moves,
             version=version,
-            outcome=outcome
-            if applied is None
-            else msgspec.structs.replace(
-                outcome, annotations={key: text for key, text in annotations.items() if key != APPLIED_PLACEMENT}
-            ),
+            outcome=outcome if applied is None else msgspec.structs.replace(outcome, annotations=annotations),
             written=self._text(applied),
         )
         self._append(entry, decision_row(entry, binding), len(entry.binding))
@@ -234,25 +231,29 @@ def row_of(entry: Entry) -> RecordRow:
     return note_row(entry) if isinstance(entry, NoteEntry) else decision_row(entry, decode_json(Binding, entry.binding))
 
 
-def clusters_of(entry: Entry) -> set[str]:
+def clusters_of(entry: Entry) -> AbstractSet[str]:
     """Return the clusters that an entry is about, from its bytes alone."""
     if isinstance(entry, NoteEntry):
         return set(entry.note.clusters)
     return changed_clusters(decode_json(Binding, entry.binding), entry)
 
 
-def changed_clusters(binding: Binding, entry: DecisionEntry) -> set[str]:
+def changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
     """Return the clusters whose replicas a decision changes."""
-    if entry.outcome.clusters is None:
-        return set()
-    before = {target.name: target.replicas for target in binding.spec.clusters}
     after = entry.outcome.clusters
+    if after is None:
+        return frozenset()
+    if not binding.spec.clusters:
+        return after.keys()
+    before = {target.name: target.replicas for target in binding.spec.clusters}
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
 def _reduced(binding: Binding) -> Binding:
     """Return what a decision can read of a binding, without the documents."""
     meta = binding.metadata
+    annotations = dict(meta.annotations)
+    annotations.pop(APPLIED_PLACEMENT, None)
     kept = ObjectMeta(
         name=meta.name,
         namespace=meta.namespace,
@@ -260,7 +261,7 @@ def _reduced(binding: Binding) -> Binding:
         resource_version=meta.resource_version,
         generation=meta.generation,
         labels=meta.labels,
-        annotations={key: text for key, text in meta.annotations.items() if key != APPLIED_PLACEMENT},
+        annotations=annotations,
         deletion_timestamp=meta.deletion_timestamp,
     )
     spec = msgspec.structs.replace(binding.spec, placement=None, required_by=())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress, count
 from operator import mul, sub
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.controllers.fleet_log import NO_CLUSTERS, LoggedFleet, allocating_of
 from berthmaster.ledger.cluster_parts import (
@@ -45,13 +45,20 @@ def digest_of(document: bytes) -> bytes:
     return hashlib.blake2b(document, digest_size=DIGEST_BYTES).digest()
 
 
+class _Adding(NamedTuple):
+    """A kind of changes that add to numbers, and the factors of these numbers in the digest."""
+
+    kind: Kind
+    weights: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class _Entry:
     """A cluster of the last version.
 
     Attributes:
         slot: its number.
-        cluster: what its vector was made of.
+        cluster: the cluster; its allocating amounts may be older than those in the vector.
         vector: the numbers of its documents, then its own numbers.
         base: the digest of its documents.
         allocating: the positions of the allocating amounts in the vector.
@@ -61,7 +68,8 @@ class _Entry:
     cluster: Cluster
     vector: list[int]
     base: int
-    allocating: range
+    allocating: slice
+    adding: _Adding
 
 
 class FleetWriter:
@@ -112,17 +120,15 @@ class FleetWriter:
             fleet: the clusters. It is quick to find what changed if they follow those of the last call.
             decision: the position of the decision in the batch, above ``BATCH_START`` and that of the last call.
         """
-        for name, cluster, allocating in fleet.since(self._last):
+        for name, change in fleet.since(self._last).items():
             self.pending += 1
             entry = self._entries.get(name)
-            if cluster is None:
+            if change is None:
                 self._remove(name, decision)
-            elif entry is None:
-                self._add(name, cluster, decision)
-            elif allocating is None:
-                self._update(entry, cluster, decision)
-            else:
-                self._update_allocating(entry, cluster, allocating, decision)
+            elif isinstance(change, Cluster):
+                self._put(name, entry, change, decision)
+            elif entry is not None:
+                self._update_allocating(entry, change, decision)
         self._last = fleet
         self._version &= _MASK
         return self._version.to_bytes(DIGEST_BYTES)
@@ -150,37 +156,39 @@ class FleetWriter:
             self._slots += 1
         vector = self._vector(cluster, None)
         base = _documents_digest(vector, self._digest)
-        entry = self._entries[name] = _Entry(slot, cluster, vector, base, _allocating(cluster))
+        entry = self._entries[name] = _Entry(slot, cluster, vector, base, *_allocating(cluster))
         self._version += _cluster_digest(base, vector)
         self._set(entry, decision)
 
-    def _update(self, entry: _Entry, cluster: Cluster, decision: int) -> None:
+    def _put(self, name: str, entry: _Entry | None, cluster: Cluster, decision: int) -> None:
         """Store a cluster. Changed numbers are added to its vector; other documents replace all of it."""
+        if entry is None:
+            self._add(name, cluster, decision)
+            return
         before, vector = entry.vector, self._vector(cluster, entry)
         entry.cluster, entry.vector = cluster, vector
         if before[:_DOCUMENTS] != vector[:_DOCUMENTS]:
             base = _documents_digest(vector, self._digest)
             self._version += _cluster_digest(base, vector) - _cluster_digest(entry.base, before)
-            entry.base, entry.allocating = base, _allocating(cluster)
+            entry.base, (entry.allocating, entry.adding) = base, _allocating(cluster)
             self._set(entry, decision)
             return
         changes = list(map(sub, vector, before))
         if any(changes):
-            self._add_to(entry, tuple(compress(count(), changes)), filter(None, changes), decision)
+            self._add_to(entry, _adding(tuple(compress(count(), changes))), list(filter(None, changes)), decision)
 
-    def _update_allocating(self, entry: _Entry, cluster: Cluster, amounts: list[int], decision: int) -> None:
-        """Store a cluster of which at most the allocating amounts differ; see ``_update``."""
-        own = entry.allocating
-        changes = list(map(sub, amounts, entry.vector[own.start : own.stop]))
-        entry.cluster, entry.vector[own.start : own.stop] = cluster, amounts
+    def _update_allocating(self, entry: _Entry, amounts: list[int], decision: int) -> None:
+        """Store the allocating amounts of a cluster of which nothing else differs."""
+        own, vector = entry.allocating, entry.vector
+        changes = list(map(sub, amounts, vector[own]))
+        vector[own] = amounts
         if any(changes):
-            self._add_to(entry, own, changes, decision)
+            self._add_to(entry, entry.adding, changes, decision)
 
-    def _add_to(self, entry: _Entry, positions: range | tuple[int, ...], changes: Iterable[int], decision: int) -> None:
-        kind, weights = _adding(positions)
-        row = (decision, entry.slot, *changes)
-        self._version += entry.base * sum(map(mul, weights, row[2:]))
-        self._rows[kind].append(row)
+    def _add_to(self, entry: _Entry, adding: _Adding, changes: Sequence[int], decision: int) -> None:
+        kind, weights = adding
+        self._version += entry.base * sum(map(mul, weights, changes))
+        self._rows[kind].append((decision, entry.slot, *changes))
 
     def _set(self, entry: _Entry, decision: int) -> None:
         self._rows[(SET, len(entry.vector))].append((decision, entry.slot, *entry.vector))
@@ -213,16 +221,17 @@ def _same(one: object, other: object) -> bool:
     return one is other or one == other
 
 
-def _allocating(cluster: Cluster) -> range:
-    """Return the positions of the allocating amounts in the vector of a cluster."""
-    start, amounts = _DOCUMENTS + numbers_before_allocating(cluster), allocating_of(cluster)
-    return range(start, start + len(amounts))
+def _allocating(cluster: Cluster) -> tuple[slice, _Adding]:
+    """Return where the allocating amounts are in the vector of a cluster, and how all of them change."""
+    start = _DOCUMENTS + numbers_before_allocating(cluster)
+    stop = start + len(allocating_of(cluster))
+    return slice(start, stop), _adding(tuple(range(start, stop)))
 
 
 @lru_cache(4096)
-def _adding(positions: range | tuple[int, ...]) -> tuple[Kind, tuple[int, ...]]:
-    """Return the kind of a change that adds to these positions, and their factors in the digest."""
-    return (ADD, *positions), tuple(_weight(at - _DOCUMENTS) for at in positions)
+def _adding(positions: tuple[int, ...]) -> _Adding:
+    """Return the kind of a change that adds to these positions of a vector."""
+    return _Adding((ADD, *positions), tuple(_weight(at - _DOCUMENTS) for at in positions))
 
 
 @cache

@@ -132,7 +132,7 @@ def row_for(segment: int, entry: Entry) -> HistoryRow:
         policy=str(holder(meta) or ""),
         group=outcome.group,
         before=before,
-        after=before if outcome.clusters is None or entry.error else outcome.clusters,
+        after=before if outcome.clusters is None or entry.error else dict(sorted(outcome.clusters.items())),
         uid=meta.uid,
         generation=meta.generation,
         reconcile_id=entry.reconcile_id,

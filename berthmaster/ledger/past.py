@@ -216,7 +216,7 @@ class SegmentReader:
         written = self._text(entry.written)
         if written is None:
             return entry.outcome
-        annotations = dict(sorted({**entry.outcome.annotations, APPLIED_PLACEMENT: written}.items()))
+        annotations = {**entry.outcome.annotations, APPLIED_PLACEMENT: written}
         return msgspec.structs.replace(entry.outcome, annotations=annotations)
 
     def _bounds(self, entry: DecisionEntry) -> Mapping[str, int] | None:

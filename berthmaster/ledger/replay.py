@@ -28,7 +28,7 @@ from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 Rewrite = Callable[[PastDecision], Binding | None]
 """Returns another binding for a decision; None leaves the decision out."""
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -125,15 +125,16 @@ class BindingReconciler:
             return None
         started_s = self._clock.monotonic_s()
         decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
+        record = self._record_of(binding, decision)
         for attempt in decision.attempts:
             _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))
         try:
             self._write(key, binding, decision)
         except ApiError as error:
             self._finish("error", key, decision, started_s, error)
-            self._record_decision(binding, decision, started_s, str(error))
+            self._record_decision(record, started_s, str(error))
             raise
-        self._record_decision(binding, decision, started_s)
+        self._record_decision(record, started_s)
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
@@ -282,24 +283,24 @@ class BindingReconciler:
         for regarding, related in ((own, workload), (workload, own)):
             self._recorder.record(EventContent(regarding, kind, reason, _ACTION, note, related))
 
-    def _record_decision(self, binding: Binding, decision: BindingDecision, started_s: float, error: str = "") -> None:
+    def _record_of(self, binding: Binding, decision: BindingDecision) -> DecisionRecord | None:
+        """Return what a ledger records of a decision before its write; None if it is not recorded.
+
+        This costs least now: what it reads is still in the processor's cache.
+        """
+        if self._decisions is None or decision.inputs is None:
+            return None
+        reconcile_id = str(bound_fields().get("reconcile_id", ""))
+        return DecisionRecord(self._clock.now(), reconcile_id, binding, decision.inputs, outcome_of(decision), 0.0)
+
+    def _record_decision(self, record: DecisionRecord | None, started_s: float, error: str = "") -> None:
         """Hand a decision to the ledger. A write that fails again for the same reason is no news."""
-        known = (each.message for each in binding.status.conditions if each.type == SCHEDULED)
-        if self._decisions is None or decision.inputs is None or (error and error in known):
+        if self._decisions is None or record is None:
+            return
+        if error and any(each.type == SCHEDULED and each.message == error for each in record.binding.status.conditions):
             return
         duration_s = self._clock.monotonic_s() - started_s
-        reconcile_id = str(bound_fields().get("reconcile_id", ""))
-        self._decisions.decided(
-            DecisionRecord(
-                self._clock.now() - timedelta(seconds=duration_s),
-                reconcile_id,
-                binding,
-                decision.inputs,
-                outcome_of(decision),
-                duration_s,
-                error,
-            )
-        )
+        self._decisions.decided(msgspec.structs.replace(record, duration_s=duration_s, error=error))
 
     def _finish(
         self, outcome: str, key: Key, decision: BindingDecision, started_s: float, error: ApiError | None = None

@@ -38,11 +38,9 @@ def test_a_snapshot_stays_as_it_was(most, first, second):
     assert after.clusters() == clusters
 
     for one, other in ((before, after), (after, before), (NO_CLUSTERS, after), (before, before)):
-        changes = list(other.since(one))
-        assert len({each.name for each in changes}) == len(changes)
-        restored = one.clusters() | {each.name: each.cluster for each in changes}
+        restored = one.clusters() | other.since(one)
         assert {name: each for name, each in restored.items() if each is not None} == other.clusters()
-    assert not list(before.since(before))
+    assert not before.since(before)
 
 
 def busier(old, cpu):
@@ -62,9 +60,33 @@ def test_a_change_says_if_only_allocating_amounts_differ():
     log.put(replace(busier(first, 4), spec=replace(first.spec)))
     log.put(busier(first, 5))
     observed = log.snapshot()
-    assert [each.allocating for each in assumed.since(start)] == [[3]]
-    assert [each.allocating for each in observed.since(start)] == [None], "one of the changes was of another kind"
-    assert [each.allocating for each in start.since(observed)] == [[1]], "compared with each other"
+    assert assumed.since(start) == {"a": [3]}
+    assert assumed.clusters() == {"a": busier(first, 3)}
+    assert observed.since(start) == {"a": busier(first, 5)}, "one of the changes was of another kind"
+    assert start.since(observed) == {"a": first}
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 1000])
+@given(steps=st.lists(st.tuples(NAMES, st.integers(-1, 3)), max_size=12), data=st.data())
+def test_allocating_amounts_are_followed_from_any_snapshot_to_any_other(most, steps, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("berthmaster.controllers.fleet_log._LEAST_CHANGES", most)
+        log, clusters = FleetLog(), {}
+        snapshots = [(log.snapshot(), {})]
+        for name, cpu in steps:
+            known = clusters.pop(name, None)
+            if cpu < 0:
+                log.remove(name)
+            else:  # 0 stands for a new cluster, other numbers for more assumed replicas
+                clusters[name] = busier(known if known is not None and cpu else cluster(name, cpu=10), cpu)
+                log.put(clusters[name])
+            snapshots.append((log.snapshot(), dict(clusters)))
+    one, other = data.draw(st.tuples(st.sampled_from(snapshots), st.sampled_from(snapshots)))
+    assert other[0].clusters() == other[1]
+    restored = one[0].clusters()
+    for name, change in other[0].since(one[0]).items():
+        restored[name] = busier(restored[name], change[0]) if isinstance(change, list) else change
+    assert {name: each for name, each in restored.items() if each is not None} == other[1]
 
 
 @pytest.mark.parametrize(
