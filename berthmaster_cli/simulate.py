@@ -11,7 +11,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary, cluster_totals, plan_of
 from berthmaster.simulation.report import ChangeRow, change_rows, rows
 from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
-from berthmaster.simulation.world import Change, World
+from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (
@@ -126,7 +126,7 @@ def _simulate(
     view = view_from(given, manifests)
     require_known(view, [str(each.workload) for each in compared.after])
     if all_changes:
-        _print_plan(compared, view, given)
+        _print_plan(compared, view, given, observed=is_observed(manifests, world))
     else:
         results = zip(rows(compared), compared.settled, strict=True)
         shown = [row for row, result in results if view.shows(row.resource, _labels(result))]
@@ -138,12 +138,12 @@ def _simulate(
     return not unplaced(compared.after)
 
 
-def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any]) -> None:
+def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any], *, observed: bool) -> None:
     """Print what changes move: the summary, the workloads, and the clusters."""
     changed = zip(change_rows(compared), compared.after, strict=True)
     shown = [row for row, result in changed if view.shows(row.resource, _labels(result))]
     summary = plan_of(compared.before, compared.settled, compared.after)
-    totals = cluster_totals(compared.clusters.values(), compared.before, compared.after)
+    totals = cluster_totals(compared.clusters.values(), compared.before, compared.after, observed=observed)
     _print_changed(shown, summary, totals, view, given)
 
 

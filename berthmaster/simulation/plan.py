@@ -41,7 +41,7 @@ class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
     """A resource of a cluster, in millicores of CPU or bytes of memory.
 
     Attributes:
-        requested: what the replicas request that the cluster does not run now.
+        requested: what the replicas request that the cluster does not run now; of all replicas if that is not known.
         available: what is free by the status of the cluster, negative if it is overcommitted already; None if unknown.
     """
 
@@ -60,7 +60,7 @@ class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         cluster: the name.
         before, after: the replicas of all workloads.
-        arriving: the replicas that the cluster does not run now.
+        arriving: the replicas that the cluster does not run now; None if it is not known what clusters run.
         resources: ``cpu`` and ``memory``.
         overcommitted: the resources of which more is requested than is available.
     """
@@ -68,7 +68,7 @@ class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
     cluster: str
     before: int
     after: int
-    arriving: int
+    arriving: int | None
     resources: dict[str, ResourceTotal]
     overcommitted: list[str]
 
@@ -109,7 +109,11 @@ def moved_replicas(found: Mapping[str, tuple[int | None, int | None]]) -> int:
 
 
 def cluster_totals(
-    clusters: Iterable[Cluster], before: Sequence[WorkloadResult], after: Sequence[WorkloadResult]
+    clusters: Iterable[Cluster],
+    before: Sequence[WorkloadResult],
+    after: Sequence[WorkloadResult],
+    *,
+    observed: bool = True,
 ) -> list[ClusterTotal]:
     """Return each cluster before and after changes, ordered by name.
 
@@ -117,6 +121,7 @@ def cluster_totals(
         clusters: the clusters, with the status that they report.
         before: the results before the changes. Replicas of bindings that exist are part of the status.
         after: the results after the changes, in the same order.
+        observed: whether it is known what clusters run, see ``world.is_observed``.
     """
     totals = {each.name: _Total(each) for each in clusters}
     for then, now in zip(before, after, strict=True):
@@ -129,7 +134,7 @@ def cluster_totals(
         for name, count in unit.occupied(now.assignment).items():
             if name in totals:
                 totals[name].add(count, max(0, count - running.get(name, 0)), unit)
-    return [totals[name].result() for name in sorted(totals)]
+    return [totals[name].result(observed=observed) for name in sorted(totals)]
 
 
 class _Unit(NamedTuple):
@@ -167,14 +172,15 @@ class _Total:
             for name, amount in unit.request.items():
                 self._requested[name] += amount * arriving
 
-    def result(self) -> ClusterTotal:
+    def result(self, *, observed: bool) -> ClusterTotal:
         summary = self._cluster.status.resource_summary
         resources = {
             name: ResourceTotal(requested, free_amount(summary, name) if summary is not None else None)
             for name, requested in self._requested.items()
         }
         over = [name for name, each in resources.items() if each.overcommitted]
-        return ClusterTotal(self._cluster.name, self.before, self.after, self._arriving, resources, over)
+        arriving = self._arriving if observed else None
+        return ClusterTotal(self._cluster.name, self.before, self.after, arriving, resources, over)
 
 
 def _unit_of(binding: Binding | None) -> _Unit:

@@ -43,6 +43,16 @@ class World:
         return any(workload.present for workload in self.workloads)
 
 
+def is_observed(manifests: Manifests, world: World) -> bool:
+    """Return whether it is known what clusters run: by bindings, or because a control plane without bindings was read.
+
+    Args:
+        manifests: the objects of the input.
+        world: the world that they describe.
+    """
+    return manifests.read_at is not None or world.has_bindings
+
+
 def file_gaps(manifests: Manifests, world: World) -> list[str]:
     """Return what files of manifests do not say about a fleet, one sentence each.
 
@@ -52,7 +62,7 @@ def file_gaps(manifests: Manifests, world: World) -> list[str]:
         manifests: the objects of the files.
         world: the world that they describe.
     """
-    if manifests.read_at is not None or world.has_bindings:
+    if is_observed(manifests, world):
         return []
     if not world.workloads:
         return ["the manifests have no binding and no resource template: the workloads of the fleet are not known"]

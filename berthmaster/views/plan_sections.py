@@ -129,7 +129,8 @@ def _clusters(plan: Plan) -> Section:
     rows = [
         (
             each.cluster, f"{each.before:,} → {each.after:,}" if each.before != each.after else f"{each.after:,}",
-            f"{each.arriving:,}", resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
+            "unknown" if each.arriving is None else f"{each.arriving:,}",
+            resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
         )
         for each in totals
     ]  # fmt: skip

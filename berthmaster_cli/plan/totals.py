@@ -12,7 +12,12 @@ from berthmaster.views.plan_sections import left_behind, moved_text
 from berthmaster.views.texts import resource_text
 from berthmaster_cli.output import print_line, print_table, styled
 
-_COLUMNS: Final = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "")
+_ARRIVING: Final = "ARRIVING:right"
+_COLUMNS: Final = ("CLUSTER", "REPLICAS:right", _ARRIVING, "CPU:right", "MEMORY:right", "")
+_LEGEND: Final = "CPU and MEMORY: what arriving replicas request / what is free now"
+_UNOBSERVED: Final = (
+    "CPU and MEMORY: what all replicas request / what is free. No bindings: it is not known what clusters run already"
+)
 _NAMED: Final = 5
 
 
@@ -31,11 +36,12 @@ def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all
     shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
     if not shown:
         return
+    observed = all(each.arriving is not None for each in shown)
     rows = [
         (
             each.cluster,
             f"{each.before} → {each.after}" if each.before != each.after else str(each.after),
-            str(each.arriving),
+            *([str(each.arriving)] if observed else []),
             _resource(each, "cpu"),
             _resource(each, "memory"),
             styled(f"overcommitted: {', '.join(each.overcommitted)}", "bold red") if each.overcommitted else "",
@@ -43,8 +49,8 @@ def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all
         for each in shown
     ]
     console.print()
-    print_table(console, _COLUMNS, rows)
-    print_line(console, styled("CPU and MEMORY: what arriving replicas request / what is free now", "dim"))
+    print_table(console, _COLUMNS if observed else [each for each in _COLUMNS if each != _ARRIVING], rows)
+    print_line(console, styled(_LEGEND if observed else _UNOBSERVED, "dim"))
 
 
 def _resource(total: ClusterTotal, resource: str) -> str | Text:

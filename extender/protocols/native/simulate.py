@@ -79,12 +79,19 @@ def _run(
     world = state.world(check)
     requested = [RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
     compared = compare(world, requested, state.profile, services.clock.now(), check=check)
-    answer = simulate_answer(compared, show_all=request.all)
+    observed = state.observed is not None or not state.file_gaps
+    answer = simulate_answer(compared, show_all=request.all, observed=observed)
     return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=staleness_of(state.freshness))
 
 
-def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:
-    """Return the answer to a comparison, with all workloads or only those that move or fail."""
+def simulate_answer(compared: Comparison, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
+    """Return the answer to a comparison.
+
+    Args:
+        compared: the comparison.
+        show_all: whether the answer has all workloads, and not only those that move or fail.
+        observed: whether it is known what clusters run.
+    """
     rows = change_rows(compared)
     shown_rows = rows if show_all else [each for each in rows if each.moves or each.after.error is not None]
     return SimulateAnswer(
@@ -92,7 +99,7 @@ def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:
         moved=sum(bool(each.moves) for each in rows),
         unplaced=len(unplaced(compared.after)),
         plan=plan_of(compared.before, compared.settled, compared.after),
-        clusters=cluster_totals(compared.clusters.values(), compared.before, compared.after),
+        clusters=cluster_totals(compared.clusters.values(), compared.before, compared.after, observed=observed),
         rows=shown_rows,
     )
 

@@ -90,7 +90,8 @@ def test_a_plan_is_one_sentence_then_what_moves_then_the_clusters(call):
     table = lines[3 : lines.index("")]
     assert [line.split()[0] for line in table] == ["default/Deployment/moves", "default/Deployment/stuck"]
     assert "a   " in lines[lines.index("") + 2]
-    assert lines[-1] == "CPU and MEMORY: what arriving replicas request / what is free now"
+    assert lines[lines.index("") + 1].split() == ["CLUSTER", "REPLICAS", "CPU", "MEMORY"]
+    assert lines[-1].endswith("No bindings: it is not known what clusters run already")
 
 
 def test_all_prints_what_stays_too(call):

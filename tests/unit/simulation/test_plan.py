@@ -41,8 +41,9 @@ def summary(found):
     return plan_of(found.before, found.settled, found.after)
 
 
-def totals(found):
-    return {each.cluster: each for each in cluster_totals(found.clusters.values(), found.before, found.after)}
+def totals(found, *, observed=True):
+    clusters = found.clusters.values()
+    return {each.cluster: each for each in cluster_totals(clusters, found.before, found.after, observed=observed)}
 
 
 def only(name):
@@ -76,12 +77,14 @@ def test_replicas_that_move(moves, replicas):
     assert moved_replicas(moves) == replicas
 
 
-def test_clusters_have_replicas_before_and_after_and_what_arriving_ones_request():
-    found = totals(compared(world(("web", 4, DIVIDED), ("api", 2, only("b"))), Down("a")))
+def test_without_bindings_all_replicas_arrive_if_it_is_known_that_none_run():
+    comparison = compared(world(("web", 4, DIVIDED), ("api", 2, only("b"))), Down("a"))
+    found = totals(comparison)
     assert {name: (each.before, each.after, each.arriving) for name, each in found.items()} == {
         "a": (4, 0, 0),
         "b": (2, 6, 6),
     }
+    assert {each.arriving for each in totals(comparison, observed=False).values()} == {None}
     assert (found["b"].resources["cpu"].requested, found["b"].resources["cpu"].available) == (6000, 8000)
     assert found["b"].resources["memory"].requested == 6 * 2**30
     assert found["b"].overcommitted == []
@@ -154,8 +157,8 @@ def test_with_shared_capacity_sets_of_pods_are_deducted():
 
 def test_sets_of_pods_that_are_more_than_is_free_are_overcommitted():
     found = totals(compared(jobs("one", "two", cpu=(10, 8))))
-    assert (found["a"].arriving, found["a"].resources["cpu"].requested, found["a"].overcommitted) == (8, 14000, ["cpu"])
-    assert (found["b"].arriving, found["b"].overcommitted) == (0, [])
+    assert (found["a"].after, found["a"].resources["cpu"].requested, found["a"].overcommitted) == (8, 14000, ["cpu"])
+    assert (found["b"].after, found["b"].overcommitted) == (0, [])
 
 
 def test_a_cluster_that_reports_nothing_has_unknown_capacity():
