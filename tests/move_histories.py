@@ -242,7 +242,7 @@ class History:
             return
         if not (now.under_way or (then is not None and then.under_way)):
             return
-        if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE or self._is_hidden():
+        if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE or self._is_hidden() or _is_scaled_down(then, after):
             return
         template = next(
             each for each in self._templates if each["metadata"]["name"] == before["spec"]["resource"]["name"]
@@ -255,6 +255,8 @@ class History:
         known = {each["name"] for each in before["spec"].get("clusters") or ()}
         known |= {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
         ran = sum(count for name, count in healthy.items() if name in known)
+        if now.phase.value == "RolledBack":  # what is removed is no more than what stays
+            ran = sum(min(count, now.target.get(name, 0)) for name, count in healthy.items())
         wanted = sum((now.source if now.phase.value == "RolledBack" else now.target).values())
         wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted
         self.checked += 1
@@ -310,6 +312,11 @@ class History:
 def _move_of(binding: JSON | None) -> MoveState | None:
     text = (binding or {"metadata": {}})["metadata"].get("annotations", {}).get(MOVE)
     return None if text is None else decode_json(MoveState, text)
+
+
+def _is_scaled_down(move: MoveState | None, after: JSON) -> bool:
+    """Whether the workload of a move under way was scaled down. That acts at once, as without a move."""
+    return move is not None and _is_divided(after) and sum(move.target.values()) > after["spec"].get("replicas", 0)
 
 
 def _is_divided(binding: JSON) -> bool:
