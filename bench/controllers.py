@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -43,7 +43,7 @@ _GRADES: Final = ((0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256
 """Karmada's default models: the cores and GiB of the smallest node of each grade."""
 _NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
 _NAMESPACE: Final = "bench"
-_WARMING: Final = 128
+_WARMING: Final = 1024
 _PAUSE_S: Final = 10.0
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
@@ -182,11 +182,11 @@ class Observer:
 
     def await_complete(self, bindings: int) -> None:
         """Wait until this many bindings are assigned and have a status."""
-        deadline_s = time.monotonic() + _LIMIT_S
-        while min(len(self.complete_s), len(self.assigned_s)) < bindings:
-            if time.monotonic() > deadline_s:
-                raise click.ClickException(f"only {len(self.complete_s)} of {bindings} in {_LIMIT_S:g} s")
-            time.sleep(0.05)
+        self._await(lambda: min(len(self.complete_s), len(self.assigned_s)), bindings)
+
+    def await_assigned(self, bindings: int) -> None:
+        """Wait until this many bindings are assigned."""
+        self._await(lambda: len(self.assigned_s), bindings)
 
     def stop(self) -> None:
         """Stop the watch."""
@@ -195,6 +195,13 @@ class Observer:
     def patches(self) -> list[tuple[Key, dict[str, Any]]]:
         """Return for each binding a write like the one that assigned it."""
         return [(key, seen.rewritten()) for key, seen in self._informer.items()]
+
+    def _await(self, counted: Callable[[], int], bindings: int) -> None:
+        deadline_s = time.monotonic() + _LIMIT_S
+        while counted() < bindings:
+            if time.monotonic() > deadline_s:
+                raise click.ClickException(f"only {counted()} of {bindings} in {_LIMIT_S:g} s")
+            time.sleep(0.05)
 
     def _observed(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
         now_s = time.monotonic()
@@ -251,41 +258,54 @@ def measure(
     print(f"{bare_rate(client, observer.patches()):8.0f} bindings per second from a client that only writes")
 
 
-def arriving_cpu_s(
-    plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str], together: threading.Barrier
-) -> float:
-    """Return the CPU seconds of a scheduler while bindings arrive, and some seconds longer: it has worked before.
+class Cost(NamedTuple):
+    """What a binding costs.
 
-    The first bindings are not measured: the process imports modules, and opens its ledger. It writes the last records
-    and the last events after the last assignment.
+    Attributes:
+        elapsed_ms: the time from one binding to the next.
+        controllers_ms: the CPU time of the controllers.
+        all_ms: the CPU time of the controllers, the API server and etcd.
+    """
+
+    elapsed_ms: float
+    controllers_ms: float
+    all_ms: float
+
+
+def cost_of(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str], start: threading.Barrier) -> Cost:
+    """Schedule many bindings at once, and return what one of them costs.
+
+    The first bindings are not measured: meanwhile the process imports modules, and opens its ledger.
     """
     client = load_client(plane.kubeconfig)
-    make(client, _WARMING, clusters)
+    make(client, _WARMING + bindings, clusters)
     observer = Observer(client)
+    start.wait(_LIMIT_S)
     controllers = start_controllers(
         plane.processes, plane, "default", "--controllers=binding-scheduler", "--kube-api-qps=0", "--log-level=warning",
         *flags,
     )  # fmt: skip
-    observer.await_complete(_WARMING)
-    time.sleep(_PAUSE_S)
-    together.wait(_LIMIT_S)
-    before_s = cpu_s(controllers.process)
-    make_bindings(client, range(_WARMING, _WARMING + bindings), clusters)
+    measured = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
+    measured["controllers"] = controllers.process
+    observer.await_assigned(_WARMING)
+    begun_s, known = time.monotonic(), len(observer.assigned_s)
+    before_s = {name: cpu_s(each) for name, each in measured.items()}
     observer.await_complete(_WARMING + bindings)
-    together.wait(_LIMIT_S)
-    time.sleep(_PAUSE_S)
-    spent_s = cpu_s(controllers.process) - before_s
+    ended_s = time.monotonic()
+    time.sleep(_PAUSE_S)  # the last records and the last events are written later
+    spent_s = {name: cpu_s(each) - before_s[name] for name, each in measured.items()}
     if flags:
         recorded = int(controllers.measure("berthmaster_ledger_records_total", result="written"))
         if recorded < _WARMING + bindings:
             raise click.ClickException(f"the ledger has only {recorded} records {_PAUSE_S:g} s after the last decision")
     controllers.process.stop()
     observer.stop()
-    return spent_s
+    each_ms = 1000 / (_WARMING + bindings - known)
+    return Cost((ended_s - begun_s) * each_ms, spent_s["controllers"] * each_ms, sum(spent_s.values()) * each_ms)
 
 
-def ledger_cost(settle_s: float, bindings: int, clusters: int, *, swapped: bool) -> float:
-    """Compare two schedulers, one with a ledger, each with a control plane of its own, and return what it adds.
+def ledger_costs(settle_s: float, bindings: int, clusters: int, *, swapped: bool) -> Cost:
+    """Compare two schedulers, one with a ledger, each with a control plane of its own. Return the quotients.
 
     Both work at the same time: the speed of a machine changes by more than what a ledger costs.
     """
@@ -295,24 +315,27 @@ def ledger_cost(settle_s: float, bindings: int, clusters: int, *, swapped: bool)
         tempfile.TemporaryDirectory() as folder,
         concurrent.futures.ThreadPoolExecutor(2) as running,
     ):
-        together = threading.Barrier(2)
+        start = threading.Barrier(2)
         planes = (other, one) if swapped else (one, other)
         flags: tuple[Sequence[str], ...] = (), (f"--ledger=sqlite:///{folder}/ledger.db",)
-        without_s, with_s = running.map(
-            lambda plane, flags: arriving_cpu_s(plane, bindings, clusters, flags, together), planes, flags
+        without, recorded = running.map(
+            lambda plane, flags: cost_of(plane, bindings, clusters, flags, start), planes, flags
         )
-    without_ms, with_ms = (seconds / bindings * 1000 for seconds in (without_s, with_s))
-    cost = with_s / without_s - 1
-    print(
-        f"{without_ms:.2f} ms of CPU time per binding without, {with_ms:.2f} ms with a ledger: {cost:+.1%}", flush=True
-    )
-    return cost
+    quotients = Cost(*(with_ms / without_ms for with_ms, without_ms in zip(recorded, without, strict=True)))
+    for what, without_ms, with_ms in zip(_COSTS, without, recorded, strict=True):
+        print(f"{without_ms:6.2f} ms without, {with_ms:6.2f} ms with a ledger: {what}", flush=True)
+    return quotients
+
+
+_COSTS: Final = ("per binding", "of CPU time: controllers", "of CPU time: controllers, API server and etcd")
 
 
 def compare_ledger(pairs: int, settle_s: float, bindings: int, clusters: int) -> None:
-    """Measure what a ledger adds to the CPU time of the scheduler; see ``ledger_cost``."""
-    costs = [ledger_cost(settle_s, bindings, clusters, swapped=bool(number % 2)) for number in range(pairs)]
-    print(f"a ledger costs {statistics.median(costs):+.1%} (median; {min(costs):+.1%} to {max(costs):+.1%})")
+    """Measure what a ledger adds; see ``ledger_costs``."""
+    found = [ledger_costs(settle_s, bindings, clusters, swapped=bool(number % 2)) for number in range(pairs)]
+    for what, quotients in zip(_COSTS, zip(*found, strict=True), strict=True):
+        added = [quotient - 1 for quotient in quotients]
+        print(f"a ledger adds {statistics.median(added):+.1%} ({min(added):+.1%} to {max(added):+.1%}) {what}")
 
 
 @contextmanager
