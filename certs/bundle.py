@@ -65,6 +65,7 @@ def fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 
+@lru_cache(maxsize=128)
 def issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
     """Return whether the key of an authority signed a leaf."""
     try:

@@ -1,4 +1,9 @@
-"""Hypothesis strategies for small worlds with many collisions: ties, shared labels, full clusters."""
+"""Hypothesis strategies for small worlds with many collisions: ties, shared labels, full clusters.
+
+Strategies are made once, not for each example: Hypothesis checks a new strategy before it draws from it.
+"""
+
+from functools import cache
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -67,6 +72,7 @@ def _enabled(kinds):
     return [{"groupVersion": "v1", "resources": [{"name": kind.lower(), "kind": kind} for kind in kinds]}]
 
 
+@cache
 def clusters(name):
     """Return clusters with a name."""
     return objects(
@@ -232,32 +238,43 @@ _assignments = st.lists(
 )
 
 
+_WANTED = st.integers(0, 12)
+_PLACEMENTS = placements()
+_TRIGGERED = st.booleans()
+_UIDS = st.sampled_from(["", "a", "b"])
+_OBSERVED = st.sampled_from(["", "g0", "g1", "gone"])
+
+
+@cache
+def _specs_of_bindings(kind, wanted):
+    return objects(
+        replicas=st.just(0) if kind == "ConfigMap" else wanted,
+        replicaRequirements=st.none() if kind == "ConfigMap" else optional(_requirements) | _requirements,
+        clusters=st.just([]) | _assignments,
+        gracefulEvictionTasks=st.sampled_from([None, None, None, [{"fromCluster": "m1"}]]),
+    )
+
+
 @st.composite
 def bindings(draw, placed=None, replicas=None, fresh=None):
     """Return new, scheduled, evicted and rescheduled bindings. ConfigMaps have no replicas."""
-    wanted = st.integers(0, 12) if replicas is None else replicas
+    wanted = _WANTED if replicas is None else replicas
     kinds = ["Deployment"] if replicas is not None else ["Deployment", "Deployment", "Deployment", "ConfigMap"]
     kind = draw(st.sampled_from(kinds))
-    spec = draw(
-        objects(
-            replicas=st.just(0) if kind == "ConfigMap" else wanted,
-            replicaRequirements=st.none() if kind == "ConfigMap" else optional(_requirements) | _requirements,
-            clusters=st.just([]) | _assignments,
-            gracefulEvictionTasks=st.sampled_from([None, None, None, [{"fromCluster": "m1"}]]),
-        )
-    )
-    if draw(st.booleans() if fresh is None else st.just(fresh)):
+    # The drawn object may be shared with other draws, so it must not change.
+    spec = dict(draw(_specs_of_bindings(kind, wanted)))
+    if draw(_TRIGGERED if fresh is None else st.just(fresh)):
         spec["rescheduleTriggeredAt"] = "2026-01-02T00:00:00Z"
-    uid = draw(st.sampled_from(["", "a", "b"]))
+    uid = draw(_UIDS)
     raw = {
         "spec": {**spec, "resource": {"apiVersion": "v1", "kind": kind, "name": "web", "namespace": "ns", "uid": uid}},
         "status": {
-            "schedulerObservingAffinityName": draw(st.sampled_from(["", "g0", "g1", "gone"])),
+            "schedulerObservingAffinityName": draw(_OBSERVED),
             "lastScheduledTime": "2026-01-01T00:00:00Z",
         },
     }
     binding = convert(Binding, raw)
-    placement = draw(placements() if placed is None else placed)
+    placement = draw(_PLACEMENTS if placed is None else placed)
     return _with_placement(binding, placement)
 
 
