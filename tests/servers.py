@@ -41,7 +41,7 @@ class Server(NamedTuple):
     def probe(self, path: str) -> tuple[int, str]:
         """Return the status and the text of a probe."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=5) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=LIMIT_S) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

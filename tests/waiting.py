@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 60.0
 _FIRST_POLL_S: Final = 0.002
 _LAST_POLL_S: Final = 0.05
 

@@ -20,9 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from free_ports import free_port
 from fresh_metrics import fresh
-from waiting import wait_for
-
-NO_ANSWER_S = 10
+from waiting import LIMIT_S, wait_for
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class Server:
 
     def probe(self, path):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=LIMIT_S) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:
@@ -116,12 +114,12 @@ class Server:
         if client is not None and folder is not None:
             client.write(folder, "client")
             context.load_cert_chain(folder / "client.crt", folder / "client.key")
-        return HTTPSConnection("127.0.0.1", self.port, timeout=NO_ANSWER_S, context=context)
+        return HTTPSConnection("127.0.0.1", self.port, timeout=LIMIT_S, context=context)
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:
             os.kill(self.process.pid, how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=2 * LIMIT_S)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN
 
 
 def test_running_requests_are_answered_before_the_end(tmp_path):
-    with running("extender", "--workers", 1, log=tmp_path / "log") as server:
+    with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server:
         with Wire(server.port) as idle, Wire(server.port) as busy:
             idle.send(GOOD)
             assert idle.answer().status == 200

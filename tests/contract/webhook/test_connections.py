@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from reviews import admission_review
 from servers import FAST_ONLY
-from waiting import wait_for
+from waiting import LIMIT_S, wait_for
 from webhook_process import running
 
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
@@ -22,7 +22,7 @@ SOON_S = 30  # far above all deadlines of the server, so that a busy machine fai
 def opened(server):
     context = ssl.create_default_context(cafile=server.folder / "tls.crt")
     return context.wrap_socket(
-        socket.create_connection(("127.0.0.1", server.port), timeout=10), server_hostname="localhost"
+        socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S), server_hostname="localhost"
     )
 
 
@@ -113,7 +113,7 @@ def test_chunked_bodies_that_never_end_do_not_delay_others(server):
 def test_an_incomplete_handshake_ends_at_the_deadline(server, connection):
     with ExitStack() as stack:
         address = ("127.0.0.1", server.port)
-        halves = [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(20)]
+        halves = [stack.enter_context(socket.create_connection(address, timeout=LIMIT_S)) for _ in range(20)]
         for half in halves:
             half.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a ClientHello
         started = time.monotonic()

@@ -10,6 +10,7 @@ import pytest
 from recorded_requests import encoded, recorded
 from reviews import UID, admission_review
 from servers import FAST_ONLY
+from waiting import LIMIT_S, wait_for
 
 from webhook.admission.reviews import ROUTES
 
@@ -33,7 +34,7 @@ def post(connection, path=PATH, body=REVIEW, headers=JSON, method="POST", **how)
 
 def raw(server):
     context = ssl.create_default_context(cafile=server.folder / "tls.crt")
-    plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S)
     return context.wrap_socket(plain, server_hostname="localhost")
 
 
@@ -133,7 +134,7 @@ def test_more_slow_clients_than_threads_do_not_delay_others(server, connection):
 def test_silent_connections_hold_no_thread(server, connection):
     with ExitStack() as silent:
         for _ in range(40):  # of 8 threads
-            silent.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            silent.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S))
         started = time.monotonic()
         assert post(connection)[0].status == 200
         assert time.monotonic() - started < SOON_S / 2, "gunicorn's own worker waits 5 s for each"
@@ -157,7 +158,7 @@ def test_old_tls_is_refused(server):
     context = ssl.create_default_context(cafile=server.folder / "tls.crt")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with (
-        socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as plain,
         pytest.raises((ssl.SSLError, ConnectionError)),
     ):
         context.wrap_socket(plain, server_hostname="localhost")
@@ -185,7 +186,6 @@ def test_metrics_add_up_over_all_workers(server):
 def test_a_log_line_has_the_uid_and_no_values_of_the_object(server, connection):
     secret = {**POLICY, "spec": {"priority": "confidential"}}
     post(connection, body=json.dumps(admission_review(secret, uid="uid-of-this-one")).encode())
-    time.sleep(0.2)
-    lines = [line for line in server.log.read_text().splitlines() if "uid-of-this-one" in line]
+    lines = wait_for(lambda: [line for line in server.log.read_text().splitlines() if "uid-of-this-one" in line])
     assert [json.loads(line)["verdict"] for line in lines] == ["malformed"]
     assert "confidential" not in server.log.read_text()

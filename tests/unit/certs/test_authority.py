@@ -78,5 +78,5 @@ def test_a_mutual_tls_handshake_succeeds(tmp_path):
     thread.start()
     with context(ssl.Purpose.SERVER_AUTH, "client").wrap_socket(ours, server_hostname="localhost") as connection:
         connection.sendall(b"hello")
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert received == [b"hello"]

@@ -31,7 +31,7 @@ def test_a_signal_handler_may_interrupt_the_waiting_thread_at_any_step(step):
         sys.settrace(None)
         assert asked
     """
-    subprocess.run([sys.executable, "-c", dedent(program)], timeout=10, check=True)  # noqa: S603 - ours
+    subprocess.run([sys.executable, "-c", dedent(program)], timeout=60, check=True)  # noqa: S603 - ours
 
 
 def test_another_thread_ends_the_wait():
@@ -41,7 +41,7 @@ def test_another_thread_ends_the_wait():
     began_s = time.monotonic()
     assert stop.wait()
     assert stop.wait(0)
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 30
     timer.join()
 
 
