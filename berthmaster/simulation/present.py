@@ -221,7 +221,8 @@ class WorkloadBuilder:
             spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
             desired = msgspec.structs.replace(desired, spec=spec)
         if (claim.policy.lazy or _records_another(given, claim)) and not given.applied:
-            return binding, desired if _differ(binding, desired) else None
+            same = _records(binding, claim.policy) and not _differ(binding, desired)
+            return binding, None if same else bound_by(desired, claim.policy)
         return bound_by(desired, claim.policy), None
 
 

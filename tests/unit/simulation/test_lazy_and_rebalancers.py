@@ -27,6 +27,9 @@ OLD = stored_policy("p", to=["a"], placement=DIVIDED)
 TEMPLATE = stored_template(held_by=OLD)
 BOUND = stored_binding(TEMPLATE, {"a": 2}, policy=OLD)
 TO_B = stored_policy("p", to=["b"], placement=DIVIDED, **LAZY)
+UNLABELLED = {**BOUND, "metadata": {**BOUND["metadata"], "labels": {}}}
+"""The binding after its policy was deleted."""
+SAME = stored_policy("p", to=["a"], placement=DIVIDED, **LAZY)
 
 
 def simulated(*objects, over=(), changes=()):
@@ -44,6 +47,14 @@ def web(*objects, **given):
         pytest.param([TO_B, TEMPLATE, BOUND], [], [], {"a": 2}, id="an edit of a Lazy policy waits"),
         pytest.param([TO_B, BOUND], [TEMPLATE], [], {"b": 2}, id="a change of the template brings the policy"),
         pytest.param([TO_B, TEMPLATE, BOUND], [], [Scale(WEB, 3)], {"b": 3}, id="a scaling changes the template"),
+        pytest.param(
+            [TO_B, TEMPLATE, UNLABELLED], [], [Scale(WEB, 3)], {"b": 3},
+            id="a scaling gives a binding without a policy to the Lazy policy that its template records",
+        ),
+        pytest.param(
+            [SAME, TEMPLATE, UNLABELLED], [], [Scale(WEB, 3)], {"a": 3},
+            id="also if the placement stays the same",
+        ),
         pytest.param(
             [stored_policy("p", to=["b"], placement=DIVIDED), TEMPLATE, BOUND], [], [], {"b": 2},
             id="an edit of another policy counts at once",
