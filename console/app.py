@@ -38,6 +38,18 @@ _ERRORS: Final[dict[int, str]] = {
     405: "This address does not take such a request.",
     413: "The form is too large.",
 }
+_TITLES: Final[dict[int, str]] = {
+    400: "The address or the form has an error",
+    401: "You are not signed in",
+    403: "Not allowed",
+    409: "The extender cannot answer this question",
+    413: "The form is too large",
+    429: "Too many requests",
+    500: "The console failed",
+    502: "The extender cannot be asked",
+    503: "The extender cannot answer now",
+}
+"""What the page of an error says above its reason, instead of the phrase of HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +268,8 @@ class _RequestHooks:
         return self._error_page(HTTPStatus.INTERNAL_SERVER_ERROR, reason)
 
     def _error_page(self, status: HTTPStatus, reason: str) -> Response:
-        page = render_template("error.html", status=status.value, phrase=status.phrase, reason=reason)
+        title = _TITLES.get(status.value, status.phrase)
+        page = render_template("error.html", status=status.value, title=title, reason=reason)
         return Response(page, status.value, content_type="text/html; charset=utf-8")
 
 

@@ -10,6 +10,7 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
+from berthmaster.native_api.connection import RequestRefusedError
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
@@ -22,7 +23,6 @@ from console.source import SourceError
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
 _TIMED_OUT: Final = "timed out"  # what Python's sockets say
-_REFUSED: Final = "the service refused the request: "
 _REFUSES_US: Final = (401, 403)
 
 T = TypeVar("T")
@@ -188,19 +188,24 @@ class ExtenderSource:
             with self._clients.client() as client:
                 return question(client)
         except ServiceError as error:
-            raise _for_visitors(error) from None
+            raise for_visitors(error) from None
         except InputError as error:
             _LOG.error("the extender cannot be asked: %s", error)
             raise SourceError("A file that the console needs for the extender cannot be used.") from None
 
 
-def _for_visitors(error: ServiceError) -> SourceError:
+def for_visitors(error: ServiceError) -> SourceError:
     """Return the error with a message for people who do not run the console."""
     if error.status in _REFUSES_US:
         return SourceError("The extender does not accept the credentials of the console.", error.status)
     if _TIMED_OUT in str(error):
         return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
-    problem = str(error).removeprefix(_REFUSED)
-    return SourceError(
-        problem[:1].upper() + problem[1:] if error.status else f"The extender at {problem}", error.status
-    )
+    if isinstance(error, RequestRefusedError):
+        return SourceError(f"{_sentence(error.detail)} (request {error.request_id})", error.status, error.detail)
+    # Without a refusal, the error begins with the address or with "the service".
+    text = str(error)
+    return SourceError(f"The extender at {text}" if text.startswith("http") else _sentence(text), error.status)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,14 +1,10 @@
 """Parts of an installation that may be missing: a page leaves them out, with a hint."""
 
-import re
 from collections.abc import Callable, Collection
 from http import HTTPStatus
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from console.source import SourceError
-
-_REFUSAL: Final = re.compile(r"the service refused the request: (.*?)(?: \(request [^()]*\))?", re.DOTALL)
-"""The message of an error of the client. People read the part that the extender wrote."""
 
 T = TypeVar("T")
 
@@ -40,5 +36,4 @@ def optional(question: Callable[[], T], missing: Collection[int] = (HTTPStatus.C
     except SourceError as error:
         if error.status not in missing:
             raise
-        found = _REFUSAL.fullmatch(str(error))
-        return Offered(None, found[1] if found is not None else str(error))
+        return Offered(None, error.detail or str(error))

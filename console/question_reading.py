@@ -41,7 +41,6 @@ _READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
 """How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
 _LIMITS: Final = ManifestLimits(file_bytes=256 * 2**10, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
 _PLACE: Final = re.compile(r"\b(changes|create|delete)\[(\d+)\][^:]*: ")
-_REFUSED: Final = "the service refused the request: "
 _KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpolicy": "ClusterPropagationPolicy"}
 
 
@@ -101,24 +100,23 @@ def read(question: WhatIfQuestion, clusters: Collection[str], may_see: Callable[
     return found
 
 
-def refusal(message: str, question: ReadQuestion) -> FormProblem:
+def refusal(detail: str, question: ReadQuestion) -> FormProblem:
     """Return what the extender refuses, at the field that the visitor sees.
 
     Args:
-        message: the message of the extender.
+        detail: the reason, as the extender wrote it.
         question: the question that it refused.
     """
-    text = message.removeprefix(_REFUSED)
-    place = _PLACE.search(text)
+    place = _PLACE.search(detail)
     if place is None:
-        return FormProblem("", text)
+        return FormProblem("", detail)
     kind, number = place[1], int(place[2])
-    reason = text[: place.start()] + text[place.end() :]
+    reason = detail[: place.start()] + detail[place.end() :]
     if kind == "changes" and number < len(question.origins):
         name, written = question.origins[number]
         return FormProblem(name, f"{shown(written)}: {reason}")
     if kind == "create" and number < len(question.create):
-        return FormProblem("policies", f"{question.create[number].reference}: {text[place.start() :]}")
+        return FormProblem("policies", f"{question.create[number].reference}: {detail[place.start() :]}")
     return FormProblem("deleted" if kind == "delete" else "", reason)
 
 

@@ -17,7 +17,12 @@ class SourceError(ServiceError):
 
     Attributes:
         status: the HTTP status of the extender's answer; 0 if there was none.
+        detail: why the extender refuses, as it wrote it; empty if it wrote nothing.
     """
+
+    def __init__(self, message: str, status: int = 0, detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(message, status)
 
 
 class Source(Protocol):

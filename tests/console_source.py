@@ -8,8 +8,11 @@ from fake_metrics import FakeMetrics
 from flask import Flask
 from flask.testing import FlaskClient
 
+from berthmaster.native_api.connection import RequestRefusedError
+from berthmaster.native_api.problem import Problem
 from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
+from console.extender_source import for_visitors
 from console.live import StateWatcher
 from console.source import SourceError
 
@@ -40,6 +43,11 @@ class GivenSource:
             return given(*arguments, **named) if callable(given) else given
 
         return answer
+
+
+def refused_question(detail: str, status: int) -> SourceError:
+    """Return the error that the source raises if the extender refuses a question with these words."""
+    return for_visitors(RequestRefusedError(Problem("", status, detail, "0af1"), status))
 
 
 def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None, **options: Any) -> Flask:

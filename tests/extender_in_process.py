@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.ledger.records import HistorySource
 from berthmaster.native_api.client import Client
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.app import Middleware, create_app
@@ -61,13 +62,14 @@ class ExtenderInProcess:
         state: what it knows.
     """
 
-    def __init__(self, api: KubeInMemory) -> None:
-        """Start to watch, and wait until all objects are known."""
+    def __init__(self, api: KubeInMemory, ledger: HistorySource | None = None) -> None:
+        """Start to watch, and wait until all objects are known. ``ledger`` is the one to answer from."""
         self._api, clock = api, FakeClock()
         self.state = State(karmada_profile())
         options = BindingOptions(templates=True)
         self._source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, options, clock=clock)
-        services = Services(self.state, metrics=FakeMetrics(), log=logging.getLogger("test"), clock=clock)
+        log = logging.getLogger("test")
+        services = Services(self.state, metrics=FakeMetrics(), log=log, clock=clock, ledger=ledger)
         middleware = Middleware(services, request_timeout_s=_LIMIT_S, stream_timeout_s=_LIMIT_S)
         self._app = create_app(middleware, native.routes(native.Planner()))
         self._source.start(self.state)

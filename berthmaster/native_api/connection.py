@@ -21,6 +21,20 @@ _MAX_LINE_BYTES: Final = 64 * 2**20
 T = TypeVar("T")
 
 
+class RequestRefusedError(ServiceError):
+    """The service refused a request, and said why.
+
+    Attributes:
+        detail: the reason, as the service wrote it.
+        request_id: the id of the request in its log.
+    """
+
+    def __init__(self, problem: Problem, status: int) -> None:
+        self.detail = problem.detail
+        self.request_id = problem.request_id
+        super().__init__(f"the service refused the request: {self.detail} (request {self.request_id})", status)
+
+
 class ServiceConnection:
     """A connection to one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
 
@@ -147,8 +161,7 @@ def _require_success(response: http.client.HTTPResponse, content: bytes) -> None
         problem = decode_json(Problem, content)
     except FieldError:
         raise ServiceError(f"the service answered {response.status} {response.reason}", response.status) from None
-    detail = f"{problem.detail} (request {problem.request_id})"
-    raise ServiceError(f"the service refused the request: {detail}", response.status)
+    raise RequestRefusedError(problem, response.status)
 
 
 def _window(lines: Iterator[bytes]) -> list[bytes]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec.structs
+
 from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSelector, MoveSubject
 from berthmaster.controllers.moves.windows import Window
@@ -20,6 +22,7 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import BudgetUse, WaitReason, WindowUse
 
+_HIDDEN_BUDGET = "budget {} of other namespaces"
 _HIDDEN_POLICY = "a policy in another namespace"
 _NEXT_LOOK = "the controllers look at it again within a few seconds"
 
@@ -96,12 +99,28 @@ def budget_uses(
         leader: the budgets and the moves under way.
         waits: what each listed move waits for.
         now: the time.
-        reader: the reader. Namespaces and policies that they may not see have no names; the numbers count all.
+        reader: the reader. Namespaces and policies that they may not see have no names, and neither have budgets that
+            apply to no workload of theirs: the name can say whose workloads it is about. The numbers count all.
     """
     if leader.config is None:
         return None
     waiting = Counter(name for reasons in waits for name in {each.budget for each in reasons})
-    return [_use(each, leader, waiting[each.name], now, reader) for each in leader.config.budgets]
+    uses = [_use(each, leader, waiting[each.name], now, reader) for each in leader.config.budgets]
+    hidden = [number for number, each in enumerate(leader.config.budgets) if not _may_apply(each.selector, reader)]
+    for count, number in enumerate(hidden, start=1):
+        uses[number] = msgspec.structs.replace(uses[number], name=_HIDDEN_BUDGET.format(count))
+    return uses
+
+
+def _may_apply(selector: MoveSelector, reader: Reader) -> bool:
+    """Return whether a budget can apply to a workload that the reader may see, as far as names say.
+
+    A cluster-scoped policy can hold workloads of any namespace.
+    """
+    by_namespace = not selector.namespaces or any(map(reader.sees, selector.namespaces))
+    return by_namespace and (
+        not selector.policies or any("/" not in each or reader.sees_policy(each) for each in selector.policies)
+    )
 
 
 def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reader: Reader) -> BudgetUse:

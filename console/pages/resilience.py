@@ -26,7 +26,7 @@ def show() -> Response | str:
     except SourceError as error:
         if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
-        return _waiting(by, str(error).removeprefix("the service refused the request: "))
+        return _waiting(by, error.detail or str(error))
     model = resilience_page(view, by, page, rows)
     return render_template(
         "resilience.html",

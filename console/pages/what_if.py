@@ -78,6 +78,6 @@ def _plan(found: ReadQuestion, rows: int) -> PlanView | None:
     except SourceError as error:
         if error.status not in _INVALID:
             raise
-        found.problems.append(refusal(str(error), found))
+        found.problems.append(refusal(error.detail or str(error), found))
         return None
     return plan_view(answer, restricted=visitor().namespaces is not None, max_rows=rows)

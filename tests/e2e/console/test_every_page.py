@@ -19,6 +19,11 @@ _OVERLAPPING_CELLS = """() => [...document.querySelectorAll(".table th, .table t
     .map((cell) => cell.textContent.trim())"""
 """The texts of the cells of tables that are wider than their cell, and so lie over the next one."""
 
+_SCROLLING_TABLES = """() => [...document.querySelectorAll(".table")]
+    .filter((table) => table.scrollWidth > table.clientWidth + 1)
+    .map((table) => table.getAttribute("aria-label"))"""
+"""The names of the tables that scroll sideways."""
+
 
 def addresses(visit):
     """The addresses of all pages, from the navigation."""
@@ -53,6 +58,15 @@ def test_every_page_fits_a_phone(narrow):
         assert wide <= 0, f"{address} is {wide} px wider than the screen"
         cells = page.evaluate(_OVERLAPPING_CELLS)
         assert not cells, f"{address}: cells overlap others: {cells[:3]}"
+        tables = page.evaluate(_SCROLLING_TABLES)
+        assert not tables, f"{address}: tables scroll sideways: {tables}"
+
+
+def test_a_phone_can_sort_workloads(narrow):
+    page = narrow.page()
+    narrow.open(page, "/workloads")
+    page.get_by_role("link", name="Replicas", exact=True).click()
+    expect(page.get_by_role("link", name="Replicas ↑")).to_be_visible()
 
 
 def test_every_page_works_without_scripts(browser, console, axe):

@@ -1,5 +1,7 @@
 """What every page of the console passes: addresses, headers, errors."""
 
+import re
+
 import pytest
 from console_source import GivenSource, console_client
 
@@ -80,3 +82,12 @@ def test_if_too_many_streams_are_open_the_next_one_is_refused_for_a_while():
 def test_a_visitor_of_few_namespaces_reads_that_rows_are_left_out():
     page = console_client(GivenSource(), namespaces=frozenset({"shop"})).get("/help").text
     assert "You may list the bindings of 1 namespace. Rows of other namespaces are left out." in page
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 429, 0, 503])
+def test_the_title_of_an_error_is_in_plain_words(status):
+    client = console_client(GivenSource(fleet=SourceError("the reason", status)))
+    answer = client.get("/fleet")
+    titles = re.findall(r"<h1>(.*?)</h1>", answer.text)
+    assert titles[0] not in {"Conflict", "Bad Request", "Forbidden", "Bad Gateway", "Service Unavailable"}
+    assert "the reason" in answer.text

@@ -3,14 +3,16 @@
 import pytest
 
 from berthmaster.model.errors import ServiceError
-from console.extender_source import _for_visitors
+from berthmaster.native_api.connection import RequestRefusedError
+from berthmaster.native_api.problem import Problem
+from console.extender_source import for_visitors
 
 
 @pytest.mark.parametrize(
     ("error", "message", "status"),
     [
         pytest.param(
-            ServiceError("the service refused the request: there is no binding 'a/b' (request 1)", 404),
+            RequestRefusedError(Problem("", 404, "there is no binding 'a/b'", "1"), 404),
             "There is no binding 'a/b' (request 1)", 404, id="a refusal",
         ),
         pytest.param(
@@ -18,15 +20,23 @@ from console.extender_source import _for_visitors
             "The extender at http://h:1 cannot be reached: connection refused", 0, id="a lost extender",
         ),
         pytest.param(
+            ServiceError("http://h:1 sent an answer that cannot be decoded: is no JSON", 200),
+            "The extender at http://h:1 sent an answer that cannot be decoded: is no JSON", 200, id="no JSON",
+        ),
+        pytest.param(
+            ServiceError("the service answered 502 Bad Gateway", 502),
+            "The service answered 502 Bad Gateway", 502, id="a proxy",
+        ),
+        pytest.param(
             ServiceError("http://h:1 cannot be reached: timed out"),
             "The extender did not answer in time. Try again later, or ask for less.", 503, id="a slow extender",
         ),
         pytest.param(
-            ServiceError("the service refused the request: a valid bearer token is required", 401),
+            RequestRefusedError(Problem("", 401, "a valid bearer token is required", "1"), 401),
             "The extender does not accept the credentials of the console.", 401, id="credentials of the console",
         ),
     ],
 )  # fmt: skip
-def test_an_error_is_a_sentence_for_visitors(error, message, status):
-    found = _for_visitors(error)
+def test_an_error_is_a_sentencefor_visitors(error, message, status):
+    found = for_visitors(error)
     assert (str(found), found.status) == (message, status)

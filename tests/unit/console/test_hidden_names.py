@@ -7,15 +7,20 @@ from urllib.parse import quote
 import pytest
 from console_source import console_client
 from extender_in_process import ExtenderInProcess
-from fake_clock import START
+from fake_clock import START, FakeClock
 from karmada_plane import DIVIDED, PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from ledger_histories import Scheduling, finish, recorder_at, sqlite_url
 
 from berthmaster.controllers.moves.budget_record import budget_records
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.controllers.moves.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE
+from berthmaster.model.note import Note
 from console.extender_source import ExtenderSource
 from console.question import WhatIfQuestion, encoded
 from extender.state.controllers_lease import LeaseReading
@@ -29,6 +34,9 @@ budgets:
 - name: "all"
   maxMovesPerPolicy: 1
   selector: {namespaces: [shop, vault], policies: [shop/web, vault/secret]}
+- name: vault-secret-nights
+  maxMoves: 1
+  selector: {namespaces: [vault]}
 """
 GROUPS = {
     "clusterAffinities": [
@@ -68,8 +76,36 @@ def workloads(namespace, name, policy_name, *, broken=True):
     return [by, nowhere, pinned, web, other, *bound, lost, file, *([invalid] if broken else [])]
 
 
+def recorded(folder, clusters, *bindings):
+    """Write decisions on bindings, and facts about them, to a new ledger. Return its URL."""
+    url, clock = sqlite_url(folder), FakeClock()
+    recorder = recorder_at(url, clock)
+    scheduling = Scheduling(recorder, clock)
+    for each in clusters:
+        scheduling.clusters.update_cluster(convert(Cluster, each))
+    for each in bindings:
+        namespace, resource = each["metadata"]["namespace"], each["spec"]["resource"]
+        for replicas in (2, 3):
+            annotations = {
+                key: text
+                for key, text in each["metadata"]["annotations"].items()
+                if key not in {APPLIED_PLACEMENT, MOVE}
+            }
+            spec = {**each["spec"], "replicas": replicas}
+            if replicas == 2:
+                spec.pop("requiredBy", None)
+            changed = {**each, "metadata": {**each["metadata"], "annotations": annotations}, "spec": spec}
+            scheduling.put(convert(Binding, changed))
+            clock.pass_by(1)
+        by = f"PropagationPolicy {namespace}/{resource['name']}"
+        recorder.noted(Note("preemption", f"{by} takes it over", namespace, resource["name"], resource["kind"], by))
+    recorder.step()
+    finish(recorder)
+    return url
+
+
 @pytest.fixture(scope="module")
-def extender():
+def extender(tmp_path_factory):
     api = KubeInMemory()
     serve_karmada(api)
     mine, theirs = workloads("shop", "web", "web"), workloads("vault", "secret", "secret")
@@ -83,21 +119,11 @@ def extender():
     settings = resource("secret-settings", "ConfigMap", namespace="vault", data={})
     broken = resource("web-broken-2", "Deployment", "apps/v1", spec={"replicas": "many"})
     broken["metadata"]["labels"] = {PP_ID: "id-web"}
-    store(
-        api,
-        *(
-            cluster(
-                f"member{each}",
-            )
-            for each in (1, 2, 3)
-        ),
-        *mine,
-        *theirs,
-        wide,
-        settings,
-    )
+    clusters = [cluster(f"member{each}") for each in (1, 2, 3)]
+    store(api, *clusters, *mine, *theirs, wide, settings)
     store(api, broken)
-    started = ExtenderInProcess(api)
+    url = recorded(tmp_path_factory.mktemp("ledger"), clusters, mine[5], theirs[5])
+    started = ExtenderInProcess(api, LedgerReader(url))
     records = budget_records(parse_moves_config(BUDGETS, "test").budgets)
     sources = SourcesRecord("On", "On", "None", "vault/secret has an invalid budget", records, "default-scheduler")
     started.state.lease = lambda: LeaseReading(LeaseRecord(BrakeRecord(), sources))
@@ -131,6 +157,9 @@ PAGES = {
     "workload": OF_SHOP,
     "workload, all clusters": f"{OF_SHOP}?clusters=all&group=",
     "workload, why not": f"{OF_SHOP}?why-not=member3",
+    "workload, on record": f"{OF_SHOP}?record=1.2",
+    "workload, why not on record": f"{OF_SHOP}?record=1.2&why-not=member3",
+    "workload, the record of another": f"{OF_SHOP}?record=1.5",
     "another workload": "/workloads/shop/web-2-deployment",
     "resilience": "/resilience?by=cluster",
     "moves": "/moves",
@@ -148,7 +177,9 @@ PAGES = {
     "what if, a misspelt scale": question(scales=["Deployment/secre=9"]),
 }  # fmt: skip
 
-NAMELESS = {"fleet", "fleet, table", "another workload", "what if", "what if, a scale"}
+NAMELESS = {
+    "fleet", "fleet, table", "another workload", "workload, the record of another", "what if", "what if, a scale",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +205,10 @@ def test_no_page_escapes_characters_of_its_own(clients, page):
 def test_a_visitor_of_all_namespaces_gets_these_names_on_the_same_pages(clients, page):
     text = clients["of all namespaces"].get(PAGES[page]).text
     assert [each for each in HIDDEN if each in text] == list(HIDDEN)
+
+
+def test_the_pages_show_what_is_on_record(clients):
+    client = clients["of one namespace"]
+    assert "takes it over" in client.get(OF_SHOP).text
+    assert "1 made the difference" in client.get(PAGES["workload, on record"]).text
+    assert client.get(PAGES["workload, the record of another"]).status_code == 404

@@ -159,7 +159,7 @@ def test_a_visitor_asks_about_the_own_namespaces_only():
     ("message", "expected"),
     [
         pytest.param(
-            "the service refused the request: changes[1]: there is no such workload",
+            "changes[1]: there is no such workload",
             FormProblem("scales", "'shop/Deployment/web=3': there is no such workload"),
             id="a change",
         ),

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from console_replies import HOSTILE, fleet_cluster, fleet_view, lost_workload, plan_answer, planned_move
-from console_source import GivenSource, console_client
+from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
@@ -146,7 +146,7 @@ def test_a_wrong_form_comes_back_with_everything_that_was_written():
 
 
 def test_what_the_extender_refuses_keeps_the_form():
-    refused = SourceError("the service refused the request: changes[0]: the cluster a is not known", 400)
+    refused = refused_question("changes[0]: the cluster a is not known", 400)
     client, _ = client_of(plan=refused)
     answer = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")
     page = answer.get_data(as_text=True)

@@ -18,6 +18,7 @@ from console_answers import (
     why_not_view,
     workload_answers,
 )
+from console_source import refused_question
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.move import MovePhase
@@ -31,7 +32,6 @@ from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_groups import ROWS, group_rows, stage_view
 from console.pages.workload_timeline import change_words, timeline
 from console.pages.workload_words import listed, sentence
-from console.source import SourceError
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
@@ -427,7 +427,7 @@ def test_an_invalid_parameter_is_named(workload, query):
     ],
 )
 def test_a_part_that_the_extender_does_not_have_is_left_out_with_its_reason(workload, part, query, status):
-    refused = SourceError("the service refused the request: the reason is this (request 0af1)", status)
+    refused = refused_question("the reason is this", status)
     text = workload(query, **{part: refused})[0].text
     assert "It is assigned to 2 clusters" in text
     assert ("reason is this." in text) == (part != "claims")
