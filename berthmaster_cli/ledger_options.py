@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.model.errors import InputError, shown
+from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.version import __version__
 from berthmaster_cli.options import FILE, Decorator, option_group
 
@@ -112,7 +112,10 @@ def opened(url: str | Path) -> "Store":
     require_extra()
     from berthmaster.ledger.store import open_store  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    return open_store(url)
+    try:
+        return open_store(url)
+    except LedgerError as error:
+        raise LedgerError(f"the ledger of --ledger or --ledger-file cannot be opened: {error}") from None
 
 
 def checked_url(url: str | Path | None) -> str | Path | None:

@@ -4,6 +4,7 @@ import faulthandler
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -80,6 +81,17 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(module).command
         name_variables(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if close:
+                raise click.UsageError(f"{error.message} Did you mean {close[0]}?", ctx) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:

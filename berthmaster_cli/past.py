@@ -86,7 +86,7 @@ def print_record(console: Console, explained: "PastExplanation") -> None:
     """Print which decision is explained: the lines above the diagnosis."""
     record = explained.record
     print_line(
-        console, styled(f"decision {record.id}", "bold"), f" of {record.time}, fleet {record.fleet[:12]}: ",
+        console, styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
         moves_text(record),
     )  # fmt: skip
     for note in explained.notes:

@@ -1,6 +1,7 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
 import os
+import re
 import socket
 import weakref
 from collections import deque
@@ -32,6 +33,8 @@ _MAX_ERROR_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _SUCCESS: Final = (200, 201, 202)
 _MAX_RETRY_AFTER_S: Final = 60.0
+# How urllib3 begins the text of an error.
+_CONNECTION_OBJECT: Final = re.compile(r"HTTPS?Connection\([^)]*\): (?:Failed to establish a new connection: )?")
 # What the official client raises for an unusable kubeconfig.
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
@@ -240,7 +243,8 @@ class _Dialer:
             connection.connect()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             connection.close()
-            raise ApiError(0, "", describe(error)) from None
+            problem = _CONNECTION_OBJECT.sub("", describe(error))
+            raise ApiError(0, "", f"no connection to the API server {self.host}: {problem}") from None
         connected: socket.socket = connection.sock  # urllib3's connection does not close it
         return connected
 

@@ -115,7 +115,8 @@ def _in_files(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> C
     current = next((str(each["current-context"]) for each in files.values() if each.get("current-context")), "")
     chosen = context if context is not None else current
     if not chosen:
-        raise InputError(f"{names}: no current context; specify a kubeconfig file and a context {_known(contexts)}")
+        remedy = f"{_known(contexts)}; {'specify' if contexts else 'use a file that has'} one"
+        raise InputError(f"{names}: no current context; {remedy}")
     if chosen not in contexts:
         raise InputError(f"{names}: there is no context {shown(chosen)}; {_known(contexts)}")
     namespace = contexts[chosen].get("namespace")

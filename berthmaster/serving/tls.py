@@ -101,7 +101,14 @@ class TLSSource:
         try:
             self._shared = SharedBytes(_SHARED_BYTES)
             self._reloaded = ReloadedFiles(files.paths, self._load, on_failure, check_interval_s=0.0)
-        except (OSError, ValueError) as error:
+        except ssl.SSLError as error:
+            names = ", ".join(map(str, files.paths))
+            raise InputError(
+                f"TLS cannot be set up from {names}: accepted are certificates and a key that match, in PEM ({error})"
+            ) from None
+        except OSError as error:
+            raise InputError(f"TLS cannot be set up: {error.filename}: {error.strerror or error}") from None
+        except ValueError as error:
             raise InputError(f"TLS cannot be set up from {', '.join(map(str, files.paths))}: {error}") from None
 
     @property

@@ -48,7 +48,9 @@ class TokenFile:
         self._path = path
         try:
             self._reloaded = ReloadedFiles([path], self._load, on_failure, check_interval_s=1.0)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise InputError(f"tokens cannot be read from {path}: {error.strerror or error}") from None
+        except ValueError as error:
             raise InputError(f"tokens cannot be read from {path}: {error}") from None
         if not self._reloaded.content():
             raise InputError(f"{path} contains no token; write one TOKEN[,NAME] per line")

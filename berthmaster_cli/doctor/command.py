@@ -13,6 +13,7 @@ from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
+from berthmaster.views.texts import count_text
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup
 from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
@@ -191,7 +192,7 @@ def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool 
         if passed:
             _print_line(console, Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
     counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
-    print_line(console, f"{len(found)} checks: {counts}")
+    print_line(console, f"{count_text(len(found), 'check')}: {counts}")
 
 
 def _sorted(found: Sequence[Finding]) -> list[Finding]:

@@ -32,6 +32,7 @@ from berthmaster_cli.inputs import namespace_option
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.following import FollowedBindings
 from berthmaster_cli.moves.reading import access_of, access_options, read_files, read_live
+from berthmaster_cli.options import kubeconfig_options
 from berthmaster_cli.output import (
     complain,
     echo,
@@ -198,6 +199,7 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
     short_help="End the storm brake.",
     epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader ended it in time; 2 bad input.",
 )
+@kubeconfig_options("the control plane")
 @click.option("--message", default="", metavar="TEXT", help="Why, for the log and the event.")
 @click.option("--dry-run", is_flag=True, help="Only show whether the brake is engaged, and which clusters are unready.")
 @click.option(
@@ -212,6 +214,7 @@ def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - c
     """
     if parent["paths"]:
         raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
+    parent = {**parent, **{name: given[name] for name in ("kubeconfig", "context") if given[name] is not None}}
     access = access_of(parent)
     found = read_live(access, parent, "")
     if found.lease is None:

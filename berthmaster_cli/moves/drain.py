@@ -113,6 +113,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
       berthmaster drain member7 --dry-run
       berthmaster drain -l region=eu-west --timeout 3600
     """
+    _require_choice(given)
     access = access_of(given)
     found = read_live(access, given)
     names = _chosen(given, found.clusters)
@@ -143,6 +144,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 @click.option("--dry-run", is_flag=True, help="Change nothing; only name the clusters.")
 def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
     """Allow workloads on clusters again. Workloads that have left return by failback, or when they are rescheduled."""
+    _require_choice(given)
     access = access_of(given)
     found = read_live(access, given)
     for name in _chosen(given, found.clusters):
@@ -156,16 +158,23 @@ def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
         echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
 
 
+def _require_choice(given: Mapping[str, Any]) -> None:
+    """Check that clusters are named or selected, before anything is read.
+
+    Raises:
+        click.UsageError: neither is given, or both are.
+    """
+    if bool(given["names"]) == (given["selector"] is not None):
+        raise click.UsageError("name the clusters, or select them with -l")
+
+
 def _chosen(given: Mapping[str, Any], clusters: Mapping[str, Cluster]) -> list[str]:
     """Return the names of the clusters that arguments and selector choose, each once.
 
     Raises:
-        click.UsageError: neither is given, or both are.
         InputError: a cluster does not exist, or the selector matches none.
     """
     names, selector = list(dict.fromkeys(given["names"])), given["selector"]
-    if bool(names) == (selector is not None):
-        raise click.UsageError("name the clusters, or select them with -l")
     if selector is not None:
         wanted = parse_selector(selector)
         names = sorted(name for name, each in clusters.items() if wanted.matches(each.metadata.labels))

@@ -5,6 +5,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from berthmaster_cli.main import _COMMANDS, main
 
@@ -45,3 +46,14 @@ def test_examples_in_help_are_valid_usage():
     for _, name, *arguments in examples:
         commands[name].make_context(name, arguments)
     assert {"simulate", "explain", "why-not", "plan", "drain"} <= {name for _, name, *_ in examples}
+
+
+def test_a_misspelt_command_gets_a_suggestion():
+    done = CliRunner().invoke(main, ["explian"])
+    assert (done.exit_code, "Did you mean explain?" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["drain", "undrain"])
+def test_a_drain_without_clusters_reads_nothing(command):
+    done = CliRunner().invoke(main, [command])
+    assert (done.exit_code, "name the clusters, or select them with -l" in done.output) == (2, True)
