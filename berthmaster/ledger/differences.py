@@ -155,10 +155,11 @@ def _decisive(trial: _Trial, changes: Sequence[InputChange]) -> tuple[list[Input
 def _summary(changes: Sequence[InputChange], decisive: Sequence[InputChange], *, smallest: bool) -> str:
     if not changes:
         return "nothing that the decision reads changed, apart from the assignment and the time"
+    changed = "1 input changed" if len(changes) == 1 else f"{len(changes)} inputs changed"
     if not decisive:
-        return f"{len(changes)} inputs changed, and none of them made a difference"
+        return f"{changed}, and none made a difference"
     how = "the smallest set" if smallest else "a set of which none can be left out"
-    return f"{len(changes)} inputs changed; {len(decisive)} made the difference ({how})"
+    return f"{changed}; {len(decisive)} made the difference ({how})"
 
 
 _BINDING_FIELDS: Final = (
