@@ -45,6 +45,7 @@ _NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
 _NAMESPACE: Final = "bench"
 _WARMING: Final = 1024
 _PAUSE_S: Final = 10.0
+_COSTS: Final = ("per binding", "of CPU time: controllers", "of CPU time: controllers, API server and etcd")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -325,9 +326,6 @@ def ledger_costs(settle_s: float, bindings: int, clusters: int, *, swapped: bool
     for what, without_ms, with_ms in zip(_COSTS, without, recorded, strict=True):
         print(f"{without_ms:6.2f} ms without, {with_ms:6.2f} ms with a ledger: {what}", flush=True)
     return quotients
-
-
-_COSTS: Final = ("per binding", "of CPU time: controllers", "of CPU time: controllers, API server and etcd")
 
 
 def compare_ledger(pairs: int, settle_s: float, bindings: int, clusters: int) -> None:

@@ -33,7 +33,7 @@ class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
     start: Mapping[str, Cluster]
     changes: Sequence[tuple[str, Change]]
     length: int
-    earlier: Sequence[tuple[str, Change]] = ()
+    earlier: Sequence[tuple[str, Change]]
 
     def clusters(self) -> dict[str, Cluster]:
         """Return the clusters by name. The texts of allocating amounts are empty; no decision reads them."""
@@ -79,7 +79,7 @@ class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
         return _with_allocating(self.start[name], own) if isinstance(own, list) else own
 
 
-NO_CLUSTERS: Final = LoggedFleet({}, (), 0)
+NO_CLUSTERS: Final = LoggedFleet({}, (), 0, ())
 
 
 class FleetLog:

@@ -232,12 +232,17 @@ def test_the_old_copies_stay_if_the_cluster_of_the_new_ones_is_lost_while_soakin
     assert "not ready" in play.move.message
 
 
-def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_not_ready():
+def soaking_with_unhealthy_old_copies():
     play = returning()
     while play.move.phase is MovePhase.SURGING:
         play.run(5)
     play.stage.model.members.break_workload("m2", "web")
     play.run(10)
+    return play
+
+
+def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_not_ready():
+    play = soaking_with_unhealthy_old_copies()
     play.stage.model.members.set_ready("m1", "False")
     play.run(20)
     assert (play.move.phase, play.clusters, play.healthy) == (MovePhase.SURGING, {"m1": 4, "m2": 4}, 4)
@@ -248,11 +253,7 @@ def test_the_new_copies_stay_while_the_old_ones_are_unhealthy_and_a_cluster_is_n
 
 
 def test_a_move_continues_to_a_target_that_is_no_better_if_the_old_copies_are_unhealthy():
-    play = returning()
-    while play.move.phase is MovePhase.SURGING:
-        play.run(5)
-    play.stage.model.members.break_workload("m2", "web")
-    play.run(10)
+    play = soaking_with_unhealthy_old_copies()
     groups = [{"affinityName": "dr", "clusterNames": ["m2"]}, {"affinityName": "primary", "clusterNames": ["m1"]}]
     placement = {**play.policy["spec"]["placement"], "clusterAffinities": groups}
     play.stage.apply({**play.policy, "spec": {**play.policy["spec"], "placement": placement}})
