@@ -24,7 +24,7 @@ from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.note import Note
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
@@ -46,12 +46,19 @@ class Scheduling:
         recorded: the decisions in order.
     """
 
-    def __init__(self, recorder: LedgerRecorder | None, clock: FakeClock, ask=None) -> None:
+    def __init__(
+        self,
+        recorder: LedgerRecorder | None,
+        clock: FakeClock,
+        ask=None,
+        config=MOVES,
+        failover_after_s=FAILOVER_AFTER_S,
+    ) -> None:
         self.clock = clock
-        control = FixedControl(Admissions(Budgets(MOVES), clock.monotonic_s() - 120), MOVES)
+        control = FixedControl(Admissions(Budgets(config), clock.monotonic_s() - 120), config)
         self.moves = MoveSupervisor(control, clock, "berthmaster")
         self.clusters = ClusterCache(
-            karmada_profile(PLUGINS), clock, FailoverOptions(FAILOVER_AFTER_S), ask, keeps_inputs=True, moves=self.moves
+            karmada_profile(PLUGINS), clock, FailoverOptions(failover_after_s), ask, keeps_inputs=True, moves=self.moves
         )
         self.recorder = recorder
         self.bindings: dict[tuple[str, str], Binding] = {}
@@ -62,6 +69,18 @@ class Scheduling:
         """Store a binding and reconcile it."""
         self.bindings[binding.metadata.key] = binding
         self.reconcile(*binding.metadata.key)
+
+    def report(self, namespace: str, name: str) -> None:
+        """Report healthy copies on the assigned clusters, and on no other one, as members do."""
+        binding = self.bindings[namespace, name]
+        items = tuple(
+            AggregatedStatusItem(
+                each.name, {"replicas": each.replicas, "readyReplicas": each.replicas}, applied=True, health="Healthy"
+            )
+            for each in binding.spec.clusters
+        )
+        status = msgspec.structs.replace(binding.status, aggregated_status=items)
+        self.bindings[namespace, name] = msgspec.structs.replace(binding, status=status)
 
     def reconcile(self, namespace: str, name: str) -> None:
         """Decide on a binding, write the decision and record it."""
@@ -85,9 +104,8 @@ class Scheduling:
 
 def recorder_at(url: str, clock: FakeClock, **options) -> LedgerRecorder:
     """A recorder whose thread does not run: tests call ``step``."""
-    options.setdefault("role", "controllers")
-    options.setdefault("writer", "test")
-    return LedgerRecorder(url, configuration=CONFIGURATION, clock=clock, **options)
+    options = {"role": "controllers", "writer": "test", "configuration": CONFIGURATION, **options}
+    return LedgerRecorder(url, clock=clock, **options)
 
 
 def finish(recorder: LedgerRecorder) -> None:

@@ -54,6 +54,7 @@ def _run(scheduling, recorder, history, bounds):
             case "time":
                 scheduling.clock.pass_by(values[0])
                 for key in list(scheduling.bindings):
+                    scheduling.report(*key)
                     scheduling.reconcile(*key)
             case "flush":
                 recorder.step()

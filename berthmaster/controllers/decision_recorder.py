@@ -19,7 +19,9 @@ GroupKey = tuple[str, str]
 
 
 class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a decision asked about moves, and the answers.
+    """What a decision asked about moves, and the answers. A ledger stores and replays it as one value.
+
+    A new field stands at the end and has a default: records of earlier versions lack it.
 
     Attributes:
         now: the time of day.
@@ -42,7 +44,8 @@ class DecisionInputs(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         fleet: the clusters as decided on, with assumed replicas deducted.
         now_s: the monotonic time.
-        unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if failover is off.
+        unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if nothing reads it:
+            without failover and without moves.
         bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
         peers: for each affinity group of the binding, the clusters of each other workload, by its binding's name.
         moves: what it asked about moves; None without moves.

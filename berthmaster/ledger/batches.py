@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.controllers.decision_recorder import DecisionOutcome, DecisionRecord
 from berthmaster.ledger.entries import (
     NO_DOCUMENT,
     BatchContent,
@@ -93,7 +93,7 @@ class BatchWriter:
             duration_us=round(record.duration_s * _MICROSECONDS),
             reconcile_id=record.reconcile_id,
             error=record.error,
-            binding=encode_json(_reduced(binding)),
+            binding=encode_json(_reduced(binding, outcome)),
             placement=self._placement(binding),
             applied=self._text(binding.metadata.annotations.get(APPLIED_PLACEMENT)),
             configuration=self._configuration,
@@ -107,7 +107,9 @@ class BatchWriter:
             outcome=outcome if applied is None else msgspec.structs.replace(outcome, annotations=annotations),
             written=self._text(applied),
         )
-        self._append(entry, decision_row(entry, binding), len(entry.binding))
+        self._append(
+            entry, decision_row(entry, binding), len(entry.binding) + len(msgspec.msgpack.encode(inputs.moves))
+        )
         self._clusters.update(changed_clusters(binding, entry))
         self._since_whole += 1
 
@@ -249,8 +251,12 @@ def changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
-def _reduced(binding: Binding) -> Binding:
-    """Return what a decision can read of a binding, without the documents."""
+def _reduced(binding: Binding, outcome: DecisionOutcome) -> Binding:
+    """Return what a decision can read of a binding, without the documents.
+
+    Only the steps of a move read what the members report. They begin, continue, end or hold up a move, so the binding
+    has the state of a move before or after them.
+    """
     meta = binding.metadata
     annotations = dict(meta.annotations)
     annotations.pop(APPLIED_PLACEMENT, None)
@@ -265,7 +271,9 @@ def _reduced(binding: Binding) -> Binding:
         deletion_timestamp=meta.deletion_timestamp,
     )
     spec = msgspec.structs.replace(binding.spec, placement=None, required_by=())
-    status = msgspec.structs.replace(binding.status, aggregated_status=())
+    status = binding.status
+    if MOVE not in annotations and MOVE not in outcome.annotations:
+        status = msgspec.structs.replace(status, aggregated_status=())
     return msgspec.structs.replace(binding, metadata=kept, spec=spec, status=status)
 
 

@@ -49,7 +49,8 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
         duration_us: from the start of the decision to the last write.
         reconcile_id: the id in the log records of its reconcile.
         error: why its assignment was not written; empty if it was.
-        binding: the binding as it was read, as JSON, without placement, applied placement and member status.
+        binding: the binding as it was read, as JSON, without placement and applied placement, and without the status of
+            members unless it has a move.
         placement, applied: the documents of the binding's placement and of the annotation with the applied one.
         configuration: the document with how the process decides.
         now_s: the monotonic time.

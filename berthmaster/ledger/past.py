@@ -43,7 +43,7 @@ class PastDecision:
     Attributes:
         segment: its segment.
         entry: the entry.
-        binding: the binding as it was read; without the status of members.
+        binding: the binding as it was read; without the status of members unless it has a move.
         configuration: how the process decided.
         unready_since_s: as in ``DecisionInputs``.
         peers: as in ``DecisionInputs``.

@@ -266,7 +266,7 @@ class ClusterCache:
         return DecisionInputs(
             log.snapshot(),
             now_s,
-            dict(self._unready_since_s) if self._state.failover.after_s is not None else {},
+            dict(self._unready_since_s) if self._state.failover.after_s is not None or moves is not None else {},
             bounds,
             {
                 (kind, group): peers.of(kind, request.namespace, group, except_for=request.name)

@@ -21,7 +21,7 @@ class MoveTrace:
         self._asked = context
         self._policy: PolicyMoves | None = None
         self._admissions: list[Waiting | None] = []
-        self.context = MoveContext(context.now, self._policy_of, self._admit, context.producer, context.braked)
+        self.context = context._replace(policy=self._policy_of, admit=self._admit)
 
     def inputs(self) -> MoveInputs:
         """Return the answers so far."""

@@ -1,19 +1,35 @@
 """A recorded decision is decided again with all that it read: moves, estimators, peers, failover, unknown parts."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from builders import cluster
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
-from ledger_histories import Scheduling, all_times, finish, of_shop, opened, recorder_at, sqlite_url, wanted
+from ledger_histories import (
+    CONFIGURATION,
+    FAILOVER_AFTER_S,
+    MOVES,
+    Scheduling,
+    all_times,
+    finish,
+    of_shop,
+    opened,
+    recorder_at,
+    sqlite_url,
+    wanted,
+)
 
+from berthmaster.controllers.moves.config import MovesConfig
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
-from berthmaster.model.move import move_of
+from berthmaster.model.move import MoveStrategy
 from berthmaster.model.unsupported import UnsupportedPlacement
 
 GROUPS = [{"affinityName": "a", "clusterNames": ["a"]}, {"affinityName": "b", "clusterNames": ["b"]}]
+KEY = "shop", "web-deployment"
 
 
 class History:
@@ -23,16 +39,36 @@ class History:
         bounds: the answers of estimators; None asks none.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, config: MovesConfig = MOVES, failover_after_s: float | None = FAILOVER_AFTER_S
+    ) -> None:
         self.clock = FakeClock()
         self.bounds: dict[str, int] | None = None
         self._url = url
-        self._recorder = recorder_at(url, self.clock)
-        self.scheduling = Scheduling(self._recorder, self.clock, lambda _query: self.bounds)
+        configuration = msgspec.structs.replace(CONFIGURATION, failover_after_s=failover_after_s)
+        self._recorder = recorder_at(url, self.clock, configuration=configuration)
+        self.scheduling = Scheduling(
+            self._recorder, self.clock, lambda _query: self.bounds, config, failover_after_s=failover_after_s
+        )
 
     def up(self, **cpu: int) -> None:
         for name, cores in cpu.items():
             self.scheduling.clusters.update_cluster(cluster(name, cpu=cores, pods=110))
+
+    def begin_a_failback(self) -> None:
+        """Place a workload in its second group, and give its first group room for it."""
+        self.up(a=1, b=20)
+        self.scheduling.put(
+            of_shop("web", asked(groups=GROUPS, requests={"cpu": 1}, replicas=4, scheduling=AGGREGATED))
+        )
+        self.up(a=20)
+
+    def pass_by(self, seconds: int) -> None:
+        """Let time pass. Members report every five seconds, and the scheduler looks."""
+        for _ in range(seconds // 5):
+            self.clock.pass_by(5)
+            self.scheduling.report(*KEY)
+            self.scheduling.reconcile(*KEY)
 
     def check(self, decisions: int) -> list:
         finish(self._recorder)
@@ -48,19 +84,39 @@ def history(tmp_path) -> History:
     return History(sqlite_url(tmp_path))
 
 
-def test_a_move_with_its_phases(history):
-    history.up(a=1, b=20)
-    history.scheduling.put(of_shop("web", asked(groups=GROUPS, requests={"cpu": 1}, replicas=4, scheduling=AGGREGATED)))
-    history.up(a=20)
-    key = "shop", "web-deployment"
-    for _ in range(12):
-        history.clock.pass_by(5)
-        history.scheduling.reconcile(*key)
-    phases = [move_of(binding) for binding in [history.scheduling.bindings[key]]]
-    assert phases[0] is not None
+@pytest.mark.parametrize("failover_after_s", [FAILOVER_AFTER_S, None], ids=["with-failover", "without-failover"])
+@pytest.mark.parametrize("strategy", MoveStrategy)
+def test_a_move_that_ends(tmp_path, strategy, failover_after_s):
+    config = replace(MOVES, defaults=replace(MOVES.defaults, strategy=strategy, deadline_s=120))
+    history = History(sqlite_url(tmp_path), config, failover_after_s)
+    history.begin_a_failback()
+    history.pass_by(120)
+    assert history.scheduling.bindings[KEY].assignment == {"a": 4}
     found = history.check(len(history.scheduling.recorded))
-    assert any(each.outcome.event.startswith("MoveStarted") for each in found)
+    steps = [each.outcome.event.partition(" ")[0].removesuffix(":") for each in found if each.outcome.event]
+    assert (steps[0], steps[-1]) == ("MoveStarted", "MoveReleased")
     assert any(each.entry.moves.admissions for each in found)
+
+
+@pytest.mark.parametrize("failover_after_s", [FAILOVER_AFTER_S, None], ids=["with-failover", "without-failover"])
+def test_a_move_that_fails_because_its_cluster_is_not_ready(tmp_path, failover_after_s):
+    history = History(sqlite_url(tmp_path), failover_after_s=failover_after_s)
+    history.begin_a_failback()
+    history.pass_by(10)
+    history.scheduling.clusters.update_cluster(cluster("a", cpu=20, pods=110, ready=False))
+    history.pass_by(45)
+    found = history.check(len(history.scheduling.recorded))
+    assert any("its cluster is not ready" in each.outcome.event for each in found)
+
+
+def test_a_decision_without_a_move_records_no_status_of_members(history):
+    history.up(a=10)
+    history.scheduling.put(wanted("web", replicas=2))
+    history.pass_by(5)
+    binding = history.scheduling.bindings[KEY]
+    history.scheduling.put(msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, replicas=3)))
+    assert history.scheduling.recorded[-1].binding.status.aggregated_status
+    assert not history.check(2)[-1].binding.status.aggregated_status
 
 
 def test_answers_of_estimators(history):
