@@ -55,8 +55,16 @@ class Tool:
 TOOLS: Final = (
     Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
     Tool("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes"),
+    Tool(
+        "kube-controller-manager",
+        "kubernetes",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "k8s.io/kubernetes",
+    ),
     Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes"),
     Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes"),
+    Tool("kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", "k8s.io/kubernetes"),
+    Tool("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes"),
 )
 
 
@@ -148,7 +156,7 @@ def build(tool: Tool, folder: Path) -> None:
     Raises:
         BuildError: Go said no, or it took more than ``BUILD_LIMIT_S``.
     """
-    say(f"  {tool.name:<15} {version(tool):<8} ", end="")
+    say(f"  {tool.name:<23} {version(tool):<8} ", end="")
     target = folder / tool.name
     command = ["go", "build", *BUILD_FLAGS, "-ldflags", linker_flags(tool), "-o", str(target), tool.package]
     log = folder / f"{tool.name}.log"
@@ -193,7 +201,7 @@ def build_all(folder: Path) -> None:
     """
     compiler = go_version()
     say(f"Building the control plane of the e2e tests with {compiler} into {folder}")
-    say("(once for each change of its pins; about five minutes on two cores)")
+    say("(once for each change of its pins; about eight minutes on two cores)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
     part.mkdir()
