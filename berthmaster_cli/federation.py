@@ -25,7 +25,7 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
 from berthmaster_cli.inputs import current_time
-from berthmaster_cli.output import complain, print_line, stdout, styled
+from berthmaster_cli.output import complain_about, print_line, stdout, styled
 from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
 from berthmaster_cli.view import View, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
@@ -99,8 +99,7 @@ def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, d
     federation = federation_of(
         manifests, replica_paths, webhooks=webhooks_of(manifests), duplicate_limits=duplicate_limits
     )
-    for gap in manifests.gaps[reported:]:
-        complain(gap)
+    complain_about(manifests.gaps[reported:])
     return federation
 
 

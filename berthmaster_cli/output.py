@@ -17,7 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.model.decode import builtins
+from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.printable import printable, printable_json
+from berthmaster.model.reader import ANY_READER
 
 FORMATS: Final = ("table", "json", "yaml")
 WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
@@ -82,6 +84,12 @@ def echo_command(command: str) -> None:
 def complain(message: str) -> None:
     """Print one line on standard error."""
     echo("berthmaster: ", message, error=True)
+
+
+def complain_about(gaps: Iterable[Gap]) -> None:
+    """Print what is not known on standard error, one line for each gap."""
+    for text in texts(gaps, ANY_READER):
+        complain(text)
 
 
 def print_line(console: Console, *parts: str | Text) -> None:

@@ -16,7 +16,7 @@ from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.options import option_group
-from berthmaster_cli.output import complain
+from berthmaster_cli.output import complain, complain_about
 
 _EXTRA: Final = "the extra `interpreters` (pip install 'berthmaster[interpreters]')"
 
@@ -64,11 +64,9 @@ def present_world(
             interpreter=interpreter_of(manifests, run),
             schedulers=SCHEDULERS | set(given["schedulers"]),
         )
-    for gap in manifests.gaps[reported:]:
-        complain(gap)
+    complain_about(manifests.gaps[reported:])
     if not world.workloads:
-        for gap in file_gaps(manifests, world):
-            complain(gap)
+        complain_about(file_gaps(manifests, world))
     return world
 
 

@@ -13,7 +13,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.names import name_in
-from berthmaster_cli.output import complain
+from berthmaster_cli.output import complain_about
 
 if TYPE_CHECKING:
     from berthmaster.kube.kubeconfig import ClusterAccess
@@ -101,7 +101,7 @@ def _from_files(given: Mapping[str, Any]) -> Manifests:
     manifests = load_manifests(
         given["paths"], stdin=sys.stdin.buffer, lenient=given["lenient"], hold_unknown=given["unknown_fields"] == "hold"
     )
-    _print_gaps(manifests)
+    complain_about(manifests.gaps)
     return manifests
 
 
@@ -117,13 +117,8 @@ def _laid_over(live: "LiveDocuments", over: list[Document], given: Mapping[str, 
         lenient=given["lenient"],
         hold_unknown=given["unknown_fields"] == "hold",
     )
-    _print_gaps(manifests)
+    complain_about(manifests.gaps)
     return manifests
-
-
-def _print_gaps(manifests: Manifests) -> None:
-    for gap in manifests.gaps:
-        complain(gap)
 
 
 def _documents(given: Mapping[str, Any]) -> list[Document]:

@@ -10,7 +10,9 @@ from berthmaster.manifests import ManifestLimits, objects_in
 from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.gaps import texts
 from berthmaster.model.policy import Policy
+from berthmaster.model.reader import ANY_READER
 from berthmaster.native_api.change_forms import wire_change
 from berthmaster.native_api.what_if import PlannableChange, PolicyName
 from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
@@ -197,7 +199,7 @@ def _read_policies(found: ReadQuestion, text: str, may_see: Callable[[str], bool
         found.problems.append(FormProblem("policies", f"the kind {name_list(others, 5)} is not accepted; {accepted}"))
     if not manifests.policies and not others and not manifests.gaps:
         found.problems.append(FormProblem("policies", "the pasted text has no policy"))
-    found.problems += [FormProblem("policies", each) for each in manifests.gaps]
+    found.problems += [FormProblem("policies", each) for each in texts(manifests.gaps, ANY_READER)]
     found.problems += [
         FormProblem("policies", _hidden(str(each.reference), each.metadata.namespace))
         for each in manifests.policies

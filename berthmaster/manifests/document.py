@@ -89,6 +89,11 @@ class Document:
         namespace = self.namespace if is_namespaced(self.api_version, self.kind) else ""
         return group_of(self.api_version), self.kind, namespace, self.name
 
+    @property
+    def resource(self) -> str:
+        """``NAMESPACE/KIND/NAME``, or ``KIND/NAME`` for an object without a namespace."""
+        return "/".join(filter(None, (self.namespace, self.kind, self.name)))
+
     def with_namespace(self) -> "Document":
         """Return the document with the namespace that ``kubectl apply`` would set.
 

@@ -11,6 +11,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.federated_object import FederatedObject
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulerPluginWebhookConfiguration, SchedulingProfile
 from berthmaster.model.policy import Policy
@@ -68,7 +69,7 @@ class Manifests:
         interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
             interprets then has no replicas.
         warnings: what is suspicious about the objects but is no error, one sentence each with its position.
-        gaps: what could not be read from an API server and what follows, one sentence each.
+        gaps: what could not be read from an API server.
         read_at: when the objects were read from an API server; None for files that no server was read for.
         dumps: the files that are dumps of a control plane.
     """
@@ -85,7 +86,7 @@ class Manifests:
     customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
     interpreters_complete: bool = False
     warnings: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
     read_at: datetime | None = None
     dumps: Container[str] = ()
 
@@ -98,4 +99,4 @@ class Manifests:
         is_stored = document.is_live or document.source in self.dumps
         if document.applied or is_snapshot(document) or not is_stored:
             raise error
-        self.gaps.append(f"{error}; the object is left out")
+        self.gaps.append(Gap(GapKind.INVALID_OBJECT, (document.resource,), {"error": str(error)}))

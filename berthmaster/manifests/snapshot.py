@@ -8,6 +8,7 @@ import msgspec
 from berthmaster.manifests.document import Document
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError
+from berthmaster.model.gaps import Gap, GapKind
 
 SNAPSHOT_GROUP: Final = "berthmaster.io"
 _SCRIPTS: Final = "resourceinterpretercustomizations.config.karmada.io"
@@ -47,14 +48,14 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
         name: the context that was read.
         read_at: when reading started. Simulations of the dump start at this time.
         lists: the lists that were read.
-        gaps: what could not be read and what follows, one sentence each.
+        gaps: what could not be read.
         redacted: whether values were left out.
     """
 
     name: str
     read_at: datetime
     lists: tuple[ListRecord, ...] = ()
-    gaps: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     redacted: bool = False
 
     @property
@@ -74,7 +75,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
             problem = f"{document.api_version!r} is not accepted; accepted is {_API_VERSION!r}"
             raise document.error(FieldError("apiVersion", problem))
         try:
-            return convert(cls, {**document.raw, "name": document.name})
+            return convert(cls, {**document.raw, "name": document.name, "gaps": _gaps(document.raw.get("gaps"))})
         except FieldError as error:
             raise document.error(error) from None
 
@@ -83,3 +84,10 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
         fields = builtins(self)
         name = fields.pop("name")
         return {"apiVersion": _API_VERSION, "kind": type(self).__name__, "metadata": {"name": name}, **fields}
+
+
+def _gaps(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the gaps of a dump. Earlier versions wrote sentences."""
+    if not isinstance(raw, list):
+        return raw
+    return [{"kind": GapKind.OTHER.value, "facts": {"text": each}} if isinstance(each, str) else each for each in raw]

@@ -1,17 +1,13 @@
-"""The reader of an answer: which namespaces they may see, and sentences that name nothing else."""
+"""The reader of an answer: which namespaces they may see."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from berthmaster.model.errors import name_list
 from berthmaster.model.meta import CLUSTER_SCOPED
 
-_NAMED: Final = 5
-_ELSEWHERE: Final = "workloads in other namespaces"
-_UNSAID: Final = "something is not known about objects that this answer does not name"
-NAMES: Final = "\0"
-"""Stands for the names of the resources in the message of a ``Gap``. Error messages show it as an escape."""
+ELSEWHERE: Final = "workloads in other namespaces"
+"""Stands for the names of workloads that a reader may not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class Reader:
     def named(self, resources: Sequence[str]) -> list[str]:
         """Return the resources that the reader may see, and one phrase for all others."""
         seen = self.seen(resources)
-        return seen if len(seen) == len(resources) else [*seen, _ELSEWHERE]
+        return seen if len(seen) == len(resources) else [*seen, ELSEWHERE]
 
 
 ANY_READER: Final = Reader()
@@ -56,46 +52,6 @@ NO_NAMES: Final = Reader(frozenset())
 def about(namespace: str) -> Reader:
     """Return the reader of an answer about one object; its namespace is empty for a cluster-scoped one."""
     return Reader(frozenset({namespace or CLUSTER_SCOPED}))
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """What is not known and what follows.
-
-    A message reaches a reader of few namespaces only if ``about`` says whom it names. A gap that says nothing about
-    that is replaced by a sentence without names.
-
-    Attributes:
-        message: the sentence. ``NAMES`` stands for the names of ``about``.
-        about: the resources that the message names, each as ``NAMESPACE/KIND/NAME``; empty if it names none, None if
-            that is not known.
-        elsewhere: what replaces a message without ``NAMES`` if it names something that the reader may not see.
-    """
-
-    message: str
-    about: tuple[str, ...] | None = None
-    elsewhere: str = _UNSAID
-
-    def text(self, reader: Reader) -> str:
-        """Return the sentence for a reader."""
-        if self.about is None:
-            return self.message if reader.namespaces is None else self.elsewhere
-        seen = reader.seen(self.about)
-        hides = len(seen) < len(self.about)
-        if hides and NAMES not in self.message:
-            return self.elsewhere
-        names = [name_list(seen, _NAMED)] if seen else []
-        return self.message.replace(NAMES, " and ".join([*names, _ELSEWHERE] if hides else names))
-
-
-def known_gap(message: str) -> Gap:
-    """Return a gap whose message names no workload and no policy, so that every reader may see it."""
-    return Gap(message, ())
-
-
-def texts(gaps: Iterable[Gap], reader: Reader) -> list[str]:
-    """Return the sentences for a reader, each one once."""
-    return list(dict.fromkeys(each.text(reader) for each in gaps))
 
 
 def namespace_of(resource: str) -> str:

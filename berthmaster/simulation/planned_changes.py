@@ -1,12 +1,12 @@
 """The workloads of a world after a set of changes, before any scheduler looks at them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.reader import NAMES, Gap, known_gap
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern
@@ -95,7 +95,8 @@ def _edit(
     index: PlanIndex, edit: PolicyEdit, policies: Sequence[Policy], found: ChangedWorkloads, check: Callable[[], None]
 ) -> None:
     detector = Detector(edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity)
-    unlabelled, uncounted = [], []
+    unlabelled: list[str] = []
+    uncounted: list[str] = []
     for key in index.sorted([*index.concerned(edit, detector), *may_concern(edit, found.after.items())]):
         check()
         workload = found.after[key] if key in found.after else index.get(key)
@@ -111,13 +112,10 @@ def _edit(
         found.after[key] = after
         if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             uncounted.append(str(workload))
-    found.gaps += _gap(unlabelled, f"labels are not known, so that it is not known whether {edit.reference} selects")
-    found.gaps += _gap(uncounted, f"replicas are not known, so that it is not known where {edit.reference} places")
+    facts = {"policy": str(edit.reference)}
+    for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
+        if about:
+            found.gaps.append(Gap(kind, tuple(about), facts))
     if edit.has_effect and edit.after is not None and edit.after.spec.dependent_overrides:
-        names = ", ".join(edit.after.spec.dependent_overrides)
-        message = f"{edit.reference} claims nothing before its dependentOverrides exist ({names})"
-        found.gaps.append(known_gap(f"{message}; the plan assumes that they do"))
-
-
-def _gap(names: Sequence[str], problem: str) -> Iterable[Gap]:
-    return (Gap(f"the {problem} {NAMES}", tuple(names)),) if names else ()
+        overrides = ", ".join(edit.after.spec.dependent_overrides)
+        found.gaps.append(Gap(GapKind.DEPENDENT_OVERRIDES, facts={**facts, "overrides": overrides}))

@@ -10,7 +10,8 @@ from datetime import datetime
 
 import msgspec.structs
 
-from berthmaster.model.reader import ANY_READER, NAMES, Gap, Reader, texts
+from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan import PlanSummary, moved_replicas
@@ -31,7 +32,7 @@ def plan(
     changes: ChangeSet,
     now: datetime,
     *,
-    gaps: Sequence[str] = (),
+    gaps: Sequence[Gap] = (),
     check: Callable[[], None] = lambda: None,
     reader: Reader = ANY_READER,
 ) -> Plan:
@@ -45,7 +46,7 @@ def plan(
         index: the world before the changes, with all resources that the changed policies can select.
         changes: the changes.
         now: the time of the changes; later than every scheduling in the world.
-        gaps: what is not known about the world and can change the answer, one sentence each.
+        gaps: what is not known about the world and can change the answer.
         check: called before each workload; an exception that it raises ends the plan.
         reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
             out what the reader may not see.
@@ -62,7 +63,7 @@ def plan(
     unplaced = [unplaced_of(each) for each in rows if each.after is not None and each.after.failure is not None]
     unplaced.sort(key=lambda each: (not each.by_change, not each.nowhere, each.resource))
     totals = changed_clusters(index, decider.clusters, rows)
-    all_gaps = sorted({*gaps, *texts([*changed.gaps, *_unknown_dependencies(rows)], reader)})
+    all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
     answer = Plan(
         id="",
         summary=_summary(len(index) + sum(each.before_workload is None for each in concerned), moving, unplaced),
@@ -111,7 +112,7 @@ def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
 def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
     """Return a gap for each workload that moves and whose dependencies are not known."""
     return [
-        Gap(f"the dependencies of {NAMES} are not known, so that more resources may move", (each.resource,))
+        Gap(GapKind.DEPENDENCIES, (each.resource,))
         for each in rows
         if each.moves and each.after_workload is not None and each.after_workload.dependencies is None
     ]

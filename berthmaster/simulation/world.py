@@ -8,6 +8,7 @@ from typing import Protocol
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
@@ -53,8 +54,8 @@ def is_observed(manifests: Manifests, world: World) -> bool:
     return manifests.read_at is not None or world.has_bindings
 
 
-def file_gaps(manifests: Manifests, world: World) -> list[str]:
-    """Return what files of manifests do not say about a fleet, one sentence each.
+def file_gaps(manifests: Manifests, world: World) -> list[Gap]:
+    """Return what files of manifests do not say about a fleet.
 
     Files without workloads are no fleet without workloads. A dump of a control plane is complete.
 
@@ -65,8 +66,8 @@ def file_gaps(manifests: Manifests, world: World) -> list[str]:
     if is_observed(manifests, world):
         return []
     if not world.workloads:
-        return ["the manifests have no binding and no resource template: the workloads of the fleet are not known"]
-    return ["the manifests have no binding: moves, and what is assigned to clusters now, are not known"]
+        return [Gap(GapKind.NO_WORKLOADS)]
+    return [Gap(GapKind.NO_BINDINGS)]
 
 
 class Change(Protocol):

@@ -12,9 +12,10 @@ from berthmaster.controllers.moves.config import MovesConfig, Pause, subject_of
 from berthmaster.controllers.moves.lease_record import LeaseRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
+from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.move import MOVE, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.reader import Gap, Reader, known_gap, texts
+from berthmaster.model.reader import Reader
 from berthmaster.views.move_budgets import LeaderMoves, active_moves, budget_uses, percent_totals, waits_for
 from berthmaster.views.move_rows import MovesReport, RowContext, brake_report, move_rows
 
@@ -83,8 +84,8 @@ def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:
     if lease is None or lease.sources is None:
         return None
     problem = lease.sources.problem
-    if problem:
-        problem = Gap(problem, elsewhere=_SEE_LOG).text(reader)
+    if problem and reader.namespaces is not None:
+        problem = _SEE_LOG
     return msgspec.structs.replace(lease.sources, budgets=None, problem=problem)
 
 
@@ -97,22 +98,16 @@ def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[Gap]]:
         return MovesConfig(), []  # a leader without a file uses the defaults
     pause = _PAUSES.get(sources.pause)
     if pause is None:
-        unknown = f"the pause {sources.pause!r} of the leader is unknown: it is not known what moves wait for"
-        return None, [known_gap(unknown)]
+        return None, [Gap(GapKind.UNKNOWN_PAUSE, facts={"pause": repr(sources.pause)})]
     if sources.budgets is None:
-        return None, [known_gap(_NO_BUDGETS)]
+        return None, [Gap(GapKind.NO_BUDGETS)]
     try:
         return replace(MovesConfig(), pause=pause, budgets=budgets_of(sources.budgets)), []
     except InputError as error:
-        return None, [Gap(f"{_INVALID_BUDGETS}: {error}", elsewhere=_INVALID_BUDGETS)]
+        return None, [Gap(GapKind.INVALID_BUDGETS, None, {"error": str(error)})]
 
 
-_INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 _SEE_LOG: Final = "the log of the controllers says why"
-_NO_BUDGETS: Final = (
-    "the lease of the controllers does not record their budgets: an earlier version leads, or there are too many; "
-    "the budgets are not shown"
-)
 
 
 def _totals(known: KnownMoves, config: MovesConfig | None) -> dict[str, int] | None:

@@ -19,7 +19,7 @@ from berthmaster_cli.lint.formats import FORMATS, write
 from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import kubeconfig_options
-from berthmaster_cli.output import complain, print_data, print_table, stdout
+from berthmaster_cli.output import complain_about, print_data, print_table, stdout
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.lint import Linted, lint
 from webhook.admission.outcome import ABSENT, FieldProblem
@@ -119,8 +119,7 @@ def _live_documents(given: Mapping[str, Any]) -> Sequence[Document]:
 
     access = find_access(given["kubeconfig"], given["context"])
     live = live_policies(access, ReadLimits(timeout_s=given["read_timeout_s"]))
-    for gap in live.snapshot.gaps:
-        complain(gap)
+    complain_about(live.snapshot.gaps)
     return live.documents
 
 

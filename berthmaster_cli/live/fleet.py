@@ -9,9 +9,9 @@ from berthmaster.kube.served_types import ServedType, ServedTypes
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of
 from berthmaster_cli.live.collections import CollectionReader, Listing
-from berthmaster_cli.live.gaps import forbidden, is_required, not_served
 from berthmaster_cli.live.templates import TemplateKind, TemplateSelection
 
 T = TypeVar("T")
@@ -35,6 +35,8 @@ KUBEADMIRAL: Final = tuple(
 )  # fmt: skip
 # Cluster-scoped objects that stand for cluster-scoped resources: one namespace has none of them.
 _OF_CLUSTER_SCOPED: Final = frozenset({"ClusterResourceBinding", "ClusterFederatedObject"})
+_REQUIRED: Final = (KARMADA[0][1], KUBEADMIRAL[0][1])
+"""The kinds without which there is no answer."""
 POLICY_GROUP: Final = "policy.karmada.io"
 BINDING_GROUP: Final = "work.karmada.io"
 _CONCURRENT: Final = 4
@@ -48,16 +50,16 @@ class FleetRead:
     Attributes:
         documents: the objects in a fixed order.
         records: the record of each list.
-        gaps: what could not be read and what follows, one sentence each.
+        gaps: what could not be read.
     """
 
     documents: list[Document] = field(default_factory=list)
     records: list[ListRecord] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
 
-    def take(self, result: Listing | str | None) -> None:
-        """Add the objects of a list, or the sentence about a gap."""
-        if isinstance(result, str):
+    def take(self, result: Listing | Gap | None) -> None:
+        """Add the objects of a list, or the gap."""
+        if isinstance(result, Gap):
             self.gaps.append(result)
         elif result is not None:
             self.documents += result.documents
@@ -81,7 +83,7 @@ def control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
                 "karmada-aggregated-apiserver"
             )
     found = [each for kind in (*KARMADA, *KUBEADMIRAL) if (each := types.find(*kind)) is not None]
-    if not any(is_required(each) for each in found):
+    if not any(each.kind in _REQUIRED for each in found):
         raise InputError(
             f"{server}: this API server serves neither {KARMADA[0][0]} (Karmada) nor {KUBEADMIRAL[0][0]} "
             "(KubeAdmiral); name the context of the control plane with --context, not that of its host, or name "
@@ -132,9 +134,9 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
         InputError: it is no control plane, or its clusters may not be listed.
     """
     found = control_plane_types(types, reader.server)
-    required = [each for each in found if is_required(each)]
+    required = [each for each in found if each.kind in _REQUIRED]
     results = concurrently(lambda each: list_allowed(reader, each, ""), required)
-    if all(isinstance(each, str) for each in results):
+    if all(isinstance(each, Gap) for each in results):
         names = " or ".join(map(str, required))
         raise InputError(f"{reader.server}: no right to list {names}, without which there is no answer")
     for result in results:
@@ -143,7 +145,7 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
     karmada = not in_use or KARMADA[0][1] in in_use
     kubeadmiral = not in_use or KUBEADMIRAL[0][1] in in_use
     planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
-    return [each for each in found if not is_required(each) and (each.api_version, each.kind) in planes]
+    return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in planes]
 
 
 def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
@@ -159,8 +161,8 @@ def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
     return read
 
 
-def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | str:
-    """List a type. Return the sentence about the gap if the user may not.
+def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | Gap:
+    """List a type. Return the gap if the user may not.
 
     Raises:
         ApiError: the request failed for another reason.
@@ -175,6 +177,12 @@ def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -
         return forbidden(served, namespace if served.namespaced else "")
 
 
+def forbidden(served: ServedType, namespace: str, verb: str = "list") -> Gap:
+    """Return the gap of a type that the user may not read."""
+    facts = {"verb": verb, "type": str(served), "group": group_of(served.api_version), "kind": served.kind}
+    return Gap(GapKind.FORBIDDEN, facts={**facts, "namespace": namespace} if namespace else facts)
+
+
 def concurrently(function: Callable[[T], V], values: Iterable[T]) -> list[V]:
     """Call a function for several values at a time. Return the results in the order of the values."""
     with ThreadPoolExecutor(_CONCURRENT) as pool:
@@ -183,12 +191,13 @@ def concurrently(function: Callable[[T], V], values: Iterable[T]) -> list[V]:
 
 def _templates(
     reader: CollectionReader, types: ServedTypes, namespace: str, selection: TemplateSelection, kind: TemplateKind
-) -> Listing | str | None:
+) -> Listing | Gap | None:
     """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
     served = types.find(kind.api_version, kind.kind)
     if served is None or "list" not in served.verbs:
         may_exist = kind.bound or served is not None or kind.api_version in types.unavailable
-        return not_served(kind.api_version, kind.kind, bound=may_exist)
+        unserved = GapKind.NOT_SERVED if may_exist else GapKind.NOT_SERVED_UNUSED
+        return Gap(unserved, facts={"kind": kind.kind, "api_version": kind.api_version})
     if namespace and not served.namespaced:
         return None
     try:

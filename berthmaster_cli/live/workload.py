@@ -10,6 +10,7 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
+from berthmaster.model.gaps import Gap
 from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing
@@ -17,10 +18,10 @@ from berthmaster_cli.live.fleet import (
     BINDING_GROUP,
     FleetRead,
     concurrently,
+    forbidden,
     list_allowed,
     read_clusters,
 )
-from berthmaster_cli.live.gaps import forbidden
 
 _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 
@@ -90,7 +91,7 @@ def _is_listed(each: ServedType, name: ResourceName, *, with_peers: bool) -> boo
     return not each.namespaced or bool(name.namespace)
 
 
-def _binding(reader: CollectionReader, types: ServedTypes, name: ResourceName) -> Listing | str | None:
+def _binding(reader: CollectionReader, types: ServedTypes, name: ResourceName) -> Listing | Gap | None:
     kind = _BINDINGS[0] if name.namespace else _BINDINGS[1]
     served = types.find("work.karmada.io/v1alpha2", kind)
     return _get(reader, served, (name.namespace, binding_name(name.kind, name.name))) if served is not None else None
@@ -98,8 +99,8 @@ def _binding(reader: CollectionReader, types: ServedTypes, name: ResourceName) -
 
 def _get(
     reader: CollectionReader, served: ServedType, key: Key, *, metadata_only: bool = False
-) -> Listing | str | None:
-    """Get one object. Return None if it does not exist, and the sentence about the gap if the user may not read it."""
+) -> Listing | Gap | None:
+    """Get one object. Return None if it does not exist, and the gap if the user may not read it."""
     try:
         found = reader.get(served, key, metadata_only=metadata_only)
     except ApiError as error:

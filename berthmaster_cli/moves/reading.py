@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
+from msgspec.structs import replace
 
 from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask, ask_if_found
@@ -22,6 +23,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.reader import ANY_READER
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
 from berthmaster_cli.live.progress import ListingBars
@@ -122,9 +125,10 @@ def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = 
             )
         wanted = [each for each in served if each is not None and not (namespace and each.kind == _BINDINGS[1][1])]
         results = concurrently(lambda each: list_allowed(reader, each, namespace), wanted)
-    documents = [document for each in results if not isinstance(each, str) for document in each.documents]
-    gaps = [_gap(each) for each in results if isinstance(each, str)]
-    knows_bindings = not any(isinstance(each, str) for each in results[1:])
+    documents = [document for each in results if not isinstance(each, Gap) for document in each.documents]
+    hidden = [replace(each, kind=GapKind.FORBIDDEN_MOVES) for each in results if isinstance(each, Gap)]
+    gaps = texts(hidden, ANY_READER)
+    knows_bindings = not any(isinstance(each, Gap) for each in results[1:])
     lease = _lease(client, (given["lease_namespace"], given["lease_name"]), gaps)
     return _input(documents, lease, datetime.now(UTC), gaps, knows_bindings=knows_bindings)
 
@@ -184,11 +188,6 @@ def _decoded(kind: type[Any], document: Document) -> Any:  # noqa: ANN401 - a va
         return convert(kind, document.raw)
     except InputError as error:
         raise InputError(f"{document.source}: {error}") from None
-
-
-def _gap(sentence: str) -> str:
-    """Return the gap of a list without the consequences for simulations, which are others."""
-    return f"{sentence.partition(':')[0]}: what moves there is not shown"
 
 
 def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str, Any] | None:

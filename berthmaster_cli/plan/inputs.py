@@ -8,11 +8,11 @@ import click
 
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, read_documents
 from berthmaster.model.errors import InputError
+from berthmaster.model.gaps import Gap
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.world import World
-from berthmaster_cli.live.gaps import can_change_answers
-from berthmaster_cli.output import complain
+from berthmaster_cli.output import complain_about
 from berthmaster_cli.plan.changes import change_set, checked_objects
 from berthmaster_cli.plan.deletions import deletions, pruned
 from berthmaster_cli.present import present_world
@@ -25,13 +25,13 @@ class PlanInput(NamedTuple):
     Attributes:
         world: the control plane.
         changes: what would be applied and deleted.
-        gaps: what is not known and can change the answer, one sentence each.
+        gaps: what is not known and can change the answer.
         manifests: the objects that the world was built from.
     """
 
     world: World
     changes: ChangeSet
-    gaps: list[str]
+    gaps: list[Gap]
     manifests: Manifests
 
 
@@ -65,12 +65,10 @@ def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInpu
     return PlanInput(world, changes, _known_gaps(manifests), manifests)
 
 
-def _known_gaps(manifests: Manifests) -> list[str]:
+def _known_gaps(manifests: Manifests) -> list[Gap]:
     """Return the gaps that can change a plan, and report the others on standard error."""
-    for gap in manifests.gaps:
-        if not can_change_answers(gap):
-            complain(gap)
-    return [gap for gap in manifests.gaps if can_change_answers(gap)]
+    complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
+    return [gap for gap in manifests.gaps if gap.changes_answers]
 
 
 def _changed_documents(given: Mapping[str, Any]) -> list[Document]:

@@ -12,7 +12,7 @@ from berthmaster.kube.requests import Key
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
-from berthmaster.model.reader import known_gap
+from berthmaster.model.gaps import Gap
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
@@ -45,7 +45,7 @@ class _Content(NamedTuple):
 
     world: World
     lease: LeaseReading
-    gaps: Sequence[str]
+    gaps: Sequence[Gap]
 
 
 class FolderSource:
@@ -131,7 +131,7 @@ class FolderSource:
         with state.updating(self._clock.now()) as cache:
             cache.replace(content.world)
             state.lease = lambda: content.lease
-            state.file_gaps = [known_gap(each) for each in content.gaps]
+            state.file_gaps = content.gaps
             state.fingerprint.set(repr(self._signature).encode())
         self._listener.source_loaded(self.name)
 

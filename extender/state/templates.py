@@ -21,8 +21,8 @@ from berthmaster.manifests import Document
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.metadata_kinds import metadata_suffices
-from berthmaster.model.reader import Gap, known_gap
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of
@@ -36,10 +36,6 @@ ASKED_S: Final = 600.0
 RETRY_S: Final = 30.0
 """How often kinds that are not served are looked up again. Discovery responses are cached as long."""
 _LOG: Final = logging.getLogger("berthmaster.extender")
-_CONSEQUENCE: Final = (
-    "replicas and labels of its workloads are taken from their bindings, and those without a binding are missing"
-)
-_UNSERVED: Final = "is not served, or cannot be listed and watched"
 _UNUSED_METADATA: Final = ("resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers")
 
 
@@ -49,8 +45,9 @@ class KindName(NamedTuple):
     api_version: str
     kind: str
 
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.api_version}"
+    def gap(self, kind: GapKind, **facts: str) -> Gap:
+        """Return a gap about the kind."""
+        return Gap(kind, facts={"kind": self.kind, "api_version": self.api_version, **facts})
 
 
 class _KindWatch(NamedTuple):
@@ -84,8 +81,7 @@ class TemplateWatches:
         self._wanted: frozenset[KindName] | None = None
         self._handled: frozenset[KindName] | None = None
         self._running: dict[KindName, _KindWatch] = {}
-        self._refused: dict[KindName, str] = {}
-        self._unserved: frozenset[KindName] = frozenset()
+        self._refused: dict[KindName, Gap] = {}
         self._wake = threading.Event()
         self._stopping = threading.Event()
 
@@ -106,7 +102,7 @@ class TemplateWatches:
             self._named = frozenset(kinds)
             self._update_wanted()
 
-    def unknown(self, kinds: Collection[KindName], timeout_s: float) -> str:
+    def unknown(self, kinds: Collection[KindName], timeout_s: float) -> Gap | None:
         """Watch these kinds too, for some time, and wait until their templates are listed.
 
         Args:
@@ -114,7 +110,7 @@ class TemplateWatches:
             timeout_s: the longest time to wait.
 
         Returns:
-            Why the templates of one of the kinds are not known; empty if all are.
+            Why the templates of one of the kinds are not known; None if all are.
         """
         with self._changed:
             for kind in kinds:
@@ -124,7 +120,7 @@ class TemplateWatches:
                 self._asked.popitem(last=False)
             self._update_wanted()
             self._changed.wait_for(lambda: not any(map(self._is_pending, kinds)), timeout_s)
-        return next(filter(None, map(self._why_unknown, kinds)), "")
+        return next(filter(None, map(self._why_unknown, kinds)), None)
 
     def fingerprint(self) -> int:
         """Return the fingerprint of the templates of kinds that bindings and policies name.
@@ -164,13 +160,14 @@ class TemplateWatches:
             return not (informer.listed or informer.problem)
         return self._handled is None or kind not in self._handled
 
-    def _why_unknown(self, kind: KindName) -> str:
+    def _why_unknown(self, kind: KindName) -> Gap | None:
         informer = self._informer(kind)
         if informer is not None:
-            return "" if informer.listed else f"{kind} is not listed: {informer.problem or 'the list is being read'}"
-        if kind in self._unserved:
-            return ""
-        return self._refused.get(kind) or f"{kind} is not watched yet; retry in a moment"
+            return _unlisted(kind, informer)
+        refused = self._refused.get(kind)
+        if refused is None:
+            return kind.gap(GapKind.NOT_WATCHED_YET)
+        return None if refused.kind is GapKind.NOT_WATCHABLE else refused
 
     def _contacted(self) -> None:
         with self._changed:
@@ -202,9 +199,9 @@ class TemplateWatches:
         """Return which kinds are not known and what follows."""
         found = dict(self._refused)
         for kind, informer in self._informers():
-            if not informer.listed:
-                found[kind] = f"{kind} is not listed: {informer.problem or 'the list is being read'}"
-        return [known_gap(f"{found[kind]}; {_CONSEQUENCE}") for kind in sorted(found)]
+            if (gap := _unlisted(kind, informer)) is not None:
+                found[kind] = gap
+        return [found[kind] for kind in sorted(found)]
 
     def problems(self) -> Iterator[tuple[str, datetime]]:
         """Yield why kinds that were listed are stale, and since when."""
@@ -228,26 +225,21 @@ class TemplateWatches:
         for kind in self._running.keys() - wanted:
             self._running.pop(kind).informer.stop()
             self.version = object()
-        refused, unserved = {}, set()
-        for kind in sorted(wanted - self._running.keys()):
-            reason = self._begin(client, discovery, kind)
-            if reason:
-                refused[kind] = reason
-            if reason.endswith(_UNSERVED):
-                unserved.add(kind)
-        self._unserved, self._refused, self._handled = frozenset(unserved), refused, wanted
+        attempts = ((kind, self._begin(client, discovery, kind)) for kind in sorted(wanted - self._running.keys()))
+        self._refused = {kind: gap for kind, gap in attempts if gap is not None}
+        self._handled = wanted
         self._contacted()
 
-    def _begin(self, client: APIClient, discovery: Discovery, kind: KindName) -> str:
-        """Start the watch of a kind. Return why that is not possible; empty if it is."""
+    def _begin(self, client: APIClient, discovery: Discovery, kind: KindName) -> Gap | None:
+        """Start the watch of a kind. Return why that is not possible; None if it is."""
         if len(self._running) >= MAX_KINDS:
-            return f"{kind} is not watched: bindings and policies name more than {MAX_KINDS} kinds"
+            return kind.gap(GapKind.TOO_MANY_KINDS, limit=str(MAX_KINDS))
         try:
             served = discovery.find(*kind)
         except ApiError as error:
-            return f"{kind} is not watched: discovery failed: {error}"
+            return kind.gap(GapKind.DISCOVERY_FAILED, error=str(error))
         if served is None:
-            return f"{kind} {_UNSERVED}"
+            return kind.gap(GapKind.NOT_WATCHABLE)
         informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
         fingerprint = Fingerprint()
         informer.subscribe(partial(self._template_changed, fingerprint))
@@ -255,7 +247,14 @@ class TemplateWatches:
         self._running[kind] = _KindWatch(informer, fingerprint)
         self.version = object()
         informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
-        return ""
+        return None
+
+
+def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:
+    """Return the gap of a kind whose list did not arrive; None if it did."""
+    if informer.listed:
+        return None
+    return kind.gap(GapKind.NOT_LISTED, problem=informer.problem or "the list is being read")
 
 
 def read_template(kind: KindName, raw: bytes) -> Document:

@@ -17,10 +17,10 @@ from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.policy import Policy
-from berthmaster.model.reader import Gap, known_gap
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -31,15 +31,7 @@ from extender.state.templates import KindName, TemplateWatches
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
 _MAX_RELATED: Final = 1000
-_NO_TEMPLATES: Final = (
-    "templates are not watched: workloads without a binding are missing, and so are the policies that match a "
-    "workload; watch them with --watch workloads"
-)
 _MAX_INVALID: Final = 20
-_INVALID_ELSEWHERE: Final = (
-    "invalid objects in namespaces that are not shown here are left out; the list of workloads names those in "
-    "namespaces that you may see"
-)
 _Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource."""
 
@@ -145,10 +137,10 @@ class ObservedWorkloads:
     def gaps(self) -> list[Gap]:
         """Return what is not known and what follows."""
         if self._templates is None:
-            return [known_gap(_NO_TEMPLATES)]
+            return [Gap(GapKind.NO_TEMPLATES)]
         invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap is not None]
         more = len(invalid) - _MAX_INVALID
-        rest = [known_gap(f"and {more} more objects are left out")] if more > 0 else []
+        rest = [Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": str(more)})] if more > 0 else []
         return [*self._templates.gaps(), *invalid[:_MAX_INVALID], *rest]
 
     def bindings(self) -> Iterator[Binding]:
@@ -223,15 +215,15 @@ class ObservedWorkloads:
         ]
         return gaps[:_MAX_INVALID]
 
-    def unknown(self, policies: Sequence[Policy], timeout_s: float) -> str:
-        """Return why the resources that policies select are not known; empty if they are.
+    def unknown(self, policies: Sequence[Policy], timeout_s: float) -> Gap | None:
+        """Return why the resources that policies select are not known; None if they are.
 
         Args:
             policies: the policies.
             timeout_s: the longest time to wait for the lists of kinds that are not watched yet.
         """
         if self._templates is None:
-            return _NO_TEMPLATES
+            return Gap(GapKind.NO_TEMPLATES)
         kinds = {kind for policy in policies for kind in _kinds_of(policy)}
         return self._templates.unknown(sorted(kinds), timeout_s)
 
@@ -338,8 +330,7 @@ class _Pairing:
 
 def _left_out(template: Document, error: ManifestError) -> Gap:
     """Return the gap of an invalid object."""
-    resource = "/".join(filter(None, (template.namespace, template.kind, template.name)))
-    return Gap(f"{error}; the object is left out", (resource,), elsewhere=_INVALID_ELSEWHERE)
+    return Gap(GapKind.INVALID_OBJECT, (template.resource,), {"error": str(error)})
 
 
 def _unclaimed(

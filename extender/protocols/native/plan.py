@@ -15,9 +15,10 @@ import msgspec.structs
 
 from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.gaps import Gap
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
-from berthmaster.model.reader import ANY_READER, Reader, texts
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.validation import policy_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
@@ -127,12 +128,11 @@ def _planned(
     changes = _with_changes(changes, world, request, now, check)
     index = plans.index_of(world, state.profile)
     check()
-    gaps: Sequence[str] = ()
+    gaps: Sequence[Gap] = ()
     if state.observed is not None:
-        known = state.observed.gaps() if changes.changes_clusters else state.observed.left_out(policies)
-        gaps = texts(known, reader)
+        gaps = state.observed.gaps() if changes.changes_clusters else state.observed.left_out(policies)
     elif not world.workloads:
-        gaps = texts(state.file_gaps, reader)
+        gaps = state.file_gaps
     return plan(index, changes, now, gaps=gaps, check=check, reader=reader)
 
 
@@ -181,9 +181,9 @@ def _require_templates(services: Services, call: Call, policies: Sequence[Policy
     if observed is None:
         return
     left_s = call.deadline_s - services.clock.monotonic_s()
-    reason = observed.unknown(policies, max(0.0, left_s * _WAITING))
-    if reason:
-        raise Refusal(503, reason, headers=RETRY_SOON)
+    unknown = observed.unknown(policies, max(0.0, left_s * _WAITING))
+    if unknown is not None:
+        raise Refusal(503, unknown.cause(ANY_READER), headers=RETRY_SOON)
 
 
 def plan_answer(answer: Plan, limit: int, staleness: Staleness, reader: Reader = ANY_READER) -> PlanAnswer:

@@ -9,6 +9,7 @@ from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, st
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
@@ -136,4 +137,4 @@ def test_labels_and_content_of_changed_clusters_and_workloads_count():
 def test_an_incomplete_plan_has_another_id():
     index = PlanIndex(world_of(load(*FLEET, *STORED)), PROFILE)
     changes = ChangeSet(tuple(defaulted(convert(Policy, each)) for each in EDIT))
-    assert plan(index, changes, NOW).id != plan(index, changes, NOW, gaps=["something is not known"]).id
+    assert plan(index, changes, NOW).id != plan(index, changes, NOW, gaps=[Gap(GapKind.NO_BINDINGS)]).id

@@ -68,7 +68,7 @@ def test_a_process_that_started_later_has_the_same_version(watching):
     second = watching(api)
     wait_for(lambda: first.version == second.version)
     asked = policy(selectors=[typed_selector("Widget", "example.org/v1")], cluster_scoped=True)
-    assert first.observed.unknown([asked], LIMIT_S) == ""
+    assert first.observed.unknown([asked], LIMIT_S) is None
     assert first.version == second.version  # a kind that only a request asked for does not count
 
 

@@ -1,0 +1,190 @@
+"""What is not known, and what follows for an answer: facts, and the one place that makes sentences of them."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from berthmaster.model.errors import name_list
+from berthmaster.model.reader import ELSEWHERE, Reader
+
+_NAMED: Final = 5
+
+
+class GapKind(StrEnum):
+    """The kinds of gaps. Dumps contain the values.
+
+    Facts of a kind are the names in braces of its sentence, except ``names`` and ``where``.
+    """
+
+    OTHER = "Other"
+    FORBIDDEN = "Forbidden"
+    FORBIDDEN_MOVES = "ForbiddenMoves"
+    NOT_SERVED = "NotServed"
+    NOT_SERVED_UNUSED = "NotServedUnused"
+    INVALID_OBJECT = "InvalidObject"
+    MORE_INVALID_OBJECTS = "MoreInvalidObjects"
+    NO_WORKLOADS = "NoWorkloads"
+    NO_BINDINGS = "NoBindings"
+    NO_TEMPLATES = "NoTemplates"
+    NOT_WATCHABLE = "NotWatchable"
+    TOO_MANY_KINDS = "TooManyKinds"
+    DISCOVERY_FAILED = "DiscoveryFailed"
+    NOT_LISTED = "NotListed"
+    NOT_WATCHED_YET = "NotWatchedYet"
+    LABELS = "Labels"
+    REPLICAS = "Replicas"
+    DEPENDENCIES = "Dependencies"
+    DEPENDENT_OVERRIDES = "DependentOverrides"
+    UNKNOWN_PAUSE = "UnknownPause"
+    NO_BUDGETS = "NoBudgets"
+    INVALID_BUDGETS = "InvalidBudgets"
+
+
+class _Words(NamedTuple):
+    """The sentence of a kind.
+
+    Attributes:
+        cause: what is not known, or why. ``{names}`` stands for the names of the resources that the gap is about.
+        consequence: what follows from it, with its separator.
+        elsewhere: the sentence for a reader who may not see each of these resources; empty if the sentence has
+            ``{names}``, which then leaves out what the reader may not see.
+    """
+
+    cause: str
+    consequence: str = ""
+    elsewhere: str = ""
+
+
+_FROM_BINDINGS: Final = (
+    "their replicas and labels are taken from their bindings, and those without a binding are missing"
+)
+_OF_KIND: Final = (
+    "; replicas and labels of its workloads are taken from their bindings, and those without a binding are missing"
+)
+_INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
+_WORDS: Final[Mapping[GapKind, _Words]] = {
+    GapKind.OTHER: _Words("{text}"),
+    GapKind.FORBIDDEN: _Words("no right to {verb} {type}{where}", ": {consequence}"),
+    GapKind.FORBIDDEN_MOVES: _Words("no right to {verb} {type}{where}", ": what moves there is not shown"),
+    GapKind.NOT_SERVED: _Words("{kind} of {api_version} is not served", f": {_FROM_BINDINGS}"),
+    GapKind.NOT_SERVED_UNUSED: _Words(
+        "{kind} of {api_version} is not served", ": a policy selects it, but it has no objects"
+    ),
+    GapKind.INVALID_OBJECT: _Words(
+        "{error}", "; the object is left out",
+        elsewhere="invalid objects in namespaces that are not shown here are left out; the list of workloads names "
+        "those in namespaces that you may see",
+    ),
+    GapKind.MORE_INVALID_OBJECTS: _Words("and {number} more objects are left out"),
+    GapKind.NO_WORKLOADS: _Words(
+        "the manifests have no binding and no resource template", ": the workloads of the fleet are not known"
+    ),
+    GapKind.NO_BINDINGS: _Words(
+        "the manifests have no binding", ": moves, and what is assigned to clusters now, are not known"
+    ),
+    GapKind.NO_TEMPLATES: _Words(
+        "templates are not watched: workloads without a binding are missing, and so are the policies that match a "
+        "workload; watch them with --watch workloads"
+    ),
+    GapKind.NOT_WATCHABLE: _Words("{kind} of {api_version} is not served, or cannot be listed and watched", _OF_KIND),
+    GapKind.TOO_MANY_KINDS: _Words(
+        "{kind} of {api_version} is not watched: bindings and policies name more than {limit} kinds", _OF_KIND
+    ),
+    GapKind.DISCOVERY_FAILED: _Words("{kind} of {api_version} is not watched: discovery failed: {error}", _OF_KIND),
+    GapKind.NOT_LISTED: _Words("{kind} of {api_version} is not listed: {problem}", _OF_KIND),
+    GapKind.NOT_WATCHED_YET: _Words("{kind} of {api_version} is not watched yet; retry in a moment"),
+    GapKind.LABELS: _Words("the labels are not known, so that it is not known whether {policy} selects {names}"),
+    GapKind.REPLICAS: _Words("the replicas are not known, so that it is not known where {policy} places {names}"),
+    GapKind.DEPENDENCIES: _Words("the dependencies of {names} are not known, so that more resources may move"),
+    GapKind.DEPENDENT_OVERRIDES: _Words(
+        "{policy} claims nothing before its dependentOverrides exist ({overrides})", "; the plan assumes that they do"
+    ),
+    GapKind.UNKNOWN_PAUSE: _Words("the pause {pause} of the leader is unknown: it is not known what moves wait for"),
+    GapKind.NO_BUDGETS: _Words(
+        "the lease of the controllers does not record their budgets: an earlier version leads, or there are too many; "
+        "the budgets are not shown"
+    ),
+    GapKind.INVALID_BUDGETS: _Words(f"{_INVALID_BUDGETS}: {{error}}", elsewhere=_INVALID_BUDGETS),
+}  # fmt: skip
+_POLICIES: Final = (
+    "workloads that only such policies claim are not scheduled, and explanations do not name these policies"
+)
+_BINDINGS: Final = (
+    "their current assignments, replicas and evictions are not known, so each answer is a first decision and not what "
+    "would move"
+)
+_INTERPRETERS: Final = (
+    "the replicas of custom resources are taken from their bindings; without a binding they are not known"
+)
+_CONSEQUENCES: Final = {
+    ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
+    ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
+    ("policy.karmada.io", "PropagationPolicy"): _POLICIES,
+    ("policy.karmada.io", "ClusterPropagationPolicy"): _POLICIES,
+    ("work.karmada.io", "ResourceBinding"): _BINDINGS,
+    ("work.karmada.io", "ClusterResourceBinding"): _BINDINGS,
+    ("config.karmada.io", "ResourceInterpreterCustomization"): _INTERPRETERS,
+    ("config.karmada.io", "ResourceInterpreterWebhookConfiguration"): _INTERPRETERS,
+    ("core.kubeadmiral.io", "PropagationPolicy"): _POLICIES,
+    ("core.kubeadmiral.io", "ClusterPropagationPolicy"): _POLICIES,
+    ("core.kubeadmiral.io", "SchedulingProfile"): "policies that name a profile are not scheduled",
+    ("core.kubeadmiral.io", "FederatedObject"): _BINDINGS,
+    ("core.kubeadmiral.io", "ClusterFederatedObject"): _BINDINGS,
+}
+"""What follows if the objects of a kind, with its API group, may not be read. Other kinds are templates."""
+
+
+class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is not known.
+
+    Attributes:
+        kind: what is not known.
+        about: the resources that the sentence names, each as ``NAMESPACE/KIND/NAME``; None if it is not known which
+            resources it names.
+        facts: names and numbers of the sentence.
+    """
+
+    kind: GapKind
+    about: tuple[str, ...] | None = ()
+    facts: dict[str, str] = {}
+
+    @property
+    def changes_answers(self) -> bool:
+        """Whether an answer can be another one without the gap."""
+        return self.kind is not GapKind.NOT_SERVED_UNUSED
+
+    def cause(self, reader: Reader) -> str:
+        """Return the sentence for a reader, without what follows."""
+        return self._sentence(reader, "")
+
+    def text(self, reader: Reader) -> str:
+        """Return the sentence for a reader: a reader of few namespaces gets no name of others."""
+        return self._sentence(reader, _WORDS[self.kind].consequence)
+
+    def _sentence(self, reader: Reader, consequence: str) -> str:
+        words = _WORDS[self.kind]
+        about = self.about or ()
+        seen = reader.seen(about)
+        hides = len(seen) < len(about) or (self.about is None and reader.namespaces is not None)
+        if hides and words.elsewhere:
+            return words.elsewhere
+        names = [name_list(seen, _NAMED)] if seen else []
+        if hides:
+            names.append(ELSEWHERE)
+        facts = self.facts
+        namespace = facts.get("namespace")
+        return f"{words.cause}{consequence}".format_map(
+            {
+                **facts,
+                "names": " and ".join(names),
+                "where": f" in the namespace {namespace}" if namespace else "",
+                "consequence": _CONSEQUENCES.get((facts.get("group", ""), facts.get("kind", "")), _FROM_BINDINGS),
+            }
+        )
+
+
+def texts(gaps: Iterable[Gap], reader: Reader) -> list[str]:
+    """Return the sentences for a reader, each one once."""
+    return list(dict.fromkeys(each.text(reader) for each in gaps))
