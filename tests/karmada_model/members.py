@@ -21,6 +21,11 @@ from berthmaster.model.replicas import replicas_of
 CLUSTER_VERSION: Final = "cluster.karmada.io/v1alpha1"
 WITH_PODS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
 """Kinds whose health depends on their pods. Other kinds are healthy once they are applied."""
+_NOT_REFLECTED: Final = {
+    "StatefulSet": frozenset({"observedGeneration", "unavailableReplicas"}),
+    "ReplicaSet": frozenset({"updatedReplicas", "unavailableReplicas"}),
+}
+"""The fields of a status that Karmada does not report, by kind."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +325,10 @@ def _work_status(copy: RunningCopy, at: str) -> JSON:
 
 
 def _reflected(copy: RunningCopy) -> JSON:
-    """Return the status of a workload as Karmada reflects it. Like Go, omit zeros."""
+    """Return the status of a workload as Karmada reflects it (``native/reflectstatus.go``). Like Go, omit zeros.
+
+    Karmada reports no observedGeneration for a StatefulSet. Its health is computed in the member, and needs one.
+    """
     annotations = copy.manifest["metadata"].get("annotations", {})
     updated = copy.ready if copy.current else 0
     status = {
@@ -333,7 +341,8 @@ def _reflected(copy: RunningCopy) -> JSON:
         "availableReplicas": copy.ready,
         "unavailableReplicas": copy.wanted - copy.ready,
     }
-    return {key: value for key, value in status.items() if value}
+    omitted = _NOT_REFLECTED.get(copy.manifest["kind"], frozenset())
+    return {key: value for key, value in status.items() if value and key not in omitted}
 
 
 def _set_status(work: JSON, status: JSON) -> None:

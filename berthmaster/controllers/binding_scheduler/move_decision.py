@@ -14,10 +14,15 @@ from berthmaster.controllers.binding_scheduler.decide import (
     scheduled_message,
 )
 from berthmaster.controllers.binding_scheduler.failover import Replacement
-from berthmaster.controllers.binding_scheduler.writes import SUCCESS, SchedulingResult, move_write
+from berthmaster.controllers.binding_scheduler.writes import (
+    SUCCESS,
+    SchedulingResult,
+    applied_placement,
+    move_write,
+)
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.context import MoveContext
-from berthmaster.controllers.moves.lifecycle import BRAKED_LOOK_S, MoveEvent, Step
+from berthmaster.controllers.moves.lifecycle import BRAKED_LOOK_S, MoveEvent, Step, flapped
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import MovePhase, MoveReason, MoveState, without_move
@@ -82,34 +87,53 @@ class MoveDecider:
         message = scheduled_message(name, logical if logical is not None else binding.assignment)
         request = Request.of(binding)
         components = components_of(self.state, binding, request) if step.clusters is not None else ()
+        placement = binding.spec.placement
+        decided = step.clusters is not None and move is not None and move.under_way and placement is not None
+        # The target was decided for the present placement. With an older text the move would look superseded.
+        applied = {APPLIED_PLACEMENT: applied_placement(placement)} if decided and placement is not None else None
         return BindingDecision(
             trigger,
             binding,
             request,
             SchedulingResult(SUCCESS, message, group),
-            move_write(binding, move, step.clusters, step.group, step.tasks, components=components),
+            move_write(binding, move, step.clusters, step.group, step.tasks, applied, components=components),
             requeue_after_s=step.wait_s,
             clusters=step.clusters,
             move_event=step.event,
         )
 
 
-def abandoned(decider: MoveDecider, binding: Binding, prior: Binding, event: MoveEvent) -> BindingDecision:
-    """End a move without a result. The binding is decided as if it were ``prior``, without a record."""
+def abandoned(
+    decider: MoveDecider, binding: Binding, prior: Binding, event: MoveEvent, move: MoveState | None = None
+) -> BindingDecision:
+    """End a move without a result. The binding is decided as if it were ``prior``, without a move.
+
+    A move that ends without a result is a failure: the binding is held down, so that the same move cannot start and
+    end in a loop.
+
+    Args:
+        decider: what the decision depends on besides the binding.
+        binding: the binding.
+        prior: the binding with the assignment that counts from now on.
+        event: why the move ends.
+        move: the move; None if no move is under way.
+    """
+    record = None if move is None else flapped(move, decider.settings(binding), decider.now, event.note)
     group = prior.status.scheduler_observing_affinity_name
     plain = without_move(prior, prior.assignment, group)
     decision = decider.decide(plain)
     clusters = decision.clusters if decision.clusters is not None else plain.assignment
     write = decision.write
-    known = (write.annotations if write is not None else {}).get(APPLIED_PLACEMENT)
+    placement = binding.spec.placement
+    applied = applied_placement(placement) if decision.result.ok and placement is not None else None
     tasks = write.evictions if write is not None and write.evictions is not None else None
     decision.write = move_write(
         binding,
-        None,
+        record,
         clusters,
         decision.result.group if decision.result.ok else group,
         tasks if tasks is not None else plain.spec.graceful_eviction_tasks,
-        {APPLIED_PLACEMENT: known} if known is not None else None,
+        {APPLIED_PLACEMENT: applied} if applied is not None else None,
         components_of(decider.state, binding, decision.request),
     )
     decision.clusters = clusters

@@ -22,6 +22,7 @@ from berthmaster.controllers.moves.lifecycle import (
 )
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.move import (
+    AFTER_FAILURE,
     MAX_MESSAGE,
     MovePhase,
     MoveReason,
@@ -38,12 +39,12 @@ from berthmaster.scheduling.request import Request
 def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> BindingDecision:
     """Decide the next step of a move under way."""
     moved = as_moved(binding)
-    if why := _superseded(decider, binding, moved):
+    if why := _superseded(binding, moved, move):
         breaks = move.strategy is MoveStrategy.BREAK_BEFORE_MAKE
         prior = moved if breaks and move.phase is not MovePhase.ADMITTED else as_before(binding)
         if breaks:
             prior = with_tasks(prior, tasks_after(binding, move, decider.moves.producer))
-        return abandoned(decider, binding, prior, MoveEvent("Normal", "MoveAbandoned", why))
+        return abandoned(decider, binding, prior, MoveEvent("Normal", "MoveAbandoned", why), move)
     lost, loss_s = lost_clusters(decider.state, moved, decider.now_s)
     if decider.moves.braked:
         lost = frozenset()
@@ -68,21 +69,25 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         )
     if tasks and step.tasks is None:
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
-    decision = decider.stepped(binding, step, trigger if trigger is Trigger.RESCHEDULED else Trigger.NONE)
-    decision.refresh = trigger is Trigger.RESCHEDULED
+    requested = trigger is Trigger.RESCHEDULED and step.state is not None and step.state.phase not in AFTER_FAILURE
+    decision = decider.stepped(binding, step, Trigger.RESCHEDULED if requested else Trigger.NONE)
+    decision.refresh = requested
     decision.requeue_after_s = earliest(decision.requeue_after_s, loss_s)
     return decision
 
 
-def _superseded(decider: MoveDecider, binding: Binding, moved: Binding) -> str:
-    """Return what ends a move under way: the placement was edited, or a plain rescheduling is requested."""
+def _superseded(binding: Binding, moved: Binding, move: MoveState) -> str:
+    """Return what ends a move under way: an edit of the placement.
+
+    A failover is never ended: its target is decided again for the new placement, and all its copies stay until then.
+    """
     placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     if placement is None or not applied:
         return "the binding has no placement, or no record of the applied one"
-    if placement_changed(placement, applied, moved.status.scheduler_observing_affinity_name):
+    if move.reason is not MoveReason.FAILOVER and placement_changed(
+        placement, applied, moved.status.scheduler_observing_affinity_name
+    ):
         return "the placement was edited"
-    if binding.reschedule_requested and not decider.moves.policy(binding).reschedules:
-        return "a rescheduling was requested"
     return ""
 
 

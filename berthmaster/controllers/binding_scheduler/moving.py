@@ -56,5 +56,5 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
     if under_way or leftover is not None:
         prior = binding if leftover is None else with_tasks(binding, leftover)
         event = MoveEvent("Warning", "MoveAbandoned", "another client has changed the assignment")
-        return abandoned(decider, binding, prior, event)
+        return abandoned(decider, binding, prior, event, move if under_way else None)
     return at_rest(decider, binding, move)

@@ -91,7 +91,7 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
     if not item.healthy:
         return f"its health is {item.health or 'unknown'}"
     status = item.status
-    if _number(status, "observedGeneration") < _number(status, "generation"):
+    if _has(status, "observedGeneration") and _number(status, "observedGeneration") < _number(status, "generation"):
         return "its status is about an older generation"
     if 0 < _number(status, "resourceTemplateGeneration") < newest:
         return "it runs an older template"

@@ -45,7 +45,10 @@ class MoveMetrics:
         PHASE_SECONDS.labels(reason.value, phase.value).observe(max(0.0, seconds))
 
     def ended(self, reason: MoveReason, result: str) -> None:
-        """Count the end of a move; ``result`` is ``Released``, ``RolledBack``, ``HeldDown`` or ``Abandoned``."""
+        """Count the end of a move; ``result`` is ``Released``, ``RolledBack``, ``HeldDown`` or ``Abandoned``.
+
+        ``HeldDown`` counts moves that were refused or abandoned, ``Abandoned`` those with an invalid annotation.
+        """
         ENDED.labels(reason.value, result).inc()
 
     def bindings(self, counts: Mapping[tuple[MoveReason, MovePhase], int], held_down: int) -> None:
