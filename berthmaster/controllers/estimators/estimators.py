@@ -242,15 +242,17 @@ def open_estimators(
     """Create the estimators, without clusters. The caller must close them.
 
     Raises:
-        InputError: the settings contradict each other, a file is invalid, or gRPC is not installed.
+        InputError: the settings contradict each other, a file is invalid, or gRPC or protobuf is not installed.
     """
     check_tls(settings)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its lines are not JSON, and failures are logged here
     try:
+        import google.protobuf  # noqa: F401, PLC0415 - an optional dependency, which the first question would miss
+
         from berthmaster.controllers.estimators.channels import GRPCConnector  # noqa: PLC0415 - an optional dependency
     except ModuleNotFoundError as error:
         raise InputError(
-            f"scheduler estimators need gRPC, and {error.name} is not installed: "
+            f"scheduler estimators need gRPC and protobuf, and {error.name} is not installed: "
             "pip install 'berthmaster[estimator]', or leave them disabled"
         ) from None
     return Estimators(GRPCConnector(client, settings), clock, metrics or EstimatorMetrics(), settings.timeout_s)

@@ -5,17 +5,15 @@ The messages contain types of Kubernetes (quantities, node selectors, toleration
 
 Karmada 1.18 gave these fields new numbers and the type bytes, and 1.19 removed the fields with the types themselves.
 Both have the same bytes. Every question has both, so that estimators of all releases read it.
-
-The wire format (protobuf.dev/programming-guides/encoding) is implemented here: the few fields need less code than their
-descriptors, and no install needs a protobuf library. Tests compare the results with that library.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from berthmaster.model.binding import Component
-from berthmaster.model.cluster import Toleration
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.model.meta import Value
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
@@ -25,14 +23,54 @@ REPLICAS: Final = f"{_SERVICE}/MaxAvailableReplicas"
 COMPONENT_SETS: Final = f"{_SERVICE}/MaxAvailableComponentSets"
 Metadata = tuple[tuple[str, str], ...]
 
-_VARINT: Final = 0
-_FIXED64: Final = 1
-_LENGTH: Final = 2
-_FIXED32: Final = 5
-_FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
-_MAX_VARINT_BYTES: Final = 10
-_MASK_64: Final = 2**64 - 1
-_MASK_32: Final = 2**32 - 1
+_PROTO: Final = """
+message Quantity { optional string string = 1; }
+message Amount { optional string key = 1; optional Quantity value = 2; }
+message Label { optional string key = 1; optional string value = 2; }
+message NodeSelectorRequirement { optional string key = 1; optional string operator = 2; repeated string values = 3; }
+message NodeSelectorTerm {
+  repeated NodeSelectorRequirement matchExpressions = 1;
+  repeated NodeSelectorRequirement matchFields = 2;
+}
+message NodeSelector { repeated NodeSelectorTerm nodeSelectorTerms = 1; }
+message Toleration {
+  optional string key = 1;
+  optional string operator = 2;
+  optional string value = 3;
+  optional string effect = 4;
+  optional int64 tolerationSeconds = 5;
+}
+message NodeClaim {
+  optional NodeSelector olderAffinity = 1;
+  repeated Label nodeSelector = 2;
+  repeated Toleration olderTolerations = 3;
+  optional NodeSelector nodeAffinity = 4;
+  repeated Toleration tolerations = 5;
+}
+message ReplicaRequirements {
+  optional NodeClaim nodeClaim = 1;
+  repeated Amount olderRequest = 2;
+  optional string namespace = 3;
+  optional string priorityClassName = 4;
+  repeated Amount resourceRequest = 5;
+}
+message ComponentReplicaRequirements {
+  optional NodeClaim nodeClaim = 1;
+  repeated Amount olderRequest = 2;
+  optional string priorityClassName = 3;
+  repeated Amount resourceRequest = 4;
+}
+message Component {
+  optional string name = 1;
+  optional ComponentReplicaRequirements replicaRequirements = 2;
+  optional int32 replicas = 3;
+}
+message Cluster { optional string cluster = 1; }
+message Replicas { optional ReplicaRequirements replicaRequirements = 2; }
+message ComponentSets { repeated Component components = 2; optional string namespace = 3; }
+message Answer { optional int32 number = 1; }
+"""
+"""The fields that are sent and read. Maps are repeated entries, which have the same bytes."""
 
 
 class Question(NamedTuple):
@@ -48,7 +86,7 @@ class Question(NamedTuple):
 
     def request(self, cluster: str) -> bytes:
         """Return the encoded request to one cluster's estimator."""
-        return _text(1, cluster) + self.content
+        return _encoded("Cluster", {"cluster": cluster}) + self.content
 
 
 class _SelectorRequirement(Value, frozen=True):
@@ -80,11 +118,10 @@ def replicas_question(requirements: ReplicaRequirements | None) -> Question:
     Raises:
         InputError: the node affinity is invalid.
     """
-    if requirements is None:
-        return Question(REPLICAS, _message(2, b""))
-    scope = _text(3, requirements.namespace) + _text(4, requirements.priority_class_name)
-    content = _claim(requirements) + _amounts(2, requirements) + scope + _amounts(5, requirements)
-    return Question(REPLICAS, _message(2, content))
+    fields: dict[str, Any] = {}
+    if requirements is not None:
+        fields = _requirements(requirements, namespace=requirements.namespace)
+    return Question(REPLICAS, _encoded("Replicas", {"replicaRequirements": fields}))
 
 
 def sets_question(components: Iterable[Component], namespace: str) -> Question:
@@ -97,8 +134,8 @@ def sets_question(components: Iterable[Component], namespace: str) -> Question:
     Raises:
         InputError: a node affinity is invalid.
     """
-    encoded = b"".join(_message(2, _component(each)) for each in components)
-    return Question(COMPONENT_SETS, encoded + _text(3, namespace))
+    fields = {"components": list(map(_component, components)), **_given(namespace=namespace)}
+    return Question(COMPONENT_SETS, _encoded("ComponentSets", fields))
 
 
 def answered_number(response: bytes) -> int:
@@ -107,144 +144,67 @@ def answered_number(response: bytes) -> int:
     Raises:
         ServiceError: the response is not a protobuf message.
     """
-    return _int32(response, 1)
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - an optional dependency
+
+    try:
+        number: int = _classes()["Answer"].FromString(response).number
+    except DecodeError as error:
+        raise ServiceError(f"the response is not a protobuf message: {error}") from None
+    return number
 
 
-def _component(component: Component) -> bytes:
-    requirements = component.replica_requirements
-    needs = b""
-    if requirements is not None:
-        content = _claim(requirements) + _amounts(2, requirements) + _text(3, requirements.priority_class_name)
-        needs = _message(2, content + _amounts(4, requirements))
-    replicas = _integer(3, component.replicas) if component.replicas else b""
-    return _text(1, component.name) + needs + replicas
+def _component(component: Component) -> dict[str, Any]:
+    fields = _given(name=component.name, replicas=component.replicas)
+    if component.replica_requirements is not None:
+        fields["replicaRequirements"] = _requirements(component.replica_requirements)
+    return fields
 
 
-def _claim(requirements: ReplicaRequirements) -> bytes:
-    claim = requirements.node_claim
-    return _message(1, _node_claim(claim)) if claim is not None else b""
+def _requirements(requirements: ReplicaRequirements, **scope: str) -> dict[str, Any]:
+    amounts = sorted(requirements.resource_request.items())
+    request = [{"key": name, "value": {"string": amount.canonical()}} for name, amount in amounts]
+    fields = _given(priorityClassName=requirements.priority_class_name, **scope)
+    if requirements.node_claim is not None:
+        fields["nodeClaim"] = _node_claim(requirements.node_claim)
+    return {**fields, "olderRequest": request, "resourceRequest": request}
 
 
-def _amounts(number: int, requirements: ReplicaRequirements) -> bytes:
-    amounts = requirements.resource_request.items()
-    return _entries(number, ((name, _text(1, amount.canonical())) for name, amount in amounts))
+def _node_claim(claim: NodeClaim) -> dict[str, Any]:
+    tolerations = builtins(claim.tolerations)
+    fields = {
+        "nodeSelector": [{"key": key, "value": value} for key, value in sorted(claim.node_selector.items())],
+        "olderTolerations": tolerations,
+        "tolerations": tolerations,
+    }
+    if claim.hard_node_affinity is not None:
+        affinity = builtins(convert(_NodeSelector, claim.hard_node_affinity))
+        fields |= {"olderAffinity": affinity, "nodeAffinity": affinity}
+    return fields
 
 
-def _node_claim(claim: NodeClaim) -> bytes:
-    selector = ((key, value.encode()) for key, value in claim.node_selector.items())
-    affinity = None if claim.hard_node_affinity is None else _affinity(claim.hard_node_affinity)
-    tolerations = [_toleration(each) for each in claim.tolerations]
-    older = b"".join(_message(3, each) for each in tolerations)
-    newer = b"".join(_message(5, each) for each in tolerations)
-    return _optional(1, affinity) + _entries(2, selector) + older + _optional(4, affinity) + newer
+def _given(**fields: str | int) -> dict[str, Any]:
+    """Return the fields of a message without those at their default, which proto3 omits."""
+    return {name: value for name, value in fields.items() if value}
 
 
-def _affinity(raw: object) -> bytes:
-    selector = convert(_NodeSelector, raw)
-    return b"".join(
-        _message(1, _requirements(1, term.match_expressions) + _requirements(2, term.match_fields))
-        for term in selector.node_selector_terms
-    )
+def _encoded(message: str, fields: Mapping[str, Any]) -> bytes:
+    encoded: bytes = _classes()[message](**fields).SerializeToString()
+    return encoded
 
 
-def _requirements(number: int, requirements: Sequence[_SelectorRequirement]) -> bytes:
-    return b"".join(
-        _message(
-            number,
-            _text(1, each.key)
-            + _text(2, each.operator)
-            + b"".join(_message(3, value.encode()) for value in each.values),
-        )
-        for each in requirements
-    )
+@cache
+def _classes() -> dict[str, Any]:
+    """Return the classes of the messages of ``_PROTO`` by name."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: PLC0415 - as above
 
-
-def _toleration(toleration: Toleration) -> bytes:
-    seconds = toleration.toleration_seconds
-    return (
-        _text(1, toleration.key)
-        + _text(2, toleration.operator)
-        + _text(3, toleration.value)
-        + _text(4, toleration.effect)
-        + (b"" if seconds is None else _integer(5, seconds))
-    )
-
-
-def _message(number: int, content: bytes) -> bytes:
-    """Encode a message or bytes field, even if it is empty."""
-    return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
-
-
-def _optional(number: int, content: bytes | None) -> bytes:
-    """Encode a message or bytes field; None is omitted."""
-    return b"" if content is None else _message(number, content)
-
-
-def _text(number: int, content: str) -> bytes:
-    """Encode a string field; an empty string is omitted."""
-    return _message(number, content.encode()) if content else b""
-
-
-def _integer(number: int, value: int) -> bytes:
-    """Encode an ``int32`` or ``int64`` field, even if it is 0."""
-    return _varint(number << 3 | _VARINT) + _varint(value & _MASK_64)
-
-
-def _entries(number: int, pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """Encode a map field from strings to bytes (or encoded strings), sorted by key."""
-    return b"".join(_message(number, _text(1, key) + _message(2, value)) for key, value in sorted(pairs))
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _int32(content: bytes, number: int) -> int:
-    """Decode the ``int32`` in a field of a message; 0 if it is absent, the last value if it is repeated.
-
-    Raises:
-        ServiceError: the content is not a protobuf message.
-    """
-    value = 0
-    for found, each in _integers(content):
-        if found == number:
-            value = each & _MASK_32
-    return value - 2**32 if value >= 2**31 else value
-
-
-def _integers(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield number and value of each integer field, and skip the other fields."""
-    position = 0
-    while position < len(content):
-        tag, position = _read_varint(content, position)
-        number, kind = tag >> 3, tag & 7
-        if not number:
-            raise ServiceError("the response is not a protobuf message: a field has the number 0")
-        if kind == _VARINT:
-            value, position = _read_varint(content, position)
-            yield number, value
-            continue
-        if kind == _LENGTH:
-            size, position = _read_varint(content, position)
-        elif kind in _FIXED_SIZES:
-            size = _FIXED_SIZES[kind]
-        else:
-            raise ServiceError(f"the response is not a protobuf message: field {number} has the wire type {kind}")
-        position += size
-        if position > len(content):
-            raise ServiceError("the response is not a protobuf message: a field is truncated")
-
-
-def _read_varint(content: bytes, position: int) -> tuple[int, int]:
-    """Decode an integer, and return it with the position after it."""
-    value = 0
-    for index, byte in enumerate(content[position : position + _MAX_VARINT_BYTES]):
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value & _MASK_64, position + index + 1
-    raise ServiceError("the response is not a protobuf message: an integer is truncated")
+    # A field of proto2 that is set to its default is sent, as the fields of a map's entry are.
+    file = descriptor_pb2.FileDescriptorProto(name="estimator.proto", syntax="proto2")
+    for name, body in re.findall(r"message (\w+) {(.*?)}", _PROTO, re.DOTALL):
+        message = file.message_type.add(name=name)
+        for label, kind, field, number in re.findall(r"(\w+) (\w+) (\w+) = (\d+);", body):
+            of_type = {"type_name": f".{kind}"} if kind[0].isupper() else {"type": f"TYPE_{kind.upper()}"}
+            message.field.add(name=field, number=int(number), label=f"LABEL_{label.upper()}", **of_type)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    classes: dict[str, Any] = message_factory.GetMessageClassesForFiles([file.name], pool)
+    return classes
