@@ -89,6 +89,7 @@ lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python packaging/message_comparisons.py
 
 .PHONY: format
 format: $(VENV)/.dev ## Format the sources

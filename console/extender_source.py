@@ -10,7 +10,7 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.connection import RequestRefusedError
+from berthmaster.native_api.connection import NoAnswerError, RequestRefusedError
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
@@ -22,7 +22,6 @@ from console.source import SourceError
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
-_TIMED_OUT: Final = "timed out"  # what Python's sockets say
 _REFUSES_US: Final = (401, 403)
 
 T = TypeVar("T")
@@ -196,15 +195,17 @@ class ExtenderSource:
 
 def for_visitors(error: ServiceError) -> SourceError:
     """Return the error with a message for people who do not run the console."""
-    if error.status in _REFUSES_US:
-        return SourceError("The extender does not accept the credentials of the console.", error.status)
-    if _TIMED_OUT in str(error):
-        return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
-    if isinstance(error, RequestRefusedError):
-        return SourceError(f"{_sentence(error.detail)} (request {error.request_id})", error.status, error.detail)
-    # Without a refusal, the error begins with the address or with "the service".
-    text = str(error)
-    return SourceError(f"The extender at {text}" if text.startswith("http") else _sentence(text), error.status)
+    match error:
+        case ServiceError(status=status) if status in _REFUSES_US:
+            return SourceError("The extender does not accept the credentials of the console.", status)
+        case NoAnswerError(late=True):
+            return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
+        case NoAnswerError(url=url, problem=problem, status=status):
+            return SourceError(f"The extender at {url} {problem}", status)
+        case RequestRefusedError(detail=detail, request_id=request_id, status=status):
+            return SourceError(f"{_sentence(detail)} (request {request_id})", status, detail, error.errors)
+        case _:
+            return SourceError(_sentence(str(error)), error.status)
 
 
 def _sentence(text: str) -> str:

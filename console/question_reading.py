@@ -19,6 +19,7 @@ from berthmaster.simulation.change_texts import label_change, parsed_name, scale
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Scale
 from berthmaster.simulation.cluster_changes import RemoveCluster, RemoveLabel, RemoveTaint, Up
 from console.question import MAX_ADDRESS, MAX_ENTRIES, WhatIfQuestion, encoded
+from console.source import SourceError
 
 LABELS: Final = {
     "lose": "Clusters to lose",
@@ -42,7 +43,8 @@ _READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
 )
 """How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
 _LIMITS: Final = ManifestLimits(file_bytes=256 * 2**10, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
-_PLACE: Final = re.compile(r"\b(changes|create|delete)\[(\d+)\][^:]*: ")
+_PLACE: Final = re.compile(r"(changes|create|delete)\[(\d+)\]\.?(.*)")
+"""A path in the request: its list, the number of the entry, and the path in the entry."""
 _KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpolicy": "ClusterPropagationPolicy"}
 
 
@@ -102,23 +104,30 @@ def read(question: WhatIfQuestion, clusters: Collection[str], may_see: Callable[
     return found
 
 
-def refusal(detail: str, question: ReadQuestion) -> FormProblem:
-    """Return what the extender refuses, at the field that the visitor sees.
+def refusals(error: SourceError, question: ReadQuestion) -> Iterator[FormProblem]:
+    """Yield what the extender refuses, at the fields that the visitor sees.
 
     Args:
-        detail: the reason, as the extender wrote it.
-        question: the question that it refused.
+        error: the refusal.
+        question: the question that the extender refused.
     """
-    place = _PLACE.search(detail)
-    if place is None:
-        return FormProblem("", detail)
-    kind, number = place[1], int(place[2])
-    reason = detail[: place.start()] + detail[place.end() :]
+    if not error.errors:
+        yield FormProblem("", error.detail or str(error))
+    for each in error.errors:
+        match _PLACE.fullmatch(each.path):
+            case None:
+                yield FormProblem("", f"{each.path}: {each.detail}" if each.path else each.detail)
+            case place:
+                yield _refused_entry(place[1], int(place[2]), place[3], each.detail, question)
+
+
+def _refused_entry(kind: str, number: int, path: str, reason: str, question: ReadQuestion) -> FormProblem:
     if kind == "changes" and number < len(question.origins):
         name, written = question.origins[number]
         return FormProblem(name, f"{shown(written)}: {reason}")
     if kind == "create" and number < len(question.create):
-        return FormProblem("policies", f"{question.create[number].reference}: {detail[place.start() :]}")
+        where = f"{question.create[number].reference}: {path}" if path else str(question.create[number].reference)
+        return FormProblem("policies", f"{where}: {reason}")
     return FormProblem("deleted" if kind == "delete" else "", reason)
 
 

@@ -1,12 +1,13 @@
 """The extender as the pages ask it: one method for each question, answers of the native API's types."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
@@ -18,10 +19,12 @@ class SourceError(ServiceError):
     Attributes:
         status: the HTTP status of the extender's answer; 0 if there was none.
         detail: why the extender refuses, as it wrote it; empty if it wrote nothing.
+        errors: the fields of the question that the extender refuses.
     """
 
-    def __init__(self, message: str, status: int = 0, detail: str = "") -> None:
+    def __init__(self, message: str, status: int = 0, detail: str = "", errors: Sequence[InvalidField] = ()) -> None:
         self.detail = detail
+        self.errors = errors
         super().__init__(message, status)
 
 

@@ -9,7 +9,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from berthmaster.native_api.connection import RequestRefusedError
-from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.problem import InvalidField, Problem
 from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
 from console.extender_source import for_visitors
@@ -45,9 +45,10 @@ class GivenSource:
         return answer
 
 
-def refused_question(detail: str, status: int) -> SourceError:
-    """Return the error that the source raises if the extender refuses a question with these words."""
-    return for_visitors(RequestRefusedError(Problem("", status, detail, "0af1"), status))
+def refused_question(detail: str, status: int, path: str = "") -> SourceError:
+    """Return the error that the source raises if the extender refuses a question, or the field of a path."""
+    errors = [InvalidField(path, detail)] if path else []
+    return for_visitors(RequestRefusedError(Problem("", status, detail, "0af1", errors), status))
 
 
 def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None, **options: Any) -> Flask:

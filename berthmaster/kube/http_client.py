@@ -1,7 +1,6 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
 import os
-import re
 import socket
 import weakref
 from collections import deque
@@ -25,6 +24,7 @@ from berthmaster.kube.reloading_client import ReloadingClient
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
+from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.version import __version__
 
 MAX_IDLE_CONNECTIONS: Final = 64
@@ -33,8 +33,6 @@ _MAX_ERROR_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _SUCCESS: Final = (200, 201, 202)
 _MAX_RETRY_AFTER_S: Final = 60.0
-# How urllib3 begins the text of an error.
-_CONNECTION_OBJECT: Final = re.compile(r"HTTPS?Connection\([^)]*\): (?:Failed to establish a new connection: )?")
 # What the official client raises for an unusable kubeconfig.
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
@@ -243,7 +241,7 @@ class _Dialer:
             connection.connect()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             connection.close()
-            problem = _CONNECTION_OBJECT.sub("", describe(error))
+            problem = without_urllib3_object(describe(error))
             raise ApiError(0, "", f"no connection to the API server {self.host}: {problem}") from None
         connected: socket.socket = connection.sock  # urllib3's connection does not close it
         return connected

@@ -16,7 +16,7 @@ from berthmaster.manifests.overlay import dump_sources, over_dumps
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
-from berthmaster.model.decode import convert, is_misspelled, unknown_fields
+from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
@@ -215,7 +215,7 @@ class _Loader:
         for error in unknown_fields(Policy, document.raw):
             if error.path.partition(".")[0] == "status":
                 continue
-            misspelled = is_misspelled(error) and not document.stored
+            misspelled = error.misspelled and not document.stored
             if misspelled and not self._lenient:
                 raise document.error(error)
             holds = self._hold_unknown and not misspelled and error.path.startswith(_IN_PLACEMENT)

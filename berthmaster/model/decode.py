@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.foreign_texts import decoding_problem
 from berthmaster.model.meta import Value
 from berthmaster.model.null_fields import MAX_NULL_FIELDS, without_null_fields
 from berthmaster.model.quantity import Quantity
@@ -38,15 +39,9 @@ MAX_UNKNOWN_FIELDS: Final = 50
 """How many unknown fields of a document ``unknown_fields`` names."""
 _MAX_COMPARED: Final = 64  # characters of an unknown name
 
-# A message may contain values of the document, so only its end is a location.
-_SIMILAR_FIELD: Final = "did you mean "
 _MISSPELLED: Final = 0.8
 """The similarity of names (``difflib``) from which an unknown field counts as misspelled."""
-_LOCATION: Final = re.compile(r" - at `(?:key in )?\$((?:\.[^.\[\]`\s]+|\[\d+\]|\[\.\.\.\])*)`\Z")
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
-_MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
-_MISSING: Final = re.compile(r"Object missing required field `([^`]+)`")
-_INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value ")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
     "array": (list, tuple), "object": (dict,),
@@ -134,7 +129,20 @@ def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return msgspec.json.decode(_ENCODER.encode(value))
 
 
-def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError]:
+class UnknownFieldError(FieldError):
+    """A field is unknown.
+
+    Attributes:
+        misspelled: whether the name differs little from a known one. Other unknown fields are more likely those of
+            another version of the API.
+    """
+
+    def __init__(self, path: str, problem: str, *, misspelled: bool = False) -> None:
+        self.misspelled = misspelled
+        super().__init__(path, problem)
+
+
+def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[UnknownFieldError]:
     """Return an error for each unknown field of a document, with the most similar known name.
 
     At most ``MAX_UNKNOWN_FIELDS`` fields are named; a last error says how many more there are.
@@ -142,7 +150,7 @@ def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError
     found = _unknown(kind, raw, "")
     errors = [_unknown_field(*each) for each in islice(found, MAX_UNKNOWN_FIELDS)]
     more = sum(1 for _ in found)
-    return [*errors, FieldError("", f"and {more} more unknown fields")] if more else errors
+    return [*errors, UnknownFieldError("", f"and {more} more unknown fields")] if more else errors
 
 
 def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bool:
@@ -174,19 +182,13 @@ def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tupl
     return frozenset(_fields(kind)), tuple(nested)
 
 
-def _unknown_field(path: str, key: str, known: Iterable[str]) -> FieldError:
-    close = get_close_matches(key[:_MAX_COMPARED], known, n=1)
-    return FieldError(path, f"unknown field; {_SIMILAR_FIELD}{close[0]}?" if close else "unknown field")
-
-
-def is_misspelled(error: FieldError) -> bool:
-    """Return whether an error of ``unknown_fields`` is about a name that differs little from a known one.
-
-    Other unknown fields are more likely those of another version of the API.
-    """
-    key = error.path.rpartition(".")[2][:_MAX_COMPARED]
-    known = error.problem.partition(_SIMILAR_FIELD)[2].removesuffix("?")
-    return bool(known) and bool(get_close_matches(key, [known], n=1, cutoff=_MISSPELLED))
+def _unknown_field(path: str, key: str, known: Iterable[str]) -> UnknownFieldError:
+    key = key[:_MAX_COMPARED]
+    close = get_close_matches(key, known, n=1)
+    if not close:
+        return UnknownFieldError(path, "unknown field")
+    misspelled = bool(get_close_matches(key, close, cutoff=_MISSPELLED))
+    return UnknownFieldError(path, f"unknown field; did you mean {close[0]}?", misspelled=misspelled)
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -236,22 +238,19 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
         raw: the document as dicts and lists, or ``_UNREAD``.
         message: the message of the decoder.
     """
-    located = _LOCATION.search(message)
-    problem, location = (message[: located.start()], located[1]) if located else (message, "")
-    mismatch = _MISMATCH.match(problem)
-    got = _JSON_TYPES.get(mismatch["got"]) if mismatch else None
-    path, value = _resolve(raw, location, got)
+    problem = decoding_problem(message)
+    got = _JSON_TYPES.get(problem.got)
+    path, value = _resolve(raw, problem.location, got)
     text = "the value" if value is _UNREAD else shown(value)
-    if mismatch and got:
-        return FieldError(path, f"{text} is {_article(mismatch['got'])}; accepted is {mismatch['expected']}")
-    if _INVALID_CHOICE.match(problem):
-        return FieldError(path, f"{text} is not accepted; accepted are {_accepted_values(kind, location)}")
-    if problem.startswith(("Expected `int`", "Expected `str`", "Expected `array`")):
-        return FieldError(path, f"{text} is out of range: {problem[0].lower()}{problem[1:]}")
-    missing = _MISSING.match(problem)
-    if missing:
-        return FieldError(f"{path}.{missing[1]}" if path else missing[1], "is missing or null")
-    return FieldError(path, problem[0].lower() + problem[1:] if problem.startswith("Object") else problem)
+    if got:
+        return FieldError(path, f"{text} is {_article(problem.got)}; accepted is {problem.expected}")
+    if problem.invalid_choice:
+        return FieldError(path, f"{text} is not accepted; accepted are {_accepted_values(kind, problem.location)}")
+    if problem.out_of_range:
+        return FieldError(path, f"{text} is out of range: {problem.text}")
+    if problem.missing:
+        return FieldError(f"{path}.{problem.missing}" if path else problem.missing, "is missing or null")
+    return FieldError(path, problem.text)
 
 
 def _article(json_type: str) -> str:

@@ -139,19 +139,23 @@ class FieldError(InputError):
     Attributes:
         path: the field path, such as ``spec.clusters[2].name``; empty for the document itself.
         problem: what is wrong and what is accepted, without the path.
+        fault: the problem without the remedy.
+        remedy: how to correct it; empty if the problem says it.
     """
 
-    def __init__(self, path: str, problem: str) -> None:
+    def __init__(self, path: str, fault: str, remedy: str = "") -> None:
         self.path = printable(path, MAX_PATH_LENGTH)
-        self.problem = printable(problem)
+        self.fault = fault
+        self.remedy = remedy
+        self.problem = printable(f"{fault}; {remedy}" if remedy else fault)
         super().__init__(f"{self.path}: {self.problem}" if path else self.problem)
 
     def below(self, prefix: str) -> "FieldError":
         """Return the same error for a document that contains this one at ``prefix``."""
         if not self.path:
-            return FieldError(prefix, self.problem)
+            return FieldError(prefix, self.fault, self.remedy)
         joint = "" if self.path.startswith("[") else "."
-        return FieldError(f"{prefix}{joint}{self.path}", self.problem)
+        return FieldError(f"{prefix}{joint}{self.path}", self.fault, self.remedy)
 
 
 class ManifestError(InputError):

@@ -174,7 +174,7 @@ def _excess(counts: Iterable[_Count], limits: PlacementLimits) -> Iterator[Field
         if found > accepted:
             things = noun or _NOUNS.get(limit, limit.replace("_", " "))
             remedy = f"use fewer, or raise {_camel(limit)} in {OPTION}"
-            yield FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled; {remedy}")
+            yield FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled", remedy)
 
 
 def _counts(placement: Placement) -> Iterator[_Count]:

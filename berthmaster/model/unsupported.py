@@ -83,7 +83,7 @@ def unknown_placement_fields(raw: Any) -> list[FieldError]:  # noqa: ANN401 - an
     """
     if not isinstance(raw, Mapping) or not has_unknown_fields(Placement, raw):
         return []
-    return unknown_fields(Placement, _without_null(raw))
+    return [*unknown_fields(Placement, _without_null(raw))]
 
 
 def decode_held_binding(document: bytes) -> Binding | None:

@@ -26,13 +26,31 @@ class RequestRefusedError(ServiceError):
 
     Attributes:
         detail: the reason, as the service wrote it.
+        errors: the invalid fields of the request.
         request_id: the id of the request in its log.
     """
 
     def __init__(self, problem: Problem, status: int) -> None:
         self.detail = problem.detail
+        self.errors = problem.errors
         self.request_id = problem.request_id
         super().__init__(f"the service refused the request: {self.detail} (request {self.request_id})", status)
+
+
+class NoAnswerError(ServiceError):
+    """The service did not answer, or its answer cannot be read.
+
+    Attributes:
+        url: the address of the service.
+        problem: what is wrong, without the address.
+        late: whether the timeout passed.
+    """
+
+    def __init__(self, url: str, problem: str, status: int = 0, *, late: bool = False) -> None:
+        self.url = url
+        self.problem = problem
+        self.late = late
+        super().__init__(f"{url} {problem}", status)
 
 
 class ServiceConnection:
@@ -96,7 +114,7 @@ class ServiceConnection:
         try:
             return decode_json(answer, content)
         except FieldError as error:
-            raise ServiceError(f"{self._url} sent an answer that cannot be decoded: {error}", 200) from None
+            raise NoAnswerError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
 
     def stream(self, path: str, lines: Iterator[bytes], decode: Callable[[bytes], T]) -> Iterator[T]:
         """Yield one answer for each line, in order, while sending the lines.
@@ -150,8 +168,9 @@ class ServiceConnection:
         with suppress(ConnectionResetError, BrokenPipeError):
             self._connection.send(data)
 
-    def _unreachable(self, error: Exception) -> ServiceError:
-        return ServiceError(f"{self._url} cannot be reached: {error or type(error).__name__}")
+    def _unreachable(self, error: Exception) -> NoAnswerError:
+        problem = f"cannot be reached: {error or type(error).__name__}"
+        return NoAnswerError(self._url, problem, late=isinstance(error, TimeoutError))
 
 
 def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:

@@ -12,7 +12,7 @@ from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
 from console.pages.what_if_model import form_view
 from console.query import PageQuery
 from console.question import WhatIfQuestion, decoded, encoded, question_of
-from console.question_reading import ReadQuestion, question_words, read, refusal
+from console.question_reading import ReadQuestion, question_words, read, refusals
 from console.source import SourceError
 
 BLUEPRINT: Final = Blueprint("what_if", __name__)
@@ -78,6 +78,6 @@ def _plan(found: ReadQuestion, rows: int) -> PlanView | None:
     except SourceError as error:
         if error.status not in _INVALID:
             raise
-        found.problems.append(refusal(error.detail or str(error), found))
+        found.problems += refusals(error, found)
         return None
     return plan_view(answer, restricted=visitor().namespaces is not None, max_rows=rows)

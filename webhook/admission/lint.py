@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.decode import convert, is_misspelled, unknown_fields
+from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import group_of, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
@@ -68,7 +68,7 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     except FieldError as error:
         return Linted((FieldProblem(error.path, ABSENT, error.problem, "correct it", SCHEMA),), unknown)
     errors, warnings = _reviewed(raw, identity, context, default_namespace)
-    misspelled = {each.path for each in fields if is_misspelled(each)}
+    misspelled = {each.path for each in fields if each.misspelled}
     # One finding for a field: the one with the likely name if it is misspelled, else that of the rule.
     ruled = {each.path for each in (*errors, *warnings) if each.rule in UNSUPPORTED_IDS} - misspelled
     own = tuple(each for each in warnings if each.rule not in UNSUPPORTED_IDS or each.path not in misspelled)

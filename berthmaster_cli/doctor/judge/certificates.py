@@ -6,6 +6,7 @@ from typing import Final
 
 from cryptography import x509
 
+from berthmaster.model.foreign_texts import CallFailure, call_failure, denying_webhook
 from berthmaster_cli.doctor.facts import (
     DryRunFacts,
     EndpointFacts,
@@ -17,7 +18,7 @@ from berthmaster_cli.doctor.facts import (
     WebhookFacts,
 )
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failure_of, named_failure
+from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 from certs.bundle import Bundle, issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
 
@@ -42,7 +43,7 @@ def certificates(facts: Facts) -> Iterator[Finding]:
 def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
     """Judge all bundles, and return the worst finding."""
     check = "certificates/bundle"
-    remedy = named_failure("authority", ours[0], facts.setup).remedy
+    remedy = diagnosis_of(CallFailure.AUTHORITY, ours[0], facts.setup).remedy
     for webhook in ours:
         if not webhook.has_bundle:
             message = f"caBundle of {webhook.full_name} is empty, so the API server trusts public authorities only"
@@ -68,7 +69,7 @@ def _endpoint(endpoint: EndpointFacts, ours: Sequence[WebhookFacts], facts: Fact
         yield _unreached(endpoint, where, webhook, ours, facts)
         return
     if endpoint.leaf is None:
-        remedy = named_failure("expired", webhook, facts.setup).remedy
+        remedy = diagnosis_of(CallFailure.EXPIRED, webhook, facts.setup).remedy
         yield failed("certificates/served", f"{where} presents a certificate that cannot be read", remedy)
         return
     yield _validity("certificates/life", f"the certificate of {where}", endpoint.leaf, webhook, facts)
@@ -81,12 +82,12 @@ def _trust(endpoint: EndpointFacts, leaf: x509.Certificate, where: str, webhook:
     if not endpoint.verify_error:
         return ok(check, f"caBundle trusts the certificate that {where} presents for that name")
     if endpoint.verify_code in _NAMES:
-        failure = named_failure("names", webhook, setup)
+        failure = diagnosis_of(CallFailure.NAMES, webhook, setup)
         names = ", ".join(sorted(names_of(leaf))) or "no name"
         return failed(f"{check}-names", f"{failure.message}; it is valid for {names}", failure.remedy)
-    kind = "expired" if endpoint.verify_code in {_EXPIRED, _NOT_YET} else "authority"
-    failure = named_failure(kind, webhook, setup)
-    return failed(f"{check}-{kind}", f"{failure.message} ({endpoint.verify_error})", failure.remedy)
+    cause = CallFailure.EXPIRED if endpoint.verify_code in {_EXPIRED, _NOT_YET} else CallFailure.AUTHORITY
+    failure = diagnosis_of(cause, webhook, setup)
+    return failed(f"{check}-{failure.name}", f"{failure.message} ({endpoint.verify_error})", failure.remedy)
 
 
 def _unreached(
@@ -102,7 +103,9 @@ def _unreached(
     if unresolved:
         forward = f"{facts.setup.in_release} port-forward service/{facts.setup.release}-webhook 8443:443"
         return warning(check, message, f"Rely on admission/trial. To check from here, forward the port: {forward}")
-    return failed(check, message, failure_of(f"dial: {endpoint.problem}".lower(), webhook, facts.setup).remedy)
+    return failed(
+        check, message, diagnosis_of(call_failure(f"dial: {endpoint.problem}".lower()), webhook, facts.setup).remedy
+    )
 
 
 def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
@@ -110,7 +113,7 @@ def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: 
     if isinstance(secret, Unobserved):
         yield skipped(check, f"the serving Secret cannot be read: {secret.problem}")
         return
-    renewal = named_failure("expired", ours[0], facts.setup).remedy
+    renewal = diagnosis_of(CallFailure.EXPIRED, ours[0], facts.setup).remedy
     if secret.leaf is None:
         yield failed(check, f"Secret {secret.name} contains no certificate", renewal)
         return
@@ -126,18 +129,18 @@ def _match(check: str, name: str, leaf: x509.Certificate, ours: Sequence[Webhook
     for webhook in ours:
         if len(webhook.bundle) and not any(issued_by(leaf, each) for each in webhook.bundle):
             message = f"caBundle of {webhook.full_name} does not trust the certificate in Secret {name}"
-            return failed(check, message, named_failure("authority", webhook, setup).remedy)
+            return failed(check, message, diagnosis_of(CallFailure.AUTHORITY, webhook, setup).remedy)
         host = webhook.endpoint.host if webhook.endpoint else ""
         if host and not _is_for(leaf, host):
             names = ", ".join(sorted(names_of(leaf)))
             message = f"the certificate in Secret {name} is valid for {names}, not for {host}"
-            return failed(check, message, named_failure("names", webhook, setup).remedy)
+            return failed(check, message, diagnosis_of(CallFailure.NAMES, webhook, setup).remedy)
     return ok(check, f"caBundle trusts the certificate in Secret {name}, which names the hosts of all URLs")
 
 
 def _validity(check: str, what: str, leaf: x509.Certificate, webhook: WebhookFacts, facts: Facts) -> Finding:
     left = _end(leaf) - facts.now
-    remedy = named_failure("expired", webhook, facts.setup).remedy
+    remedy = diagnosis_of(CallFailure.EXPIRED, webhook, facts.setup).remedy
     if facts.now < leaf.not_valid_before_utc:
         return failed(check, f"{what} is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", remedy)
     if left <= timedelta(0):

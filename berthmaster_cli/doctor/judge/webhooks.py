@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook, reason_of_denial
 from berthmaster_cli.doctor.facts import DeploymentFacts, DryRunFacts, Facts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failed_webhook, failure_of
+from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
 SHORTEST_S: Final = 2.0
@@ -181,7 +182,7 @@ def _call_failed(name: str, problem: str, webhooks: Sequence[WebhookFacts], setu
     unread = WebhookFacts("", "", name, f"https://{setup.release}-webhook.{setup.namespace}.svc:443/")
     webhook = next((each for each in webhooks if each.name == name), unread)
     if webhook.ours:
-        failure = failure_of(problem, webhook, setup)
+        failure = diagnosis_of(call_failure(problem), webhook, setup)
         return failed(f"{_DRY_RUN}-{failure.name}", f"{failure.message}, so policies are refused", failure.remedy)
     remedy = f"Repair that webhook, or remove its configuration: {setup.target} get mutatingwebhookconfigurations"
     message = f"the API server cannot call another webhook, {name}, so policies are refused"
@@ -249,5 +250,5 @@ def _ms(seconds: float) -> str:
 
 def _reason(problem: str) -> str:
     """The reason at the end of a refusal, shortened."""
-    text = problem.rpartition("denied the request: ")[2]
+    text = reason_of_denial(problem)
     return text if len(text) <= 160 else f"{text[:159]}…"

@@ -6,12 +6,13 @@ import re
 import zlib
 
 import pytest
+from console_source import refused_question
 from werkzeug.datastructures import MultiDict
 
 from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
 from console.query import QueryError
 from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
-from console.question_reading import FormProblem, question_words, read, refusal
+from console.question_reading import FormProblem, question_words, read, refusals
 
 POLICY = """\
 apiVersion: policy.karmada.io/v1alpha1
@@ -156,28 +157,29 @@ def test_a_visitor_asks_about_the_own_namespaces_only():
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("path", "reason", "expected"),
     [
         pytest.param(
-            "changes[1]: there is no such workload",
+            "changes[1].resource", "there is no such workload",
             FormProblem("scales", "'shop/Deployment/web=3': there is no such workload"),
             id="a change",
         ),
         pytest.param(
-            "create[0].spec.placement: too large",
-            FormProblem("policies", "PropagationPolicy shop/web: create[0].spec.placement: too large"),
+            "create[0].spec.placement", "too large",
+            FormProblem("policies", "PropagationPolicy shop/web: spec.placement: too large"),
             id="a policy",
         ),
-        pytest.param("delete[0]: is not known", FormProblem("deleted", "is not known"), id="a deletion"),
-        pytest.param("no bindings are watched", FormProblem("", "no bindings are watched"), id="everything"),
-        pytest.param("changes[9]: x", FormProblem("", "x"), id="a change that was not sent"),
+        pytest.param("delete[0]", "is not known", FormProblem("deleted", "is not known"), id="a deletion"),
+        pytest.param("", "no bindings are watched", FormProblem("", "no bindings are watched"), id="everything"),
+        pytest.param("limit", "is too large", FormProblem("", "limit: is too large"), id="a field of the request"),
+        pytest.param("changes[9]", "x", FormProblem("", "x"), id="a change that was not sent"),
     ],
-)
-def test_what_the_extender_refuses_is_said_at_its_field(message, expected):
+)  # fmt: skip
+def test_what_the_extender_refuses_is_said_at_its_field(path, reason, expected):
     question = WhatIfQuestion(
         lose=("a",), scales=("shop/Deployment/web=3",), policies=POLICY, deleted=("shop/PropagationPolicy/x",)
     )
-    assert refusal(message, asked(question)) == expected
+    assert [*refusals(refused_question(reason, 400, path), asked(question))] == [expected]
 
 
 def test_a_question_in_words():

@@ -29,9 +29,7 @@ def _kubeadmiral(reviewed: ReviewedKubeAdmiralSpec) -> Iterator[FieldProblem]:
 
 
 def _problems(errors: Iterable[FieldError]) -> Iterator[FieldProblem]:
-    for error in errors:
-        fault, _, remedy = error.problem.rpartition("; ")
-        yield FieldProblem(error.path, ABSENT, fault, remedy)
+    yield from (FieldProblem(each.path, ABSENT, each.fault, each.remedy) for each in errors)
 
 
 SIZE_RULES: Final = (AdmissionRule(TOO_LARGE, _SUMMARY, _policy, default=Level.DENY),)

@@ -3,7 +3,8 @@
 import pytest
 from doctor_facts import HOST, SETUP, webhooks
 
-from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failed_webhook, failure_of
+from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
+from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 
 URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
 X509 = "tls: failed to verify certificate: x509: "
@@ -37,7 +38,7 @@ X509 = "tls: failed to verify certificate: x509: "
 )  # fmt: skip
 def test_the_message_determines_the_failure(words, name):
     problem = f'failed calling webhook "w.berthmaster.io": failed to call webhook: Post "{URL}": {words}'
-    found = failure_of(problem, webhooks()[0], SETUP)
+    found = diagnosis_of(call_failure(problem), webhooks()[0], SETUP)
     assert found.name == name
     assert f"{HOST}:443" in found.message
     assert "kubectl" in found.remedy or "helm" in found.remedy or "--admission-control-config-file" in found.remedy

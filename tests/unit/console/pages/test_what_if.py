@@ -146,7 +146,7 @@ def test_a_wrong_form_comes_back_with_everything_that_was_written():
 
 
 def test_what_the_extender_refuses_keeps_the_form():
-    refused = refused_question("changes[0]: the cluster a is not known", 400)
+    refused = refused_question("the cluster a is not known", 400, "changes[0].cluster")
     client, _ = client_of(plan=refused)
     answer = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")
     page = answer.get_data(as_text=True)
