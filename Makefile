@@ -42,7 +42,7 @@ $(VENV)/.e2e: $(VENV)/.run requirements/e2e.txt
 	@touch $@
 
 .PHONY: e2e-assets
-e2e-assets: $(BIN)/python ## Build etcd, kubectl and the components of Kubernetes once (needs Go, about eight minutes)
+e2e-assets: $(BIN)/python ## Build etcd, kubectl, kwok and the components of Kubernetes once (needs Go, about eight minutes)
 	@$(BIN)/python tests/e2e/assets.py
 
 .PHONY: e2e

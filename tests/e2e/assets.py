@@ -65,6 +65,7 @@ TOOLS: Final = (
     Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes"),
     Tool("kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", "k8s.io/kubernetes"),
     Tool("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes"),
+    Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 )
 
 

@@ -64,34 +64,41 @@ class ControlPlane:
         url: where the API server answers.
         kubeconfig: a file with an administrator's access.
         webhook_client: the files of the certificate and key by which the API server shows itself to webhooks.
+        etcd_url: where etcd answers.
+        apiserver: the process of the API server.
+        trust: the TLS context of an administrator.
         api: the administrator's client.
     """
 
-    def __init__(self, processes: Processes, audited: Sequence[str] = AUDITED_GROUPS) -> None:
+    def __init__(
+        self, processes: Processes, audited: Sequence[str] = AUDITED_GROUPS, *, flags: Sequence[str] = ()
+    ) -> None:
         """Start it.
 
         Args:
             processes: where its parts are put.
             audited: the API groups of which every write is put down in the audit log.
+            flags: more options of kube-apiserver.
         """
         self.processes = processes
         self._audited = audited
+        self._flags = tuple(flags)
         self._folder = processes.folder
         self.authority = Authority("berthmaster-e2e")
         self._write_certificates()
         self.webhook_client = self._file("webhook-client.crt"), self._file("webhook-client.key")
-        self._etcd_url = f"http://{HOST}:{processes.ports.free()}"
+        self.etcd_url = f"http://{HOST}:{processes.ports.free()}"
         self.url = f"https://{HOST}:{processes.ports.free()}"
         self.kubeconfig = self._write_kubeconfig("admin")
-        self._trust = ssl.create_default_context(cafile=str(self._file("ca.crt")))
-        self._trust.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
+        self.trust = ssl.create_default_context(cafile=str(self._file("ca.crt")))
+        self.trust.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
         self._start_etcd()
-        self._apiserver = self._start_apiserver()
+        self.apiserver = self._start_apiserver()
         self.api = Api(self.kubeconfig, self._file("discovery.json"))
 
     def text(self, path: str) -> str | None:
         """The body an administrator GETs, as of ``/metrics``; None if there is no answer or an error."""
-        return fetch(self.url + path, self._trust)
+        return fetch(self.url + path, self.trust)
 
     def install(self, crds: Path) -> list[dict[str, Any]]:
         """Install the custom resource definitions of a folder, wait until all are served, and return them."""
@@ -157,9 +164,9 @@ class ControlPlane:
         return self._write_kubeconfig(name)
 
     def restart_apiserver(self) -> None:
-        """Kill the API server and start it again; etcd keeps the data."""
-        self._apiserver.kill()
-        self._apiserver = self._start_apiserver()
+        """Kill the API server if it runs, and start it again; etcd keeps the data."""
+        self.apiserver.kill()
+        self.apiserver = self._start_apiserver()
         self.api.client.rest_client.pool_manager.clear()  # connections to the one that is gone
 
     def start_scheduler(self, configuration: Mapping[str, Any]) -> Process:
@@ -194,7 +201,7 @@ class ControlPlane:
         ]
         scheduler = self.processes.start("kube-scheduler", command)
         ready = f"https://{HOST}:{port}/readyz"
-        scheduler.wait_for("to be ready", lambda: fetch(ready, self._trust) == "ok", START_LIMIT_S)
+        scheduler.wait_for("to be ready", lambda: fetch(ready, self.trust) == "ok", START_LIMIT_S)
         return scheduler
 
     def _file(self, name: str) -> Path:
@@ -281,8 +288,8 @@ class ControlPlane:
             binary("etcd"),
             "--name=e2e",
             f"--data-dir={self._file('etcd')}",
-            f"--listen-client-urls={self._etcd_url}",
-            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-client-urls={self.etcd_url}",
+            f"--advertise-client-urls={self.etcd_url}",
             f"--listen-peer-urls={peers}",
             f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=e2e={peers}",
@@ -290,7 +297,7 @@ class ControlPlane:
             "--log-level=warn",
         ]
         etcd = self.processes.start("etcd", command)
-        healthy = f"{self._etcd_url}/health"
+        healthy = f"{self.etcd_url}/health"
         etcd.wait_for("to be healthy", lambda: "true" in (fetch(healthy) or ""), START_LIMIT_S)
         return etcd
 
@@ -298,7 +305,7 @@ class ControlPlane:
         port = self.url.rpartition(":")[2]
         command = [
             binary("kube-apiserver"),
-            f"--etcd-servers={self._etcd_url}",
+            f"--etcd-servers={self.etcd_url}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
             "--endpoint-reconciler-type=none",  # no client uses the Service `kubernetes`
@@ -324,6 +331,7 @@ class ControlPlane:
             f"--audit-log-path={self._file('audit.jsonl')}",
             "--audit-log-mode=blocking",
             f"--proxy-client-key-file={self._file('front-proxy.key')}",
+            *self._flags,
         ]
         apiserver = self.processes.start("kube-apiserver", command)
         apiserver.wait_for("to be ready", lambda: self.text("/readyz") == "ok", START_LIMIT_S)
