@@ -11,6 +11,7 @@ from rich.text import Text
 from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes
+from berthmaster.views.cells import numbers
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
 from berthmaster_cli.environment import environment_text
 from berthmaster_cli.options import Address, config_option
@@ -79,7 +80,7 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
         report = context.reconciler.observe()
         items = inspect(report.snapshot, context.options, report.now)
     if output == "table":
-        columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", "AUTHORITIES:right", "REASON", "MESSAGE")
+        columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", numbers("AUTHORITIES"), "REASON", "MESSAGE")
         print_table(stdout(), columns, [_row(item, report.now) for item in items])
     else:
         print_data({"now": report.now, "items": items}, output)

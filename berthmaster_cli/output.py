@@ -20,6 +20,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.printable import printable, printable_json
 from berthmaster.model.reader import ANY_READER
+from berthmaster.views.cells import TableColumn, columns_of
 
 FORMATS: Final = ("table", "json", "yaml")
 WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
@@ -112,22 +113,22 @@ def print_data(data: object, output: str) -> None:
         click.echo(_yaml(plain), nl=False)
 
 
-def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+def print_table(console: Console, columns: Sequence[TableColumn | str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table without borders, like kubectl, and without columns that are empty in every row.
 
     Every row is one line, however wide, so that no name is broken.
 
     Args:
         console: the output.
-        columns: their names; ``NAME:right`` for numbers.
+        columns: the columns; a text is the name of a column of texts.
         rows: one cell for each column. Plain cells become inert.
     """
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    names = [columns[index].partition(":") for index in used]
-    lines = [[styled(name, "bold") for name, _, _ in names]]
+    shown = columns_of(*(columns[index] for index in used))
+    lines = [[styled(each.name, "bold") for each in shown]]
     lines += [[joined(row[index]) for index in used] for row in rows]
     widths = [max(line[column].cell_len for line in lines) for column in range(len(used))]
-    rights = [bool(align) for _, _, align in names]
+    rights = [each.is_number for each in shown]
     text = Text("\n").join(_aligned(line, widths, rights) for line in lines)
     console.print(text, soft_wrap=True)
 

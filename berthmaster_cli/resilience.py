@@ -10,6 +10,7 @@ from rich.text import Text
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import World
+from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import count_text
 from berthmaster_cli.inputs import current_time, namespace_option, profile_from, source_options, workload_affinity_on
@@ -30,8 +31,8 @@ from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.what_if import shared_capacity_option
 
 _DOMAINS: Final = tuple(FailureDomain)
-_COLUMNS: Final = (
-    "FAILURE", "CLUSTERS:right", "NOWHERE:right", "SHORT:right", "STAYING:right", "MOVE:right", "REPLICAS:right",
+_COLUMNS: Final = columns_of(
+    "FAILURE", *map(numbers, ("CLUSTERS", "NOWHERE", "SHORT", "STAYING", "MOVE", "REPLICAS")),
     "OVERCOMMITTED", "WORKLOADS",
 )  # fmt: skip
 _LEGEND: Final = (

@@ -12,6 +12,7 @@ from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, O
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.federation_report import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow, Row
+from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
@@ -22,7 +23,7 @@ _STYLES: Final = {
     Outcome.REJECTED: "red",
 }
 _NO_ROWS: Final = "there are no workloads to show"
-_WIDE_COLUMNS: Final = ("REPLICAS:right", "TRIGGER", "SCHEDULER")
+_WIDE_COLUMNS: Final = (numbers("REPLICAS"), "TRIGGER", "SCHEDULER")
 TRIGGERS_HELP: Final = (
     "Why a workload is scheduled: First (never before), Reconcile (its placement changed; or it is duplicated or has "
     "no replicas, and is scheduled at every event), Scale (the number of replicas changed), Rescheduled (as by a "
@@ -32,8 +33,8 @@ TRIGGERS_HELP: Final = (
 )
 _NOT_SCHEDULED: Final = styled("not scheduled", "yellow")
 _BEST_FIRST: Final = tuple(_STYLES)
-_GROUP_COLUMNS: Final = (
-    "CLUSTER", "RESULT", "REPLICAS:right", "CURRENT:right", "CAPACITY:right", "SCORE:right", "WEIGHT:right", "WHY",
+_GROUP_COLUMNS: Final = columns_of(
+    "CLUSTER", "RESULT", *map(numbers, ("REPLICAS", "CURRENT", "CAPACITY", "SCORE", "WEIGHT")), "WHY",
 )  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def group_diagnosis(failure: Failure | None = None) -> GroupDiagnosis:
     clusters = [
         ClusterDiagnosis("b1", Outcome.ASSIGNED, scores=local, capacity=9, bound_by="cpu", current=5, replicas=5),
         ClusterDiagnosis("b2", Outcome.ASSIGNED, scores=local, capacity=4, bound_by="memory", current=3, replicas=3),
-        ClusterDiagnosis("b3", Outcome.NOT_SELECTED, "b3 has a lower score", scores=remote, capacity=12),
+        ClusterDiagnosis("b3", Outcome.NOT_SELECTED, "its share is less than one replica", scores=remote, capacity=12),
         ClusterDiagnosis("b4", Outcome.REJECTED, f"b4 {taint}", [Rejection("TaintToleration", taint)]),
         *(
             ClusterDiagnosis(f"p{number}", Outcome.REJECTED, outside, [Rejection("ClusterAffinity", outside)])

@@ -7,34 +7,24 @@ from typing import Final, NamedTuple
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
+from berthmaster.views.cells import Cell, Content, Section, TableColumn, columns_of, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
-_NAMED = 3
-INCOMPLETE = "This plan is incomplete: more can move than it shows."
-
-
+_NAMED: Final = 3
+INCOMPLETE: Final = "This plan is incomplete: more can move than it shows."
 _ABBREVIATIONS: Final = frozenset({"CPU"})
+_WORKLOAD: Final = TableColumn("WORKLOAD", Content.WORKLOAD)
 
 
-class Section(NamedTuple):
-    """A table.
+def _names(name: str) -> TableColumn:
+    return TableColumn(name, Content.NAMES)
 
-    Attributes:
-        title: the title.
-        columns: the names of the columns; ``NAME:right`` for numbers.
-        rows: one cell for each column.
-        names: the columns that hold names of objects, not sentences.
-    """
 
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    names: frozenset[str] = frozenset({"WORKLOAD", "POLICY", "CLUSTER", "FROM", "TO", "DELETED COPIES", "GROUP"})
+_POLICY: Final = _names("POLICY")
 
-    def used(self) -> list[tuple[int, str, bool]]:
-        """Return index, name and whether it holds numbers of each column that is not empty in every row."""
-        parts = [(index, *column.partition(":")) for index, column in enumerate(self.columns)]
-        return [(index, name, bool(align)) for index, name, _, align in parts if any(row[index] for row in self.rows)]
+
+def _bad(text: str) -> Cell:
+    return Cell(text, is_bad=True)
 
 
 def heading(name: str) -> str:
@@ -104,12 +94,12 @@ def sections(plan: Plan) -> Iterator[Section]:
 def _unplaced(plan: Plan) -> Section:
     rows = [
         (
-            each.resource, each.policy or "", "no place" if each.nowhere else "too few replicas",
-            "the change" if each.by_change else "before, too", each.message,
+            each.resource, each.policy or "", _bad("no place" if each.nowhere else "too few replicas"),
+            _bad("the change") if each.by_change else "before, too", each.message,
         )
         for each in plan.unplaced
     ]  # fmt: skip
-    return Section("Left without a place", ("WORKLOAD", "POLICY", "RESULT", "SINCE", "WHY"), rows)
+    return section("Left without a place", (_WORKLOAD, _POLICY, "RESULT", "SINCE", "WHY"), rows)
 
 
 def _moves(plan: Plan) -> Section:
@@ -120,8 +110,10 @@ def _moves(plan: Plan) -> Section:
         )
         for each in plan.moves
     ]  # fmt: skip
-    columns = ("WORKLOAD", "FROM", "TO", "GROUP", "REPLICAS:right", "DELETED COPIES", "WHY")
-    return Section("Moves", columns, rows)
+    columns = (
+        _WORKLOAD, _names("FROM"), _names("TO"), _names("GROUP"), numbers("REPLICAS"), _names("DELETED COPIES"), "WHY",
+    )  # fmt: skip
+    return section("Moves", columns, rows)
 
 
 def _clusters(plan: Plan) -> Section:
@@ -134,8 +126,8 @@ def _clusters(plan: Plan) -> Section:
         )
         for each in totals
     ]  # fmt: skip
-    columns = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "NOTE")
-    return Section("Clusters (what arriving replicas request / what is free now)", columns, rows)
+    columns = columns_of(_names("CLUSTER"), *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
+    return section("Clusters (what arriving replicas request / what is free now)", columns, rows)
 
 
 def _policies(plan: Plan) -> Section:
@@ -143,7 +135,7 @@ def _policies(plan: Plan) -> Section:
         (each.policy, each.action, f"{each.keeps:,}", *(_claims(each, field) for field in _CLAIM_FIELDS))
         for each in plan.policies
     ]
-    return Section("Policies", ("POLICY", "CHANGE", "KEEPS:right", "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
+    return section("Policies", (_POLICY, "CHANGE", numbers("KEEPS"), "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
 
 
 _CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
@@ -158,12 +150,12 @@ def _staying(plan: Plan) -> Section:
         (policy, f"{count:,}", message, name_list(names[policy, message], _NAMED))
         for (policy, message), count in counts.most_common()
     ]
-    return Section("Does not move", ("POLICY", "WORKLOADS:right", "WHY", "WHICH"), rows)
+    return section("Does not move", (_POLICY, numbers("WORKLOADS"), "WHY", "WHICH"), rows)
 
 
 def _overrides(plan: Plan) -> Section:
     rows = [(each, "changes what clusters run, and never where") for each in plan.overrides]
-    return Section("Overrides", ("POLICY", "NOTE"), rows)
+    return section("Overrides", (_POLICY, "NOTE"), rows)
 
 
 def group_text(move: PlannedMove) -> str:
@@ -202,8 +194,8 @@ def _claims(effect: PolicyEffect, field: str) -> str:
 _OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": " to {}", "unclaimed": ""}
 
 
-def _overcommitted(total: ClusterTotal) -> str:
-    return f"overcommitted: {', '.join(total.overcommitted)}" if total.overcommitted else ""
+def _overcommitted(total: ClusterTotal) -> Cell | str:
+    return _bad(f"overcommitted: {', '.join(total.overcommitted)}") if total.overcommitted else ""
 
 
 def _assignment(clusters: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import Key, get, merge_patch
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.errors import InputError
+from berthmaster.views.cells import numbers
 from berthmaster.views.move_rows import (
     BudgetUse,
     MoveRow,
@@ -46,8 +47,8 @@ from berthmaster_cli.output import (
 )
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
-_WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", "FAILURES:right", "UNTIL", "BINDING", _COLUMNS[-1])
-_BUDGETS: Final = ("BUDGET", "MOVES", "REPLICAS:right", "WAITING:right", "WINDOW", "WORKLOADS")
+_WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", numbers("FAILURES"), "UNTIL", "BINDING", _COLUMNS[-1])
+_BUDGETS: Final = ("BUDGET", "MOVES", numbers("REPLICAS"), numbers("WAITING"), "WINDOW", "WORKLOADS")
 _STYLES: Final = {
     RowState.MOVING: "cyan",
     RowState.WAITING: "yellow",

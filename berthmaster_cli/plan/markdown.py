@@ -9,7 +9,8 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
+from berthmaster.views.cells import Section
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections
 
 MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
@@ -37,10 +38,10 @@ def _table(section: Section) -> Iterator[str]:
     used = section.used()
     yield f"**{section.title}**"
     yield ""
-    yield _row([heading(name) for _, name, _ in used])
-    yield _row(["---:" if is_number else "---" for _, _, is_number in used])
+    yield _row([heading(each.name) for _, each in used])
+    yield _row(["---:" if each.is_number else "---" for _, each in used])
     for row in section.rows[:MAX_ROWS]:
-        yield _row([_cell(row[index], is_name=name in section.names) for index, name, _ in used])
+        yield _row([_cell(row[index].text, is_name=column.is_name) for index, column in used])
     yield ""
     if len(section.rows) > MAX_ROWS:
         yield f"and {len(section.rows) - MAX_ROWS} more"

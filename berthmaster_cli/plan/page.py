@@ -6,8 +6,9 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
+from berthmaster.views.cells import Cell, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing
-from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;
@@ -33,7 +34,6 @@ path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone { fill
 """
 _LONG: Final = 48
 """The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
-_BAD: Final = ("no place", "too few replicas", "the change", "overcommitted:")
 
 
 def page(plan: Plan) -> Iterator[str]:
@@ -81,16 +81,13 @@ def _section(section: Section) -> Iterator[str]:
     used = section.used()
     yield f"<h2>{_text(section.title)}</h2>"
     yield f"{_scroll(section.title)}<table>"
-    cells = "".join(
-        f'<th scope="col"{_align(is_number=is_number)}>{_text(heading(name))}</th>' for _, name, is_number in used
-    )
+    cells = "".join(f'<th scope="col"{_align(each)}>{_text(heading(each.name))}</th>' for _, each in used)
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:
         shown = (
-            f"<td{_align(is_number=is_number) or _reading(row[index])}>"
-            f"{_cell(row[index], is_name=name in section.names)}</td>"
-            for index, name, is_number in used
+            f"<td{_align(column) or _reading(row[index].text)}>{_cell(row[index], column)}</td>"
+            for index, column in used
         )
         yield f"<tr>{''.join(shown)}</tr>"
     yield "</tbody>"
@@ -107,14 +104,14 @@ def _reading(text: str) -> str:
     return ' class="text"' if len(text) > _LONG and " " in text else ""
 
 
-def _align(*, is_number: bool) -> str:
-    return ' class="number"' if is_number else ""
+def _align(column: TableColumn) -> str:
+    return ' class="number"' if column.is_number else ""
 
 
-def _cell(text: str, *, is_name: bool) -> str:
-    if text.startswith(_BAD):
-        return f'<span class="bad">{_text(text)}</span>'
-    return " ".join(map(_name, text.split())) if is_name else _text(text)
+def _cell(cell: Cell, column: TableColumn) -> str:
+    if cell.is_bad:
+        return f'<span class="bad">{_text(cell.text)}</span>'
+    return " ".join(map(_name, cell.text.split())) if column.is_name else _text(cell.text)
 
 
 def _name(word: str) -> str:

@@ -8,12 +8,13 @@ from rich.text import Text
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+from berthmaster.views.cells import numbers
 from berthmaster.views.plan_sections import left_behind, moved_text
 from berthmaster.views.texts import resource_text
 from berthmaster_cli.output import print_line, print_table, styled
 
-_ARRIVING: Final = "ARRIVING:right"
-_COLUMNS: Final = ("CLUSTER", "REPLICAS:right", _ARRIVING, "CPU:right", "MEMORY:right", "")
+_ARRIVING: Final = numbers("ARRIVING")
+_COLUMNS: Final = ("CLUSTER", numbers("REPLICAS"), _ARRIVING, numbers("CPU"), numbers("MEMORY"), "")
 _LEGEND: Final = "CPU and MEMORY: what arriving replicas request / what is free now"
 _UNOBSERVED: Final = (
     "CPU and MEMORY: what all replicas request / what is free. No bindings: it is not known what clusters run already"

@@ -10,15 +10,15 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
+from berthmaster.views.cells import Cell, Content, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, Section, heading, headline, sections, what_moves
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections, what_moves
 from berthmaster.views.texts import count_text
 from console.markup import drawn
 
 MAX_ROWS: Final = 200
 MORE_ROWS: Final = 1000
 """The most rows of a table, and the most if the visitor asks for more. The extender sends no more."""
-_BAD: Final = ("no place", "too few replicas", "the change", "overcommitted:")
 
 
 class CellView(NamedTuple):
@@ -156,27 +156,17 @@ def binding_place(resource: str) -> tuple[str, str] | None:
 
 
 def _table(section: Section, max_rows: int) -> TableView:
-    used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
-    columns = [section.columns[number].partition(":") for number in used]
-    rows = [
-        [
-            _cell(row[number], column=name, is_name=name in section.names)
-            for number, (name, _, _) in zip(used, columns, strict=True)
-        ]
-        for row in section.rows[:max_rows]
-    ]
+    used = section.used()
     return TableView(
         title=section.title,
-        columns=[(heading(name), bool(align)) for name, _, align in columns],
-        rows=rows,
+        columns=[(heading(each.name), each.is_number) for _, each in used],
+        rows=[[_cell(row[index], column) for index, column in used] for row in section.rows[:max_rows]],
         more=max(0, len(section.rows) - max_rows),
     )
 
 
-def _cell(text: str, *, column: str, is_name: bool) -> CellView:
-    if text.startswith(_BAD):
-        return CellView(text=text, bad=True)
-    if not is_name or not text:
-        return CellView(text=text)
-    place = binding_place(text) if column == "WORKLOAD" else None
-    return CellView(words=tuple(text.split(" ")), place=place)
+def _cell(cell: Cell, column: TableColumn) -> CellView:
+    if cell.is_bad or not column.is_name or not cell.text:
+        return CellView(text=cell.text, bad=cell.is_bad)
+    place = binding_place(cell.text) if column.content is Content.WORKLOAD else None
+    return CellView(words=tuple(cell.text.split(" ")), place=place)

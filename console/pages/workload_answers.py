@@ -174,11 +174,15 @@ def _next(
     if explained is None:
         return AnswerLine("Next", kind, (*texts, "It is not known what a decision would do now."))
     if explained.not_scheduled is not None:
-        return AnswerLine("Next", "off", (*texts, sentence(explained.message or "no scheduler looks at it")))
+        return AnswerLine("Next", "off", (*texts, _undecided(explained.message)))
     if explained.trigger is Trigger.NONE and move is not None and move.phase in WAITING | UNDER_WAY:
         return AnswerLine("Next", kind, tuple(texts))
     decided_kind, decided = _decision(binding, explained)
     return AnswerLine("Next", decided_kind if kind == "off" else kind, (*texts, decided))
+
+
+def _undecided(message: str | None) -> str:
+    return f"No decision is made: {sentence(message)}" if message else "No scheduler looks at it."
 
 
 def _decision(binding: BindingView, explained: Explanation) -> tuple[str, str]:

@@ -214,14 +214,14 @@ def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown:
     matched = len(group.clusters) - rejected.pop(AFFINITY, 0)
     counts = f"Rejected: {rejected_words(rejected)}." if rejected else ""
     failed = group.failure is not None
-    text = f"{sentence(group.failure.message)} {counts}" if group.failure is not None else f"It was selected. {counts}"
+    result = "It was selected." if group.failure is None else f"It failed: {sentence(group.failure.message)}"
     return GroupRow(
         position=number,
         name=group.group or "",
         here=group.group == observed,
         kind="bad" if failed else "good",
         verdict="failed" if failed else "selected",
-        text=text.strip(),
+        text=f"{result} {counts}".strip(),
         clusters=matched,
         fitting=sum(each.outcome is not Outcome.REJECTED for each in group.clusters),
         capacity="",
@@ -242,7 +242,9 @@ def _stage(
         key=lambda each: (-(each.replicas or 0), -sum(each.scores.values()), -(each.capacity or 0), each.cluster),
     )
     shown = ordered if everything else ordered[:ROWS]
-    rows = tuple(_cluster_row(each, group) for each in shown)
+    selected = any(each.outcome is Outcome.NO_REPLICAS for each in group.clusters)
+    explained = group.failure is not None and (outcome is Outcome.NO_REPLICAS or not selected)
+    rows = tuple(_cluster_row(each, explained=explained) for each in shown)
     return StageClusters(key, title, text, len(clusters), rows, len(ordered) - len(shown), (), 0)
 
 
@@ -272,7 +274,13 @@ def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...
     return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin, row.reason))), outside
 
 
-def _cluster_row(each: ClusterDiagnosis, group: GroupDiagnosis) -> ClusterRow:
+def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:
+    """Return the row of a cluster.
+
+    Args:
+        each: a cluster that fits.
+        explained: whether the failure of the group explains it. The page shows that once.
+    """
     bound = f" ({each.bound_by})" if each.bound_by else ""
     return ClusterRow(
         name=each.cluster,
@@ -282,15 +290,8 @@ def _cluster_row(each: ClusterDiagnosis, group: GroupDiagnosis) -> ClusterRow:
         score=f"{sum(each.scores.values()):,}" if each.scores else "",
         scores=", ".join(f"{name} {score}" for name, score in each.scores.items()),
         weight=_number(each.weight),
-        reason=_reason(each, group),
+        reason="" if explained else sentence(each.reason),
     )
-
-
-def _reason(each: ClusterDiagnosis, group: GroupDiagnosis) -> str:
-    if group.failure is not None and each.reason == group.failure.message:
-        return ""  # the page shows the failure of a whole group once
-    own = each.reason.removeprefix(f"{each.cluster} ")
-    return sentence(each.reason) if own == each.reason else f"It {sentence(own)}"
 
 
 def _number(value: int | None) -> str:

@@ -30,12 +30,6 @@ _FILTERS: Final[Mapping[str, str]] = {
     "other filters": "it is being evicted from there, or workload affinity forbids it",
 }
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_STARTS: Final = frozenset({
-    "a", "all", "an", "being", "dispatching", "each", "every", "failover", "group", "groups", "it", "its", "no",
-    "none", "not", "nothing", "one", "only", "other", "scheduler", "scheduling", "some", "that", "the", "there",
-    "this", "waits", "with", "without",
-})  # fmt: skip
-"""Words that a message may start with. Any other first word may be a name, which stays as it is."""
 _MOVE_REASONS: Final[Mapping[MoveReason, str]] = {
     MoveReason.FAILBACK: "an earlier group can hold it again",
     MoveReason.DRAIN: "a cluster of its assignment is being drained",
@@ -99,7 +93,7 @@ def outlook_words(group: GroupOutlook, replicas: int) -> str:
     filtered = f" Rejected: {rejected}." if rejected else ""
     fits = "fits" if group.fitting == 1 else "fit"
     of = counted(group.matched, "cluster")
-    return f"{group.fitting:,} of its {of} {fits}{room}. {sentence(group.message)}{filtered}"
+    return f"{group.fitting:,} of its {of} {fits}{room}: {sentence(group.message)}{filtered}"
 
 
 def move_words(move: MoveState, now: datetime) -> tuple[str, str]:
@@ -133,13 +127,9 @@ def time_words(moment: datetime | None) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a message as a sentence: a full stop at the end, and a capital letter unless it starts with a name."""
+    """Return a message with a full stop. Its first word may be a name, and stays as it is."""
     text = text.strip()
-    if not text:
-        return ""
-    if text.partition(" ")[0] in _STARTS:
-        text = f"{text[0].upper()}{text[1:]}"
-    return text if text[-1] in ".!?" else f"{text}."
+    return text if not text or text[-1] in ".!?" else f"{text}."
 
 
 def _until(move: MoveState) -> str:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import berthmaster_cli.output as output_module
+from berthmaster.views.cells import numbers
 from berthmaster_cli.output import (
     complain,
     echo,
@@ -69,7 +70,7 @@ def test_lines_show_any_text_as_data(one, other):
 def test_tables_show_any_text_as_data(rows):
     console, capture = captured()
     with capture as printed:
-        print_table(console, ("NAME", "STATE", "COUNT:right"), rows)
+        print_table(console, ("NAME", "STATE", numbers("COUNT")), rows)
     check(printed.get())
 
 

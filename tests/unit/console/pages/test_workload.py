@@ -108,7 +108,7 @@ def test_why_not_its_preferred_group():
     kind, text = lines()["Why not primary"]
     assert kind == "bad"
     assert text == (
-        "2 of its 4 clusters fit. Clusters available replicas 3 are not enough to schedule. "
+        "2 of its 4 clusters fit: Clusters available replicas 3 are not enough to schedule. "
         "Rejected: 2 × a taint that it does not tolerate."
     )
 
@@ -165,7 +165,7 @@ def test_what_is_not_known_is_said():
         pytest.param(
             {"not_scheduled": NotScheduled.OTHER_SCHEDULER, "message": "its scheduler is other"},
             "off",
-            "Its scheduler is other.",
+            "No decision is made: its scheduler is other.",
             id="another scheduler",
         ),
     ],
@@ -216,7 +216,7 @@ def test_groups_of_a_decision_have_what_it_tried():
         ("backup", "failed"),
         ("edge", "not tried"),
     ]
-    assert rows[1].text == "None of 12 clusters fits. Rejected: 1 × a taint that it does not tolerate."
+    assert rows[1].text == "It failed: none of 12 clusters fits. Rejected: 1 × a taint that it does not tolerate."
     assert (rows[1].clusters, rows[1].fitting) == (4, 3)
 
 
@@ -232,7 +232,7 @@ def test_clusters_by_stage():
         ("b1", "5", "9 (cpu)", "100"),
         ("b2", "3", "4 (memory)", "100"),
     ]
-    assert [(row.name, row.reason) for row in scored.rows] == [("b3", "It has a lower score.")]
+    assert [(row.name, row.reason) for row in scored.rows] == [("b3", "its share is less than one replica.")]
     assert [(each.plugin, each.count, each.names) for each in filtered.rejected] == [("TaintToleration", 1, ("b4",))]
     assert filtered.outside == 8
     assert view.names[:2] == ("b3", "b4")
@@ -255,7 +255,7 @@ def test_the_failure_of_a_whole_group_is_said_once():
         "backup", failure, [ClusterDiagnosis("b1", Outcome.NOT_SELECTED, "the constraints cannot be met")]
     )
     view = stage_view(group, everything=False)
-    assert (view.failure, view.stages[0].rows[0].reason) == ("The constraints cannot be met.", "")
+    assert (view.failure, view.stages[0].rows[0].reason) == ("the constraints cannot be met.", "")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_the_first_lines_about_a_recorded_decision(fields, expected):
 
 
 def test_names_stay_as_they_are_in_sentences():
-    assert sentence("the placement changed") == "The placement changed."
+    assert sentence("the placement changed") == "the placement changed."
     assert sentence("checkout is held") == "checkout is held."
     assert listed([str(number) for number in range(10)], "cluster") == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more clusters"
 
@@ -393,7 +393,7 @@ def test_related_workloads_and_notes_are_named(workload):
     )
     text = workload(binding=binding)[0].text
     assert "It follows the bindings shop/app-deployment." in text
-    assert "A claim has no effect." in text
+    assert "a claim has no effect." in text
 
 
 def test_hostile_names_are_data(workload):
@@ -447,4 +447,4 @@ def test_what_the_first_lines_say_about_a_move_is_no_note(workload):
     outlook = binding_outlook(move=move_state(), move_note=note)
     text = workload(outlook=outlook, decision=binding_explanation(notes=[note, "dispatching is suspended"]))[0].text
     assert "since yesterday" not in text
-    assert "Dispatching is suspended." in text
+    assert "dispatching is suspended." in text
