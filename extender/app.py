@@ -225,7 +225,7 @@ def _problem_of(
         case InputError():
             return problem(400, str(error), request_id), ()
         case Refusal():
-            return problem(error.status, error.detail, request_id, error.errors), error.headers
+            return problem(error.status, error.detail, request_id, error.errors, error.kind), error.headers
         case BodyError():
             return problem(error.status, str(error), request_id), error.headers
 

@@ -12,6 +12,7 @@ from berthmaster.kube.requests import Key
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.native_api.review import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.repeating_thread import RepeatingThread
@@ -191,7 +192,8 @@ class _Extender:
         cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
         streams = frozenset(route.path for route in routes if route.streamed)
         collection = BodyCollection(options.limits.body_bytes, streams, self._authenticated)
-        return ServedApp(create_app(middleware, routes), cheap, collection)
+        # Reviews have threads of their own, so that no other request keeps them waiting.
+        return ServedApp(create_app(middleware, routes), cheap, collection, frozenset({REVIEW_PATH}))
 
     def started(self, report: ReportReadiness) -> None:
         """Start to feed the state and to report readiness."""

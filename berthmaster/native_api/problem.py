@@ -1,6 +1,11 @@
 """Problem details (RFC 9457): the format of errors."""
 
+from typing import Final
+
 import msgspec
+
+ABOUT_BLANK: Final = "about:blank"
+"""The type of a problem that the status describes."""
 
 
 class InvalidField(msgspec.Struct, frozen=True):
@@ -32,4 +37,4 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     detail: str
     request_id: str = ""
     errors: list[InvalidField] = []
-    type: str = "about:blank"
+    type: str = ABOUT_BLANK

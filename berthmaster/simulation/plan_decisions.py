@@ -1,6 +1,6 @@
 """The decisions of a plan: where the workloads go that a change concerns, and what follows them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -53,9 +53,19 @@ class PlanDecider:
 
     def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that the change concerns, in the order of the world."""
-        planned = self._all_planned()
+        return self.concerned_of(dict(self.deciding(self._index.sorted(self._keys()))))
+
+    def concerned_of(self, planned: Mapping[WorkloadKey, PlannedWorkload]) -> dict[WorkloadKey, PlannedWorkload]:
+        """Return those of the decided workloads that the change concerns, with where they would go without it."""
         settled = {key: self._with_settled(each) for key, each in planned.items()}
         return {key: each for key, each in settled.items() if self._is_concerned(key, each)}
+
+    def fails_by_change(self, planned: PlannedWorkload) -> bool:
+        """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
+        if planned.after is None or planned.after.failure is None:
+            return False
+        settled = self._with_settled(planned).settled
+        return settled is None or settled.failure is None
 
     def decided(self, workload: SimulatedWorkload, shared: SharedCapacity | None = None) -> WorkloadResult:
         """Return where a workload goes after the change.
@@ -67,25 +77,24 @@ class PlanDecider:
         self._scheduler.peers = self._peers[1]
         return self._schedule(self._scheduler, workload, self._later, shared)
 
-    def _all_planned(self) -> dict[WorkloadKey, PlannedWorkload]:
-        """Decide all workloads in the order of the world.
+    def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
+        """Decide workloads one after the other. The keys are read one by one.
 
         Berthmaster's scheduler deducts the replicas that it adds from what clusters report; Karmada's does not. The
-        fleet is afterwards as it was before.
+        fleet is as it was before, once the iterator is exhausted or closed.
         """
         shared = SharedCapacity(self._scheduler.fleet)
-        rows, explained = {}, 0
+        explained = 0
         try:
-            for key in self._index.sorted(self._keys()):
+            for key in keys:
                 self._check()
                 planned = self._planned(key, shared)
                 if planned.after is not None and planned.after.failure is not None and explained < _MAX_EXPLAINED:
                     explained += 1
                     planned = self._explained(planned)
-                rows[key] = planned
+                yield key, planned
         finally:
             shared.restore()
-        return rows
 
     def _keys(self) -> Iterator[WorkloadKey]:
         yield from self._changed.after

@@ -81,10 +81,10 @@ class PlannedWorkload:
 def move_of(planned: PlannedWorkload) -> PlannedMove:
     """Return the row of a workload that moves."""
     after, before = planned.after, planned.before
-    left = [name for name, (_, now) in planned.moves.items() if now is None]
-    evicting = _evicting(planned) & set(left)
+    left = {name for name, (_, now) in planned.moves.items() if now is None}
+    evicting = _evicting(planned) & left
     preserved = _preserves(before.workload.binding if before is not None else None)
-    gone = sorted(set(left) - evicting)
+    gone = sorted(left - evicting)
     return PlannedMove(
         resource=planned.resource,
         policy_before=policy_text(planned.holder_before),
@@ -103,6 +103,13 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
         due=planned.settled is not None and planned.settled.assignment == planned.assignment_after,
         removed=after is None,
     )
+
+
+def deleted_copies(planned: PlannedWorkload) -> int:
+    """Return how many copies Karmada deletes: the length of ``PlannedMove.deleted``."""
+    left = {name for name, (_, now) in planned.moves.items() if now is None}
+    preserved = _preserves(planned.before.workload.binding if planned.before is not None else None)
+    return 0 if preserved or not left else len(left - _evicting(planned))
 
 
 def unplaced_of(planned: PlannedWorkload) -> UnplacedWorkload:

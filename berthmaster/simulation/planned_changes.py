@@ -1,6 +1,6 @@
 """The workloads of a world after a set of changes, before any scheduler looks at them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -58,10 +58,11 @@ def changed_workloads(
         key = key_of(chosen.resource)
         found.after[key] = scale.scaled(found.after.get(key) or chosen)
     policies: tuple[Policy, ...] = tuple(index.world.policies)
-    for edit in _edits(index, changes):
+    for edit in policy_edits(index, changes):
         policies = edit.applied(policies)
         found.edits.append(edit)
-        _edit(index, edit, policies, found, check)
+        for _ in edited_workloads(index, edit, policies, found, check):
+            pass
     if changes.changes_clusters:
         _change_clusters(index, changes, now, found)
     return found
@@ -78,7 +79,8 @@ def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found:
     found.clusters_world = replace(world, workloads=())
 
 
-def _edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
+def policy_edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
+    """Yield the edits of policies that change something, in the order in which they take effect."""
     known: dict[PolicyReference, Policy | None] = {}
     for policy in changes.policies:
         before = known.get(policy.reference, index.policy(policy.reference))
@@ -91,13 +93,29 @@ def _edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
             yield PolicyEdit(before, None)
 
 
-def _edit(
-    index: PlanIndex, edit: PolicyEdit, policies: Sequence[Policy], found: ChangedWorkloads, check: Callable[[], None]
-) -> None:
+def edited_workloads(
+    index: PlanIndex,
+    edit: PolicyEdit,
+    policies: Sequence[Policy],
+    found: ChangedWorkloads,
+    check: Callable[[], None],
+    only: Collection[WorkloadKey] | None = None,
+) -> Iterator[WorkloadKey]:
+    """Record what one edit of a policy makes of the workloads, and yield each after that.
+
+    Args:
+        index: the world before.
+        edit: the edit.
+        policies: all policies after the edit.
+        found: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
+        check: see ``changed_workloads``.
+        only: look only at these workloads; None for all that the edit can concern.
+    """
     detector = Detector(edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity)
     unlabelled: list[str] = []
     uncounted: list[str] = []
-    for key in index.sorted([*index.concerned(edit, detector), *may_concern(edit, found.after.items())]):
+    keys = [*index.concerned(edit, detector), *may_concern(edit, found.after.items())] if only is None else only
+    for key in index.sorted(keys):
         check()
         workload = found.after[key] if key in found.after else index.get(key)
         if workload is None:
@@ -107,11 +125,11 @@ def _edit(
         after = detector.detected(workload)
         if reason := detector.blocked(after):
             found.blocked[key] = after, edit.reference, reason
-        if after is workload:
-            continue
-        found.after[key] = after
-        if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
-            uncounted.append(str(workload))
+        if after is not workload:
+            found.after[key] = after
+            if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
+                uncounted.append(str(workload))
+        yield key
     facts = {"policy": str(edit.reference)}
     for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
         if about:

@@ -20,9 +20,9 @@ from berthmaster.simulation.plan_clusters import changed_clusters
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
 from berthmaster.simulation.plan_id import plan_id
-from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
 from berthmaster.simulation.plan_rows import PlannedWorkload, move_of, staying_of, unplaced_of
-from berthmaster.simulation.planned_changes import changed_workloads
+from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import World
 
@@ -56,7 +56,33 @@ def plan(
     """
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
-    concerned, followers = with_followers(index, decider, decider.concerned())
+    return plan_of(index, changes, changed, decider, decider.concerned(), gaps=gaps, reader=reader)
+
+
+def plan_of(
+    index: PlanIndex,
+    changes: ChangeSet,
+    changed: ChangedWorkloads,
+    decider: PlanDecider,
+    decided: dict[WorkloadKey, PlannedWorkload],
+    *,
+    gaps: Sequence[str] = (),
+    reader: Reader = ANY_READER,
+    lists_staying: bool = True,
+) -> Plan:
+    """Return the plan of decided workloads.
+
+    Args:
+        index: the world before the changes.
+        changes: the changes.
+        changed: what they make of the workloads.
+        decider: has decided the workloads.
+        decided: the workloads that the changes concern (``PlanDecider.concerned``).
+        gaps: see ``plan``.
+        reader: see ``plan``.
+        lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
+    """
+    concerned, followers = with_followers(index, decider, decided)
     rows = [each.seen_by(reader) for each in (*concerned, *followers)]
     moving = [move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
@@ -76,16 +102,20 @@ def plan(
         moves=moving,
         overcommitted=[each.cluster for each in totals if each.overcommitted],
         clusters=totals,
-        staying=[
-            *(staying_of(each) for each in concerned if not each.moves and each.after_workload is not None),
-            *(
-                StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
-                for workload, policy, reason in changed.blocked.values()
-            ),
-        ],
+        staying=_staying(concerned, changed) if lists_staying else [],
         overrides=list(changes.overrides),
     )
     return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+
+
+def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[StayingWorkload]:
+    return [
+        *(staying_of(each) for each in concerned if not each.moves and each.after_workload is not None),
+        *(
+            StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
+            for workload, policy, reason in changed.blocked.values()
+        ),
+    ]
 
 
 def _summary(workloads: int, moving: Sequence[PlannedMove], unplaced: Sequence[UnplacedWorkload]) -> PlanSummary:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.problem import InvalidField, Problem
+from berthmaster.native_api.problem import ABOUT_BLANK, InvalidField, Problem
 
 RETRY_SOON: Final = (("Retry-After", "1"),)
 PROBLEM_JSON: Final = "application/problem+json"
@@ -14,7 +14,7 @@ _MAX_ERRORS: Final = 64
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
-    """A handler refuses a request. ``status``, ``detail`` and the invalid fields become a ``Problem``."""
+    """A handler refuses a request. ``status``, ``detail``, ``kind`` and the invalid fields become a ``Problem``."""
 
     def __init__(
         self,
@@ -23,12 +23,14 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
         *,
         errors: Sequence[InvalidField] = (),
         headers: tuple[tuple[str, str], ...] = (),
+        kind: str = ABOUT_BLANK,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = list(errors)
         self.headers = headers
+        self.kind = kind
 
 
 def refuse_invalid(errors: Iterable[FieldError]) -> None:
@@ -43,9 +45,11 @@ def refuse_invalid(errors: Iterable[FieldError]) -> None:
         raise Refusal(400, f"{found[0].path}: {found[0].detail}{more}", errors=found)
 
 
-def problem(status: int, detail: str, request_id: str = "", errors: list[InvalidField] | None = None) -> Problem:
+def problem(
+    status: int, detail: str, request_id: str = "", errors: list[InvalidField] | None = None, kind: str = ABOUT_BLANK
+) -> Problem:
     """Return the problem for a status."""
-    return Problem(HTTPStatus(status).phrase, status, detail, request_id, errors or [])
+    return Problem(HTTPStatus(status).phrase, status, detail, request_id, errors or [], kind)
 
 
 def field_problem(error: FieldError, request_id: str = "") -> Problem:

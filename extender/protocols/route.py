@@ -37,6 +37,11 @@ def is_small(body: bytes) -> bool:
     return len(body) <= _SMALL_BYTES
 
 
+def never_cheap(_body: bytes) -> bool:
+    """Say that the answer to a request takes long, whatever its body is."""
+    return False
+
+
 class Route(NamedTuple):
     """A path and its handler.
 

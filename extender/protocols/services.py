@@ -13,6 +13,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
+from extender.protocols.precedence import ReviewsFirst
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
 
@@ -117,9 +118,10 @@ class Services:
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
         ledger: the recorded decisions; None without a ledger.
         findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
+        reviews: lets long computations pause for reviews.
     """
 
-    __slots__ = ("clock", "decisions", "findings", "ledger", "limits", "log", "metrics", "state")
+    __slots__ = ("clock", "decisions", "findings", "ledger", "limits", "log", "metrics", "reviews", "state")
 
     def __init__(
         self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
@@ -134,6 +136,7 @@ class Services:
         self.ledger = ledger
         self.findings = findings
         self.decisions = DecisionLog(log, clock)
+        self.reviews = ReviewsFirst()
 
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
@@ -153,6 +156,15 @@ class Services:
             yield
         finally:
             lock.release()
+
+    def give_way(self, call: Call) -> None:
+        """Pause a long computation while a review is judged, and refuse a request whose deadline has passed.
+
+        Raises:
+            Refusal: the deadline has passed.
+        """
+        self.reviews.pause()
+        self.check_deadline(call)
 
     def check_deadline(self, call: Call) -> None:
         """Refuse a request whose deadline has passed.

@@ -21,6 +21,7 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.group_outlook import outlook
 from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.plan_review import ReviewLimits, review_plan
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import compare, examine
@@ -31,6 +32,7 @@ from extender.protocols.native.bindings import view_of
 from extender.protocols.native.fleet import cluster_page, staleness_of
 from extender.protocols.native.fleet_view import cluster_row
 from extender.protocols.native.plan import plan_answer
+from extender.protocols.native.review import review_answer
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
 from extender.protocols.native.why import claims_view, why_not_view
@@ -96,6 +98,11 @@ PLAN: Final[dict[str, Any]] = {
         }
     ]
 }
+REVIEW: Final[dict[str, Any]] = {
+    "change": {"type": "set", "policy": PLAN["create"][0], "creates": True},
+    "limits": {"moved": 50, "percent": 20, "lost": 0},
+    "timeoutMs": 2000,
+}
 SIMULATE: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
@@ -116,6 +123,13 @@ def planned() -> Any:  # noqa: ANN401 - a JSON value
     changes = ChangeSet(policies=(defaulted(convert(Policy, written)),))
     found = plan(PlanIndex(_placed_world(), karmada_profile()), changes, _NOW)
     return builtins(plan_answer(found, 1000, staleness_of(Freshness(_NOW))))
+
+
+def reviewed() -> Any:  # noqa: ANN401 - a JSON value
+    """Return the answer to ``REVIEW``."""
+    written, limits = REVIEW["change"]["policy"], convert(ReviewLimits, REVIEW["limits"])
+    changes = ChangeSet(policies=(defaulted(convert(Policy, written)),))
+    return builtins(review_answer(review_plan(PlanIndex(_placed_world(), karmada_profile()), changes, _NOW, limits)))
 
 
 def listed() -> Any:  # noqa: ANN401 - a JSON value

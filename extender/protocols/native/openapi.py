@@ -10,6 +10,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.review import ReviewAnswer, ReviewRequest
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
 from berthmaster.native_api.wire import (
     BatchAnswer,
@@ -36,8 +37,8 @@ from extender.protocols.native.openapi_why import WHY_TYPES, why_paths
 from extender.protocols.route import JSON, JSON_LINES
 
 _TYPES: Final = (
-    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest,
-    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, HistoryPage, BindingExplanation,
+    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest, ReviewRequest,
+    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ReviewAnswer, ClusterList, HistoryPage, BindingExplanation,
     BindingView, BindingOutlook, Problem, *FLEET_TYPES, *WHY_TYPES,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
@@ -129,6 +130,12 @@ def _computing_paths(schema: Mapping[type, Schema]) -> Schema:
             "post": operation(
                 "plan", "Plan changes of policies", schema, (*problems, 409), PlanAnswer, examples.planned(),
                 body=request_body(JSON, schema[PlanRequest], {"a changed policy": examples.PLAN}),
+            )
+        },
+        "/v1/review": {
+            "post": operation(
+                "review", "Review a change of one policy", schema, (*problems, 409), ReviewAnswer, examples.reviewed(),
+                body=request_body(JSON, schema[ReviewRequest], {"a new policy": examples.REVIEW}),
             )
         },
     }  # fmt: skip

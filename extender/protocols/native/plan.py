@@ -20,6 +20,7 @@ from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.validation import policy_errors
+from berthmaster.native_api.review import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.profile import Profile
@@ -41,7 +42,7 @@ _WAITING: Final = 0.5
 """The share of the time of a request in which lists that are not watched yet may arrive."""
 
 
-class _Plans:
+class PlannedWorld:
     """An index of the world, and the lock that a plan holds while it uses it."""
 
     def __init__(self) -> None:
@@ -61,12 +62,16 @@ class Planner:
     """Plans one request at a time. Others wait for it, within their own time.
 
     Changes of clusters make a scheduler look at all workloads, which can take seconds. Such plans have an index of
-    their own: the plans of reviews, which concern few workloads, do not wait for them.
+    their own: plans of policies do not wait for them. Reviews have a third one, and all plans pause for them.
+
+    Attributes:
+        of_reviews: the index of reviews (``review.PlanReviewer``).
     """
 
     def __init__(self) -> None:
-        self._of_policies = _Plans()
-        self._of_clusters = _Plans()
+        self.of_reviews = PlannedWorld()
+        self._of_policies = PlannedWorld()
+        self._of_clusters = PlannedWorld()
         self._prepared = ""
 
     @property
@@ -75,7 +80,7 @@ class Planner:
         return bool(self._prepared)
 
     def prepare(self, services: Services) -> None:
-        """Build the index of plans of policies, or update it, so that the next such plan is quick.
+        """Build the index of reviews, or update it, so that the next review is quick.
 
         Does nothing if the workloads are not known, or if nothing has changed.
         """
@@ -83,8 +88,8 @@ class Planner:
         knows_workloads = state.watched is None or WORKLOADS in state.watched
         if version == self._prepared or not knows_workloads or not state.freshness.synced:
             return
-        with self._of_policies.lock:
-            self._of_policies.index_of(state.world(), state.profile)
+        with self.of_reviews.lock:
+            self.of_reviews.index_of(state.world(), state.profile)
         self._prepared = version
 
     def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:
@@ -100,21 +105,25 @@ class Planner:
             raise Refusal(413, f"the request has {len(call.body)} bytes; at most {MAX_SHARED_BYTES} are read")
         if request.timeout_ms is not None:
             call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
-        changes = _changes(services, request)
+        changes = changes_of(services, request)
         require_synced(services)
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
-        _require_fresh(services)
-        policies = [*changes.policies, *_known(services, request)]
-        _require_templates(services, call, policies)
+        require_fresh(services)
+        policies = [*changes.policies, *known_policies(services, request)]
+        require_templates(services, call, policies)
         plans = self._of_clusters if request.changes else self._of_policies
         with services.one_at_a_time(plans.lock, call, "other plans"):
             answer = _planned(services, call, plans, request, (changes, policies))
-        _require_fresh(services)
+        require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness), Reader(request.namespaces))
 
 
 def _planned(
-    services: Services, call: Call, plans: _Plans, request: PlanRequest, objects: tuple[ChangeSet, Sequence[Policy]]
+    services: Services,
+    call: Call,
+    plans: PlannedWorld,
+    request: PlanRequest,
+    objects: tuple[ChangeSet, Sequence[Policy]],
 ) -> Plan:
     """Return the plan of a request. The caller holds the lock.
 
@@ -122,7 +131,7 @@ def _planned(
         FieldError: a change names a cluster or workload that does not exist.
     """
     changes, policies = objects
-    state, check = services.state, partial(services.check_deadline, call)
+    state, check = services.state, partial(services.give_way, call)
     world, reader = state.world(check, changes.policies), Reader(request.namespaces)
     now = services.clock.now()
     changes = _with_changes(changes, world, request, now, check)
@@ -171,7 +180,7 @@ def _seen_by(reader: Reader, world: World) -> World:
     return replace(world, workloads=[each for each in world.workloads if reader.sees(each.resource.namespace)])
 
 
-def _require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
+def require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
     """Refuse a request if the resources that its policies select are not known.
 
     Raises:
@@ -232,7 +241,7 @@ def _limited(answer: Plan, limit: int) -> Plan:
     )
 
 
-def _changes(services: Services, request: PlanRequest) -> ChangeSet:
+def changes_of(services: Services, request: PlanRequest) -> ChangeSet:
     """Return the changes of a request.
 
     Raises:
@@ -274,7 +283,7 @@ def _reference(name: PolicyName, path: str) -> PolicyReference:
     return PolicyReference(name.kind, name.namespace, name.name)
 
 
-def _known(services: Services, request: PlanRequest) -> list[Policy]:
+def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
     """Return the stored policies that a request changes.
 
     Raises:
@@ -291,7 +300,7 @@ def _known(services: Services, request: PlanRequest) -> list[Policy]:
     return [stored[each] for each in needed] + [each for each in created if each is not None]
 
 
-def _require_fresh(services: Services) -> None:
+def require_fresh(services: Services) -> None:
     """Refuse a request while the state may be out of date.
 
     Raises:
@@ -300,4 +309,9 @@ def _require_fresh(services: Services) -> None:
     freshness = services.state.freshness
     if freshness.stale_since is not None:
         since = freshness.stale_since.isoformat(timespec="seconds")
-        raise Refusal(503, f"the state of the service is stale since {since}: {freshness.problem}", headers=RETRY_SOON)
+        raise Refusal(
+            503,
+            f"the state of the service is stale since {since}: {freshness.problem}",
+            headers=RETRY_SOON,
+            kind=NOT_READY,
+        )

@@ -80,7 +80,7 @@ class Policies:
             Refusal: policies are not watched, or the answer would take too long.
         """
         require_watched(services, POLICIES, subject="the policies are")
-        state, version, check = services.state, services.state.version, partial(services.check_deadline, call)
+        state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:
             stored = cache.policies
         drops, gaps = _recorded_drops(services)

@@ -5,6 +5,7 @@ from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.review import REVIEW_PATH, ReviewRequest
 from berthmaster.native_api.what_if import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
@@ -14,12 +15,13 @@ from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, bi
 from extender.protocols.native.outlook import binding_outlook
 from extender.protocols.native.parameters import flag, number
 from extender.protocols.native.plan import Planner
+from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.why_routes import binding_key, why_routes
 from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
 from extender.protocols.native.workload_page import query_of, workload_page
-from extender.protocols.route import JSON, JSON_LINES, Reply, Route
+from extender.protocols.route import JSON, JSON_LINES, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
@@ -36,6 +38,7 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
         planner: answers plans; a new one by default.
     """
     simulator, planner = Simulator(), planner or Planner()
+    reviewer = PlanReviewer(planner)
 
     def simulate(services: Services, call: Call) -> Reply:
         request = decode_json(SimulateRequest, call.body)
@@ -44,6 +47,10 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
     def plan(services: Services, call: Call) -> Reply:
         request = decode_json(PlanRequest, call.body)
         return Reply(encode_json(planner.plan(services, call, request)))
+
+    def review(services: Services, call: Call) -> Reply:
+        request = decode_json(ReviewRequest, call.body)
+        return Reply(encode_json(reviewer.review(services, call, request)))
 
     def document(_services: Services, _call: Call) -> Reply:
         return Reply(openapi.document())
@@ -58,6 +65,7 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
         ),
         Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query=frozenset()),
+        Route("POST", REVIEW_PATH, review, PROTOCOL, accepts=(JSON,), query=frozenset(), cheap=never_cheap),
         Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
         Route("GET", "/v1/version", version, PROTOCOL, query=frozenset()),
         Route("GET", "/v1/fleet", fleet, PROTOCOL, query=frozenset()),

@@ -19,6 +19,7 @@ from berthmaster.model.limits import OPTION, placement_excess
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.review import NOT_READY
 from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
@@ -211,11 +212,11 @@ def require_synced(services: Services) -> None:
         Refusal: no fleet is known: with status 409 if there will be none, with 503 before the first.
     """
     if not services.state.has_source:
-        raise Refusal(409, NO_SOURCE)
+        raise Refusal(409, NO_SOURCE, kind=NOT_READY)
     freshness = services.state.freshness
     if not freshness.synced:
         why = f": {freshness.problem}" if freshness.problem else ""
-        raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON)
+        raise Refusal(503, f"no fleet is known yet{why}", headers=RETRY_SOON, kind=NOT_READY)
 
 
 def require_watched(services: Services, *needed: str, subject: str) -> None:
@@ -239,6 +240,7 @@ def require_watched(services: Services, *needed: str, subject: str) -> None:
         409,
         f"{subject} not known: the service watches {', '.join(watched)}; start it with --watch "
         f"{','.join(wanted)}{where}",
+        kind=NOT_READY,
     )
 
 

@@ -60,7 +60,7 @@ class Simulator:
             FieldError: a change is invalid.
             Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
-        check = partial(services.check_deadline, call)
+        check = partial(services.give_way, call)
         changes = [change_of(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
         require_synced(services)
         _require_known(services, request)

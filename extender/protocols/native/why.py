@@ -97,7 +97,7 @@ class Investigator:
                 or the answer would take too long.
         """
         state, version = services.state, services.state.version
-        workload, check = require_binding(services, *key).workload, partial(services.check_deadline, call)
+        workload, check = require_binding(services, *key).workload, partial(services.give_way, call)
         with state.reading() as cache:
             clusters = cache.world.clusters
         if cluster not in clusters:

@@ -1,0 +1,108 @@
+"""The native API's request that asks whether one change of a policy stays within limits, and its answer."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.what_if import PolicyName
+from berthmaster.native_api.wire import AnswerPart, RequestPart
+from berthmaster.simulation.plan_review import ReviewLimits
+
+REVIEW_PATH: Final = "/v1/review"
+NOT_READY: Final = "urn:berthmaster:not-ready"
+"""The type of a problem: the service does not know the present, whatever the request is."""
+
+
+class PolicySet(RequestPart, frozen=True, tag="set", tag_field="type"):
+    """A policy is created, or replaces a stored one.
+
+    Attributes:
+        policy: the policy.
+        creates: whether it does not exist yet.
+    """
+
+    policy: Policy
+    creates: bool = False
+
+
+class PolicyDeletion(RequestPart, frozen=True, tag="delete", tag_field="type"):
+    """A policy is deleted."""
+
+    policy: PolicyName
+
+
+class ReviewRequest(RequestPart, frozen=True):
+    """A change of one policy to review.
+
+    Attributes:
+        change: the change.
+        limits: the limits. A large change is not planned in full if it exceeds one of them. Null to plan everything.
+        accepts: whether the user accepts a plan, so that the id of the plan is needed.
+        dry_run: whether nothing would be stored.
+        timeout_ms: the longest time to compute, in milliseconds; null for the limit of the service.
+    """
+
+    change: PolicySet | PolicyDeletion
+    limits: ReviewLimits | None = None
+    accepts: bool = False
+    dry_run: bool = False
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
+
+
+class ReviewedWorkload(AnswerPart, frozen=True):
+    """What a change does to one workload. It names few clusters.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        failure: whether it has no cluster (``nowhere``) or not all replicas (``short``) because of the change.
+        message: why it cannot be scheduled.
+        leaves: some clusters that it leaves.
+        reaches: some clusters that it reaches, with the replicas there.
+        changes: some clusters that keep it, with the replicas before and after.
+        more_left: how many further clusters it leaves.
+        more_reached: how many further clusters it reaches.
+        more_changed: on how many further clusters its replicas change.
+    """
+
+    resource: str
+    failure: Literal["", "nowhere", "short"] = ""
+    message: str = ""
+    leaves: list[str] = []
+    reaches: dict[str, int] = {}
+    changes: dict[str, tuple[int, int]] = {}
+    more_left: int = 0
+    more_reached: int = 0
+    more_changed: int = 0
+
+
+class ReviewAnswer(AnswerPart, frozen=True):
+    """What a change moves. Without an id, the numbers are lower bounds.
+
+    Attributes:
+        id: the id of the plan, as of ``/v1/plan``; empty if the change was not planned in full.
+        complete: whether everything is known that the plan depends on. Otherwise the numbers are lower bounds.
+        workloads: the number of all workloads.
+        concerned: how many of them the change concerns.
+        moved: how many of them move.
+        replicas: the replicas that move.
+        lost: how many have no cluster afterwards, because of the change.
+        short: how many keep clusters, but not all replicas, because of the change.
+        deleted_copies: how many copies in clusters are deleted.
+        worst: what happens to some workloads, the worst first.
+        gaps: what is not known and what follows, one sentence each.
+        planning: whether the service goes on to plan the change, so that a later review gets the plan.
+    """
+
+    id: str
+    complete: bool
+    workloads: int
+    concerned: int
+    moved: int
+    replicas: int
+    lost: int
+    short: int
+    deleted_copies: int
+    worst: list[ReviewedWorkload] = []
+    gaps: list[str] = []
+    planning: bool = False

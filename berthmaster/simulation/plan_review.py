@@ -1,0 +1,251 @@
+"""Plans that end early: the plan of one change of a policy, as far as a review needs it.
+
+A review asks whether a change exceeds limits. A large change exceeds them after a few decisions, so the plan ends then.
+If the time ends first, the answer is what has been counted until then: a lower bound.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.policy import Policy
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.work import TooLargeError, Work
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan import moved_replicas
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_decisions import PlanDecider
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
+from berthmaster.simulation.plan_rows import PlannedWorkload, deleted_copies
+from berthmaster.simulation.planned_changes import ChangedWorkloads, edited_workloads, policy_edits
+from berthmaster.simulation.planner import plan_of
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit
+
+ALWAYS_EXACT: Final = 200
+"""A plan with at most so many workloads is never ended because of limits, so that a refusal has the id of the plan."""
+_MAX_GROUPS: Final = 8
+_MAX_SHOWN: Final = 3
+_REACH_STEPS: Final = 2_000_000
+
+
+class OutOfTimeError(Exception):
+    """The time of a review is over."""
+
+
+class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The most that a change may do. Null is no limit.
+
+    Attributes:
+        moved: the most workloads that move.
+        percent: the most workloads that move, in percent of all workloads.
+        lost: the most workloads that have no cluster afterwards because of the change.
+        deleted: the most copies in clusters that are deleted.
+    """
+
+    moved: float | None = None
+    percent: float | None = None
+    lost: float | None = None
+    deleted: float | None = None
+
+
+@dataclass(slots=True)
+class MoveCounts:
+    """What has been counted of a change: a lower bound until all workloads are examined.
+
+    Attributes:
+        workloads: the number of all workloads.
+        concerned: the workloads that the change concerns, as far as they are known.
+        moved, replicas: the workloads that move, and the replicas that move.
+        lost, short: the workloads that have no cluster, or not all replicas, because of the change.
+        deleted: the copies that are deleted.
+        worst: some workloads that are lost or move.
+    """
+
+    workloads: int
+    concerned: int = 0
+    moved: int = 0
+    replicas: int = 0
+    lost: int = 0
+    short: int = 0
+    deleted: int = 0
+    worst: list[PlannedWorkload] = field(default_factory=list)
+
+    def add(self, planned: PlannedWorkload, *, fails: bool) -> None:
+        """Count a decided workload.
+
+        Args:
+            planned: the workload.
+            fails: whether it cannot be scheduled because of the change.
+        """
+        if planned.moves:
+            self.moved += 1
+            self.replicas += moved_replicas(planned.moves)
+            self.deleted += deleted_copies(planned)
+        if fails:
+            self.short += bool(planned.assignment_after)
+            self.lost += not planned.assignment_after
+        if (planned.moves or fails) and len(self.worst) < _MAX_SHOWN:
+            self.worst.append(planned)
+
+    def exceed(self, limits: ReviewLimits) -> bool:
+        """Return whether a limit is exceeded."""
+        pairs = (
+            (limits.moved, self.moved),
+            (limits.percent, 100 * self.moved / self.workloads if self.workloads else 0),
+            (limits.lost, self.lost),
+            (limits.deleted, self.deleted),
+        )
+        return any(limit is not None and found > limit for limit, found in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReview:
+    """The result of a review.
+
+    Attributes:
+        counts: what has been counted.
+        plan: the whole plan, without the list of workloads that stay; None if the review ended early.
+    """
+
+    counts: MoveCounts
+    plan: Plan | None = None
+
+
+def review_plan(
+    index: PlanIndex,
+    changes: ChangeSet,
+    now: datetime,
+    limits: ReviewLimits | None,
+    *,
+    gaps: Sequence[str] = (),
+    check: Callable[[], None] = lambda: None,
+) -> PlanReview:
+    """Plan one change of a policy until it exceeds a limit, until all workloads are decided, or until the time is over.
+
+    The workloads whose present clusters the policy does not accept any more come first: most of them move.
+
+    Args:
+        index: the world before the change. The caller holds its lock.
+        changes: creates, replaces or deletes one policy.
+        now: the time of the change.
+        limits: the limits; None to plan everything.
+        gaps: what is not known about the world, one sentence each.
+        check: called before each workload. It raises ``OutOfTimeError`` when the time is over.
+
+    Raises:
+        InputError: the fleet is full.
+    """
+    edits = list(policy_edits(index, changes))
+    counts = MoveCounts(len(index))
+    if not edits:
+        return PlanReview(counts, plan_of_nothing(index, changes, now, gaps))
+    (edit,) = edits
+    reviewer, counted = _Reviewer(index, edit, now, check), counts
+    try:
+        keys = reviewer.keys()
+        counts.concerned = sum(index.get(key) is not None for key in keys)
+        early = limits if len(keys) > ALWAYS_EXACT else None
+        likely = reviewer.likely(keys) if early is not None else []
+        if likely:
+            counted = MoveCounts(len(index), counts.concerned)
+            if reviewer.decide(counted, early, likely) is None:
+                return PlanReview(counted)
+        decided = reviewer.decide(counts, early)
+        if decided is None:
+            return PlanReview(counts)
+        check()
+        return PlanReview(counts, reviewer.plan(changes, decided, gaps))
+    except OutOfTimeError:
+        return PlanReview(max(counts, counted, key=lambda each: each.moved))
+
+
+def plan_of_nothing(index: PlanIndex, changes: ChangeSet, now: datetime, gaps: Sequence[str]) -> Plan:
+    """Return the plan of changes that edit nothing, such as the deletion of a policy that does not exist."""
+    changed = ChangedWorkloads()
+    decider = PlanDecider(index, changed, now, lambda: None)
+    return plan_of(index, changes, changed, decider, {}, gaps=gaps, lists_staying=False)
+
+
+_Decided = tuple[ChangedWorkloads, PlanDecider, dict[WorkloadKey, PlannedWorkload]]
+
+
+class _Reviewer:
+    """Decides the workloads of one edit of a policy, as far as limits allow."""
+
+    def __init__(self, index: PlanIndex, edit: PolicyEdit, now: datetime, check: Callable[[], None]) -> None:
+        self._index = index
+        self._edit = edit
+        self._now = now
+        self._check = check
+        self._policies: tuple[Policy, ...] = edit.applied(index.world.policies)
+        self._held = index.held_by(edit.reference)
+
+    def keys(self) -> frozenset[WorkloadKey]:
+        """Return the workloads that the edit can concern."""
+        detector = Detector(self._edit, PolicyCatalog(self._policies))
+        return frozenset(self._index.concerned(self._edit, detector))
+
+    def likely(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
+        """Return the workloads that run nowhere, or on clusters that the policy does not accept any more."""
+        reach = self._reach(keys)
+        if reach is None:
+            return []
+        bindings = ((key, each.binding) for key in keys if (each := self._index.get(key)) is not None)
+        return [
+            key
+            for key, binding in bindings
+            if binding is None or not binding.spec.clusters or not reach.issuperset(binding.assignment)
+        ]
+
+    def decide(
+        self, counts: MoveCounts, limits: ReviewLimits | None, only: Collection[WorkloadKey] | None = None
+    ) -> _Decided | None:
+        """Decide workloads in the order of the world, and count them. Return None as soon as a limit is exceeded.
+
+        Args:
+            counts: counts them.
+            limits: the limits; None for none.
+            only: decide only these; None for all that the edit concerns.
+        """
+        changed, rows = ChangedWorkloads(edits=[self._edit]), {}
+        decider = PlanDecider(self._index, changed, self._now, self._check)
+        with closing(decider.deciding(self._concerned(changed, only))) as decided:
+            for key, planned in decided:
+                rows[key] = planned
+                counts.add(planned, fails=decider.fails_by_change(planned))
+                if limits is not None and counts.exceed(limits):
+                    return None
+        return changed, decider, rows
+
+    def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[str]) -> Plan:
+        """Return the plan of the decided workloads."""
+        changed, decider, rows = decided
+        concerned = decider.concerned_of(rows)
+        return plan_of(self._index, changes, changed, decider, concerned, gaps=gaps, lists_staying=False)
+
+    def _concerned(self, changed: ChangedWorkloads, only: Collection[WorkloadKey] | None) -> Iterator[WorkloadKey]:
+        """Yield the workloads that the edit concerns, each after the edit took effect on it."""
+        for key in edited_workloads(self._index, self._edit, self._policies, changed, self._check, only):
+            if key in changed.after or key in self._held:
+                yield key
+
+    def _reach(self, keys: Iterable[WorkloadKey]) -> frozenset[str] | None:
+        """Return the clusters that the policy accepts for the first of the workloads; None if that is not known."""
+        workloads = (self._index.get(key) for key in keys)
+        binding = next((each.binding for each in workloads if each is not None and each.binding is not None), None)
+        if self._edit.after is None or binding is None:
+            return None
+        spec = msgspec.structs.replace(binding.spec, placement=self._edit.after.spec.placement)
+        request = Request.of(msgspec.structs.replace(binding, spec=spec))
+        scheduler, work = self._index.scheduler, Work(_REACH_STEPS)
+        try:
+            groups = scheduler.compile(request.placement).groups[:_MAX_GROUPS]
+            rows = [scheduler.fitting(request, group, work) for group in groups]
+        except TooLargeError:
+            return None
+        return frozenset(name for each in rows for name in scheduler.fleet.names(each))

@@ -1,0 +1,318 @@
+"""``/v1/review``: whether one change of a policy stays within limits, for an admission webhook that waits.
+
+Reviews have an index and a lock of their own, and a bounded share of time: a change that exceeds a limit is known to do
+so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
+review waits for that plan as long as it can, and a later review of the same change gets it.
+"""
+
+import contextlib
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from berthmaster.kube.kinds import WORKLOADS
+from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import InputError
+from berthmaster.model.policy import Policy
+from berthmaster.model.reader import ANY_READER, texts
+from berthmaster.native_api.review import PolicySet, ReviewAnswer, ReviewedWorkload, ReviewRequest
+from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import log_exceptions
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, review_plan
+from berthmaster.simulation.plan_rows import move_of, unplaced_of
+from extender.protocols.native.plan import (
+    Planner,
+    changes_of,
+    known_policies,
+    require_fresh,
+    require_templates,
+)
+from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+
+_TURN_S: Final = 0.5
+"""The longest time that one review holds the lock of all reviews."""
+_PLAN_S: Final = 60.0
+"""The longest time of a plan that a review began."""
+_KEPT_S: Final = 60.0
+"""How long a plan answers reviews of the same change after it was made."""
+_MAX_PLANS: Final = 8
+"""The most plans that run, wait or are kept."""
+_LOOK_S: Final = 0.02
+_LOOKS: Final = 25
+"""How often a review looks for a policy that is not known yet, and how long it waits in between."""
+_MESSAGE: Final = 200
+_SHOWN: Final = 3
+_SHOWN_CLUSTERS: Final = 2
+
+
+class PlanReviewer:
+    """Reviews one change at a time. Safe for several threads."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._plans = _LongPlans()
+
+    def review(self, services: Services, call: Call, request: ReviewRequest) -> ReviewAnswer:
+        """Review a change.
+
+        Raises:
+            FieldError: the change is invalid.
+            Refusal: the policy is invalid or not known, or something is not known that the answer depends on.
+        """
+        if len(call.body) > MAX_SHARED_BYTES:
+            raise Refusal(413, f"the request has {len(call.body)} bytes; at most {MAX_SHARED_BYTES} are read")
+        if request.timeout_ms is not None:
+            until_s = services.clock.monotonic_s() + request.timeout_ms / 1000
+            call = call._replace(deadline_s=min(call.deadline_s, until_s))
+        wanted = plan_request(request)
+        changes = changes_of(services, wanted)
+        require_synced(services)
+        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
+        require_fresh(services)
+        stored = _known(services, call, wanted)
+        key = hashlib.sha256(encode_json([request.change, *(each.spec for each in stored)])).hexdigest()
+        answer = self._long_answer(services, call, key)
+        if answer is not None:
+            return answer
+        policies = [*changes.policies, *stored]
+        require_templates(services, call, policies)
+        with services.reviews.judging():
+            reviewed, gaps = self._judged(services, call, request, (changes, policies))
+        require_fresh(services)
+        if reviewed.plan is not None:
+            return review_answer(reviewed)
+        exceeds = request.limits is not None and reviewed.counts.exceed(request.limits)
+        if exceeds and not request.accepts:
+            return review_answer(reviewed, gaps)
+        planning = self._plans.begin(
+            key, partial(self._planned, services, wanted), services, queues=not request.dry_run
+        )
+        answer = self._long_answer(services, call, key) if planning else None
+        return answer or review_answer(reviewed, gaps, planning=planning)
+
+    def _judged(
+        self, services: Services, call: Call, request: ReviewRequest, objects: tuple[ChangeSet, Sequence[Policy]]
+    ) -> tuple[PlanReview, list[str]]:
+        """Return what can be counted in a turn, and what is not known.
+
+        Raises:
+            Refusal: other reviews took all the time.
+        """
+        (changes, policies), state, clock = objects, services.state, services.clock
+        plans, gaps = self._planner.of_reviews, list[str]()
+        with services.one_at_a_time(plans.lock, call, "other reviews"):
+            until_s = min(call.deadline_s, clock.monotonic_s() + _TURN_S)
+
+            def check() -> None:
+                if clock.monotonic_s() >= until_s:
+                    raise OutOfTimeError
+
+            try:
+                world = state.world(check, changes.policies)
+                index = plans.index_of(world, state.profile)
+                if state.observed is not None:
+                    gaps = texts(state.observed.left_out(policies), ANY_READER)
+                elif not world.workloads:
+                    gaps = texts(state.file_gaps, ANY_READER)
+                return review_plan(index, changes, clock.now(), request.limits, gaps=gaps, check=check), gaps
+            except OutOfTimeError:
+                return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
+
+    def _long_answer(self, services: Services, call: Call, key: str) -> ReviewAnswer | None:
+        """Return the answer of a plan that a review began; None without one, or if it is not ready in time."""
+        plan = self._plans.result(key, services.clock, call.deadline_s)
+        return _answer_of_plan(plan[0], plan[1]) if plan is not None else None
+
+    def _planned(self, services: Services, wanted: PlanRequest) -> tuple[Plan, MoveCounts]:
+        call = Call("review", services.clock.monotonic_s() + _PLAN_S)
+        answer = self._planner.plan(services, call, wanted)
+        counts = answer.counts
+        return answer.plan, MoveCounts(
+            counts.workloads, counts.concerned, counts.moved, counts.replicas, counts.lost, counts.short,
+            counts.deleted_copies,
+        )  # fmt: skip
+
+
+_Made = tuple[Plan, MoveCounts]
+
+
+class _LongPlan:
+    """A plan that is made in a thread of its own.
+
+    Attributes:
+        begun_s: when a review asked for it, on the monotonic clock.
+        made: the plan; None until it is made, and after a failure.
+        done: set when the plan is made, or cannot be made.
+    """
+
+    def __init__(self, begun_s: float) -> None:
+        self.begun_s = begun_s
+        self.made: _Made | None = None
+        self.done = threading.Event()
+
+    def make(self, make: Callable[[], _Made], turn: threading.Lock, log: logging.Logger) -> None:
+        """Make the plan when it is its turn. Never raises."""
+
+        def work() -> None:
+            with turn, contextlib.suppress(InputError, Refusal):
+                self.made = make()
+
+        log_exceptions(work, log, "the plan of a review could not be made")
+        self.done.set()
+
+
+class _LongPlans:
+    """The plans that reviews began and did not wait for. One is made at a time.
+
+    A plan answers reviews for a while. The fleet may have changed since, as it may between a review and what follows.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._plans: dict[str, _LongPlan] = {}
+
+    def begin(self, key: str, make: Callable[[], _Made], services: Services, *, queues: bool) -> bool:
+        """Begin a plan, and return whether it is under way.
+
+        Args:
+            key: the change.
+            make: makes the plan. An ``InputError`` or a ``Refusal`` leaves no plan.
+            services: the clock and the log.
+            queues: whether the plan waits for others.
+        """
+        with self._lock:
+            self._forget(services.clock.monotonic_s())
+            if key in self._plans:
+                return True
+            waiting = any(not each.done.is_set() for each in self._plans.values())
+            if len(self._plans) >= _MAX_PLANS or (waiting and not queues):
+                return False
+            plan = self._plans[key] = _LongPlan(services.clock.monotonic_s())
+        arguments = make, self._turn, services.log
+        threading.Thread(target=plan.make, args=arguments, name="long-plan", daemon=True).start()
+        return True
+
+    def result(self, key: str, clock: Clock, until_s: float) -> _Made | None:
+        """Return the plan of a change, once it is made. None if there is none, or if it is not made in time."""
+        with self._lock:
+            self._forget(clock.monotonic_s())
+            plan = self._plans.get(key)
+        if plan is None or not plan.done.wait(max(0.0, until_s - clock.monotonic_s())):
+            return None
+        return plan.made
+
+    def _forget(self, now_s: float) -> None:
+        """Forget plans that are old, and those that failed."""
+        for key, each in list(self._plans.items()):
+            if each.done.is_set() and (now_s - each.begun_s > _KEPT_S or each.made is None):
+                del self._plans[key]
+
+
+def plan_request(request: ReviewRequest) -> PlanRequest:
+    """Return the request for the whole plan of a change."""
+    change = request.change
+    if not isinstance(change, PolicySet):
+        return PlanRequest(delete=(change.policy,), limit=_SHOWN)
+    return PlanRequest(
+        create=(change.policy,) if change.creates else (),
+        update=() if change.creates else (change.policy,),
+        limit=_SHOWN,
+    )
+
+
+def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:
+    """Return the stored policy. One that was created just now arrives in a moment.
+
+    Raises:
+        Refusal: the service has not observed the policy.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return known_policies(services, wanted)
+        except Refusal:
+            if services.clock.monotonic_s() + _LOOK_S >= call.deadline_s:
+                raise
+        threading.Event().wait(_LOOK_S)
+    return known_policies(services, wanted)
+
+
+def review_answer(reviewed: PlanReview, gaps: Sequence[str] = (), *, planning: bool = False) -> ReviewAnswer:
+    """Return the answer to a review.
+
+    Args:
+        reviewed: the result of the review.
+        gaps: what is not known, if the change was not planned in full.
+        planning: whether the change is being planned.
+    """
+    counts = reviewed.counts
+    if reviewed.plan is not None:
+        return _answer_of_plan(reviewed.plan, counts)
+    worst = [
+        _reviewed(
+            move_of(each) if each.moves else None,
+            unplaced_of(each) if each.after is not None and each.after.failure is not None else None,
+        )
+        for each in counts.worst
+    ]
+    return _answer("", counts, worst, gaps, complete=False, planning=planning)
+
+
+def _answer_of_plan(plan: Plan, counts: MoveCounts) -> ReviewAnswer:
+    unplaced = {each.resource: each for each in plan.unplaced if each.by_change}
+    moves = {each.resource: each for each in plan.moves}
+    worst = [_reviewed(moves.get(name), unplaced.get(name)) for name in [*unplaced, *moves][:_SHOWN]]
+    return _answer(plan.id, counts, worst, plan.gaps, complete=plan.complete)
+
+
+def _answer(
+    plan: str,
+    counts: MoveCounts,
+    worst: list[ReviewedWorkload],
+    gaps: Sequence[str],
+    *,
+    complete: bool,
+    planning: bool = False,
+) -> ReviewAnswer:
+    return ReviewAnswer(
+        id=plan,
+        complete=complete,
+        workloads=counts.workloads,
+        concerned=counts.concerned,
+        moved=counts.moved,
+        replicas=counts.replicas,
+        lost=counts.lost,
+        short=counts.short,
+        deleted_copies=counts.deleted,
+        worst=worst,
+        gaps=[each[:_MESSAGE] for each in gaps[:_SHOWN]],
+        planning=planning,
+    )
+
+
+def _reviewed(move: PlannedMove | None, failure: UnplacedWorkload | None) -> ReviewedWorkload:
+    """Return what happens to a workload that moves, fails or both."""
+    moves = move.moves if move is not None else {}
+    leaves = [name for name, (_, after) in moves.items() if after is None]
+    reaches = {name: after for name, (before, after) in moves.items() if before is None and after is not None}
+    changes = {name: (a, b) for name, (a, b) in moves.items() if a is not None and b is not None}
+    kind: Literal["", "nowhere", "short"] = "" if failure is None else "nowhere" if failure.nowhere else "short"
+    return ReviewedWorkload(
+        resource=move.resource if move is not None else failure.resource if failure is not None else "",
+        failure=kind,
+        message=failure.message[:_MESSAGE] if failure is not None else "",
+        leaves=leaves[:_SHOWN_CLUSTERS],
+        reaches=dict(list(reaches.items())[:_SHOWN_CLUSTERS]),
+        changes=dict(list(changes.items())[:_SHOWN_CLUSTERS]),
+        more_left=max(0, len(leaves) - _SHOWN_CLUSTERS),
+        more_reached=max(0, len(reaches) - _SHOWN_CLUSTERS),
+        more_changed=max(0, len(changes) - _SHOWN_CLUSTERS),
+    )
