@@ -88,7 +88,8 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     type=click.IntRange(20, 10_000),
     default=300,
     show_default=True,
-    help="How long a review waits for the extender, in milliseconds. After that its impact is unknown.",
+    help="How long a review waits for the extender, in milliseconds. After that its impact is unknown. If the gate "
+    "refuses such changes (--blast-radius-unjudged deny), a review waits until --request-timeout-s.",
 )
 @extender_options("impact")
 @click.option(
@@ -96,8 +97,8 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     type=click.IntRange(1, 64),
     default=8,
     show_default=True,
-    help="The most requests to the extender at once, in each process. Further reviews do not wait: their impact is "
-    "unknown.",
+    help="The most requests to the extender at once, in each process. Further reviews wait. A user has at most half of "
+    "them, dry runs together a quarter.",
 )
 @click.option(
     "--blast-radius",
@@ -108,6 +109,21 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     help="The most that a change of a policy may do, if --rule blast-radius is warn or deny: workloads that move "
     "(moved), their share of all workloads (percent), workloads left without a cluster (lost), copies that are "
     "deleted (deleted).",
+)
+@click.option(
+    "--blast-radius-unreachable",
+    type=click.Choice([Level.WARN.value, Level.DENY.value]),
+    default=Level.WARN.value,
+    show_default=True,
+    help="What --rule blast-radius=deny does while the extender cannot judge any change: it cannot be reached, or it "
+    "does not know the present.",
+)
+@click.option(
+    "--blast-radius-unjudged",
+    type=click.Choice([Level.WARN.value, Level.DENY.value]),
+    default=Level.DENY.value,
+    show_default=True,
+    help="What --rule blast-radius=deny does with a change that the extender did not judge in time, or cannot judge.",
 )
 @click.option(
     "--blast-radius-exempt-user",
@@ -145,6 +161,8 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         max_values=given["max_object_values"],
         drop_handlers=frozenset(given["drop_handlers"]),
         blast_radius=given["blast_radius"],
+        unreachable=Level(given["blast_radius_unreachable"]),
+        unjudged=Level(given["blast_radius_unjudged"]),
         exempt_users=frozenset(given["exempt_users"]),
         exempt_groups=frozenset(given["exempt_groups"]),
         policy_preemption=FeatureGates.parse(given["feature_gates"], _GATES).on(POLICY_PREEMPTION),

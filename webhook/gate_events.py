@@ -9,6 +9,7 @@ CONTROLLER: Final = "berthmaster.io/webhook"
 _API_VERSION: Final = "policy.karmada.io/v1alpha1"
 _EVENTS: Final[dict[GateResult, tuple[EventType, str]]] = {
     GateResult.REFUSED: ("Warning", "BlastRadiusExceeded"),
+    GateResult.UNJUDGED: ("Warning", "BlastRadiusNotJudged"),
     GateResult.EXEMPT: ("Warning", "BlastRadiusExempted"),
     GateResult.ACCEPTED: ("Normal", "PlanAccepted"),
 }
@@ -29,5 +30,6 @@ def record(recorder: Recorder, decision: GateDecision, username: str, *, created
     change = decision.change
     verb = "deletion" if change.deletes else "creation" if created else "update"
     about = Reference(_API_VERSION, change.kind, change.namespace, change.name)
-    note = f"{verb} by {username}, plan {decision.plan}: {decision.message}"
+    plan = f", plan {decision.plan}" if decision.plan else ""
+    note = f"{verb} by {username}{plan}: {decision.message}"
     recorder.record(EventContent(about, kind, reason, "Admission", note))

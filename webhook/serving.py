@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import math
 import os
 import socket
 from dataclasses import dataclass, field
@@ -15,8 +16,9 @@ from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.version import __version__
+from webhook.admission.blast_radius import RULE
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
-from webhook.admission.settings import AdmissionSettings
+from webhook.admission.settings import AdmissionSettings, Level
 
 if TYPE_CHECKING:
     from berthmaster.kube.events import EventRecorder
@@ -36,7 +38,8 @@ class ImpactOptions:
 
     Attributes:
         access: where the extender is.
-        timeout_s: the longest time that a review waits.
+        timeout_s: the longest time that a review waits. If the gate refuses changes that are not judged, a review waits
+            until its own time limit.
         events: whether to record events about the gate, on the API server of ``kubeconfig`` and ``context``.
         kubeconfig, context: as for the other commands.
     """
@@ -86,7 +89,7 @@ def _never_cheap(_body: bytes) -> bool:
     return False
 
 
-def _impact(options: ImpactOptions) -> "ExtenderImpact":
+def _impact(options: ImpactOptions, settings: AdmissionSettings) -> "ExtenderImpact":
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
     from webhook.impact.extender_client import ExtenderClient  # noqa: PLC0415 - the HTTP library takes time to import
     from webhook.impact.source import ExtenderImpact  # noqa: PLC0415 - the same
@@ -96,9 +99,13 @@ def _impact(options: ImpactOptions) -> "ExtenderImpact":
         _LOG.error("the new credentials for the extender cannot be used: %s; the previous ones stay in use", error)
 
     client = ExtenderClient(options.access, failed)
+    gate = settings.levels.get(RULE, Level.OFF)
+    patient = gate is Level.DENY and settings.unjudged is Level.DENY
     return ExtenderImpact(
         client, SystemClock(), metrics.PrometheusImpactMetrics(),
-        timeout_s=options.timeout_s, concurrency=options.access.connections,
+        timeout_s=math.inf if patient else options.timeout_s,
+        concurrency=options.access.connections,
+        limits=settings.blast_radius if gate is not Level.OFF else None,
     )  # fmt: skip
 
 
@@ -143,7 +150,7 @@ class _Webhook:
         options = self._options
         reviewer = Reviewer(
             options.settings,
-            impact=_impact(options.impact) if options.impact is not None else None,
+            impact=_impact(options.impact, options.settings) if options.impact is not None else None,
             timeout_s=options.server.request_timeout_s,
             events=_recorder(options.impact) if options.impact is not None and options.impact.events else None,
             ledger=_ledger(options.ledger) if options.ledger is not None else None,

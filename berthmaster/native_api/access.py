@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError
+
+REVIEW_PATH: Final = "/v1/review"
+"""The path of reviews (``berthmaster.native_api.review``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The native API's request that asks whether one change of a policy stays within limits, and its answer."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -8,10 +8,6 @@ from berthmaster.model.policy import Policy
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.native_api.wire import AnswerPart, RequestPart
 from berthmaster.simulation.plan_review import ReviewLimits
-
-REVIEW_PATH: Final = "/v1/review"
-NOT_READY: Final = "urn:berthmaster:not-ready"
-"""The type of a problem: the service does not know the present, whatever the request is."""
 
 
 class PolicySet(RequestPart, frozen=True, tag="set", tag_field="type"):

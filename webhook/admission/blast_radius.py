@@ -54,7 +54,7 @@ class BlastRadius:
         return cls(**limits)
 
     def __str__(self) -> str:
-        return ",".join(f"{name}={_shown(limit)}" for name, limit in self._limits().items())
+        return ",".join(f"{name}={_shown(limit)}" for name, limit in self.by_name().items())
 
     def exceeded(self, impact: Impact) -> Iterator[str]:
         """Yield each limit that an impact exceeds, in words."""
@@ -64,11 +64,12 @@ class BlastRadius:
             "lost": impact.lost,
             "deleted": impact.deleted,
         }
-        for name, limit in self._limits().items():
+        for name, limit in self.by_name().items():
             if found[name] > limit:
                 yield f"{_shown(found[name])} {_UNITS[name][found[name] != 1]}, at most {_shown(limit)} may"
 
-    def _limits(self) -> dict[str, float]:
+    def by_name(self) -> dict[str, float]:
+        """Return the limits that are set, by name."""
         limits = {name: getattr(self, name) for name in _UNITS}
         return {name: limit for name, limit in limits.items() if limit is not None}
 

@@ -14,6 +14,9 @@ class PolicyChange(NamedTuple):
         name: the name.
         document: the policy as it would be stored; None if it is deleted.
         creates: whether the policy does not exist yet.
+        author: the user who sent the change.
+        dry_run: whether nothing would be stored.
+        accepts: whether the user accepts a plan, so that its id must be computed.
     """
 
     kind: str
@@ -21,21 +24,21 @@ class PolicyChange(NamedTuple):
     name: str
     document: Mapping[str, Any] | None
     creates: bool = False
+    author: str = ""
+    dry_run: bool = False
+    accepts: bool = False
 
     @property
     def deletes(self) -> bool:
         return self.document is None
-
-    def deletion(self) -> "PolicyChange":
-        """Return the deletion of the same policy."""
-        return self._replace(document=None, creates=False)
 
 
 class Impact(NamedTuple):
     """What a change would move.
 
     Attributes:
-        plan: the id of the plan. The same change with the same effect has the same id.
+        plan: the id of the plan. The same change with the same effect has the same id. Empty if the change was not
+            planned in full; the numbers are lower bounds then.
         workloads: the number of all workloads.
         concerned: how many of them the change concerns.
         moved: how many workloads move.
@@ -46,6 +49,7 @@ class Impact(NamedTuple):
         complete: whether everything is known that the answer depends on. If not, more may move.
         worst: what happens to single workloads, one line each, the worst first.
         gaps: what is not known and what follows, one sentence each.
+        planning: whether the service goes on to plan the change, so that the next review of it knows the plan.
     """
 
     plan: str
@@ -59,6 +63,12 @@ class Impact(NamedTuple):
     complete: bool = True
     worst: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    planning: bool = False
+
+    @property
+    def planned(self) -> bool:
+        """Whether the change was planned in full."""
+        return bool(self.plan)
 
 
 class Unanswered(StrEnum):
@@ -88,10 +98,13 @@ class NotComputed(NamedTuple):
     Attributes:
         kind: why, for metrics.
         reason: why, in words.
+        unreachable: whether the service could not judge any change: it cannot be reached, or does not know the present.
+            Otherwise it did not judge this one.
     """
 
     kind: Unanswered
     reason: str
+    unreachable: bool = False
 
 
 class ImpactSource(Protocol):
@@ -116,6 +129,8 @@ class GateResult(StrEnum):
     """It is above a limit."""
     UNKNOWN = "unknown"
     """The impact is not known. The gate lets the change pass."""
+    UNJUDGED = "unjudged"
+    """The impact is not known. The gate refuses the change."""
 
 
 class GateDecision(NamedTuple):

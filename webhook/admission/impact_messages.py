@@ -12,16 +12,17 @@ from webhook.admission.impact import Impact, NotComputed
 
 MAX_LINES: Final = 5
 MAX_LENGTH: Final = 120
+_PARTIAL: Final = "the change was not planned in full; `berthmaster plan` shows everything"
 
 
 def warnings(impact: Impact) -> tuple[str, ...]:
     """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id."""
     first = [summary(impact)]
-    if not impact.complete:
+    if not impact.complete and (impact.planned or impact.gaps):
         gap = impact.gaps[0] if impact.gaps else "the cause is not known"
         more = f" (and {len(impact.gaps) - 1} more)" if len(impact.gaps) > 1 else ""
         first.append(f"not everything is known{more}: {gap}")
-    last = [f"plan {impact.plan}"]
+    last = [f"plan {impact.plan}" if impact.planned else _PARTIAL]
     room = MAX_LINES - len(first) - len(last)
     return tuple(line(each) for each in (*first, *impact.worst[:room], *last))
 
@@ -52,7 +53,8 @@ def audit(answer: Impact | NotComputed) -> dict[str, str]:
     """Return the annotations for the API server's audit log."""
     if isinstance(answer, NotComputed):
         return {"impact": "not computed", "impact-reason": answer.reason}
-    return {"impact": "computed" if answer.complete else "incomplete", **dict(_counts(answer))}
+    known = "bounded" if not answer.planned else "computed" if answer.complete else "incomplete"
+    return {"impact": known, **dict(_counts(answer))}
 
 
 def _counts(impact: Impact) -> Iterator[tuple[str, str]]:

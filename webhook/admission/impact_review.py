@@ -35,14 +35,16 @@ def review_impact(request: AdmissionRequest, context: AdmissionContext) -> Revie
     if source is None:
         return ALLOWED
     if request.operation == "DELETE":
-        change = _change(request, None)
-        return _outcome(request, context, change, source.impact(change), _annotation(request.old_object))
+        accepted = _annotation(request.old_object)
+        change = _change(request, None, accepted)
+        return _outcome(request, context, change, source.impact(change), accepted)
     document = request.object or {}
     read(document)
     if spec_is_unchanged(request, partial(apply_defaults, namespace=request.namespace)):
         return _annotated(request, source)
-    change = _change(request, document)
-    return _outcome(request, context, change, source.impact(change), _annotation(document))
+    accepted = _annotation(document)
+    change = _change(request, document, accepted)
+    return _outcome(request, context, change, source.impact(change), accepted)
 
 
 def _outcome(
@@ -55,7 +57,7 @@ def _outcome(
     gate = decide(change, answer, accepted, request.user_info, context.settings)
     texts = [not_computed(answer)] if isinstance(answer, NotComputed) else [*warnings(answer)]
     denials: tuple[FieldProblem, ...] = ()
-    if gate is not None and gate.result is GateResult.REFUSED and isinstance(answer, Impact):
+    if gate is not None and gate.result in {GateResult.REFUSED, GateResult.UNJUDGED}:
         denials = (refusal(gate, answer, accepted),)
     elif gate is not None and (note := _note(gate)):
         kept = texts[:-1] if isinstance(answer, Impact) else texts
@@ -73,12 +75,16 @@ def _note(gate: GateDecision) -> str:
     """Return the line about the gate. It replaces the last line of the impact and so repeats the id."""
     match gate.result:
         case GateResult.WARNED:
-            return f"plan {gate.plan} is over the blast radius: {gate.message}"
+            return f"{_plan(gate)} is over the blast radius: {gate.message}"
         case GateResult.EXEMPT | GateResult.ACCEPTED:
-            return f"plan {gate.plan} passes the blast radius: {gate.message}"
+            return f"{_plan(gate)} passes the blast radius: {gate.message}"
         case GateResult.UNKNOWN:
             return "the gate blast-radius let the change pass, because its impact is not known"
     return ""
+
+
+def _plan(gate: GateDecision) -> str:
+    return f"plan {gate.plan}" if gate.plan else "the change"
 
 
 def _annotated(request: AdmissionRequest, source: ImpactSource) -> ReviewOutcome:
@@ -86,21 +92,34 @@ def _annotated(request: AdmissionRequest, source: ImpactSource) -> ReviewOutcome
     accepted = _annotation(request.object)
     if accepted is None or accepted == _annotation(request.old_object):
         return ALLOWED
-    answer = source.impact(_change(request, None))
-    if isinstance(answer, Impact) and answer.plan == accepted:
+    answer = source.impact(_change(request, None, accepted))
+    if isinstance(answer, Impact) and answer.planned and answer.plan == accepted:
         return ReviewOutcome(warnings=(line(f"plan {accepted} is accepted: it is the deletion of this policy"),))
     draft = Draft(request.object or {})
     draft.remove("metadata", "annotations", ACCEPT_PLAN)
-    reason = answer.reason if isinstance(answer, NotComputed) else "it is not the id of the deletion of this policy"
+    reason = "it is not the id of the deletion of this policy"
+    if isinstance(answer, NotComputed):
+        reason = answer.reason
+    elif not answer.planned:
+        reason = "the plan of the deletion is not known yet; annotate the policy again in a few seconds"
     text = line(f"annotation {ACCEPT_PLAN} is removed: {reason}")
     return ReviewOutcome(warnings=(text,), patch=draft.operations, mutated=draft.document)
 
 
-def _change(request: AdmissionRequest, document: dict[str, Any] | None) -> PolicyChange:
+def _change(request: AdmissionRequest, document: dict[str, Any] | None, accepted: str | None) -> PolicyChange:
     metadata = (document or request.old_object or {}).get("metadata") or {}
     name = request.name or metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED_NAME}"
     namespace = request.namespace if request.kind.kind == "PropagationPolicy" else ""
-    return PolicyChange(request.kind.kind, namespace, str(name), document, creates=request.operation == "CREATE")
+    return PolicyChange(
+        request.kind.kind,
+        namespace,
+        str(name),
+        document,
+        creates=request.operation == "CREATE",
+        author=request.user_info.username,
+        dry_run=bool(request.dry_run),
+        accepts=accepted is not None,
+    )
 
 
 def _annotation(document: dict[str, Any] | None) -> str | None:

@@ -42,6 +42,8 @@ class AdmissionSettings:
         limits: the largest placement that is scheduled.
         max_values: the largest number of JSON values of an object that is reviewed.
         blast_radius: the most that a change of a policy may move, if the gate is on.
+        unreachable: what the gate does if the extender cannot judge any change: DENY, or WARN and let pass.
+        unjudged: what the gate does if the extender did not judge this change in time.
         exempt_users, exempt_groups: who may exceed it.
     """
 
@@ -55,6 +57,8 @@ class AdmissionSettings:
     limits: PlacementLimits = DEFAULT_LIMITS
     max_values: int = 200_000
     blast_radius: BlastRadius = DEFAULT_RADIUS
+    unreachable: Level = Level.WARN
+    unjudged: Level = Level.DENY
     exempt_users: frozenset[str] = frozenset()
     exempt_groups: frozenset[str] = frozenset()
 

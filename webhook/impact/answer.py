@@ -1,25 +1,41 @@
-"""The request to ``POST /v1/plan`` of the extender, and the part of its answer that reviews use."""
+"""The request to ``POST /v1/review`` of the extender, and its answer."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.native_api.problem import NOT_READY
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, PolicyChange
 from webhook.admission.impact_messages import line
 
-WORST: Final = 3
-"""How many single workloads the answer has at most: the warnings show no more."""
-_CLUSTERS_SHOWN: Final = 2
 _MAX_GAPS: Final = 3
+_MAX_WORST: Final = 3
+_Failure = Literal["", "nowhere", "short"]
+_EFFECTS: Final[dict[_Failure, str]] = {"nowhere": "would have no place", "short": "would lack replicas"}
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
     """The base of the parts. Unknown fields are ignored: a newer extender has more."""
 
 
-class _Counts(_Part, frozen=True):
+class _Workload(_Part, frozen=True):
+    resource: str
+    failure: _Failure = ""
+    message: str = ""
+    leaves: list[str] = []
+    reaches: dict[str, int] = {}
+    changes: dict[str, tuple[int, int]] = {}
+    more_left: int = 0
+    more_reached: int = 0
+    more_changed: int = 0
+
+
+class _Answer(_Part, frozen=True):
+    id: str
+    complete: bool
     workloads: int
     concerned: int
     moved: int
@@ -27,44 +43,32 @@ class _Counts(_Part, frozen=True):
     lost: int
     short: int
     deleted_copies: int
-
-
-class _Move(_Part, frozen=True):
-    resource: str
-    moves: dict[str, tuple[int | None, int | None]]
-
-
-class _Unplaced(_Part, frozen=True):
-    resource: str
-    nowhere: bool
-    by_change: bool
-    message: str = ""
-
-
-class _Plan(_Part, frozen=True):
-    id: str
-    complete: bool
+    worst: list[_Workload] = []
     gaps: list[str] = []
-    moves: list[_Move] = []
-    unplaced: list[_Unplaced] = []
-
-
-class _Answer(_Part, frozen=True):
-    counts: _Counts
-    plan: _Plan
+    planning: bool = False
 
 
 class _Problem(_Part, frozen=True):
     detail: str
+    type: str = ""
 
 
-def plan_request(change: PolicyChange, timeout_s: float) -> bytes:
-    """Return the body of the request. The extender stops computing when the time is over."""
-    body: dict[str, Any] = {"limit": WORST, "timeoutMs": max(1, round(timeout_s * 1000))}
+def review_request(change: PolicyChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
+    """Return the body of the request. The extender stops computing when the time is over.
+
+    Args:
+        change: the change.
+        limits: the limits of the gate; None if it is off.
+        timeout_s: the time.
+    """
+    body: dict[str, Any] = {"timeoutMs": max(1, round(timeout_s * 1000)), "dryRun": change.dry_run}
     if change.document is None:
-        body["delete"] = [{"kind": change.kind, "namespace": change.namespace, "name": change.name}]
+        name = {"kind": change.kind, "namespace": change.namespace, "name": change.name}
+        body["change"] = {"type": "delete", "policy": name}
     else:
-        body["create" if change.creates else "update"] = [_reduced(change, change.document)]
+        body["change"] = {"type": "set", "policy": _reduced(change, change.document), "creates": change.creates}
+    if limits is not None:
+        body |= {"limits": limits.by_name(), "accepts": change.accepts}
     return encode_json(body)
 
 
@@ -75,29 +79,30 @@ def impact_of(content: bytes) -> Impact:
         FieldError: the answer cannot be decoded.
     """
     answer = decode_json(_Answer, content)
-    counts, plan = answer.counts, answer.plan
     return Impact(
-        plan=plan.id,
-        workloads=counts.workloads,
-        concerned=counts.concerned,
-        moved=counts.moved,
-        replicas=counts.replicas,
-        lost=counts.lost,
-        short=counts.short,
-        deleted=counts.deleted_copies,
-        complete=plan.complete,
-        worst=tuple(map(line, _worst(plan)))[:WORST],
-        gaps=tuple(plan.gaps[:_MAX_GAPS]),
+        plan=answer.id,
+        workloads=answer.workloads,
+        concerned=answer.concerned,
+        moved=answer.moved,
+        replicas=answer.replicas,
+        lost=answer.lost,
+        short=answer.short,
+        deleted=answer.deleted_copies,
+        complete=answer.complete,
+        worst=tuple(line(text) for each in answer.worst for text in _texts(each))[:_MAX_WORST],
+        gaps=tuple(answer.gaps[:_MAX_GAPS]),
+        planning=answer.planning,
     )
 
 
-def problem_of(content: bytes) -> str:
-    """Return the detail of a problem.
+def problem_of(content: bytes) -> tuple[str, bool]:
+    """Return the detail of a problem, and whether the extender does not know the present.
 
     Raises:
         FieldError: the content is no problem.
     """
-    return decode_json(_Problem, content).detail
+    found = decode_json(_Problem, content)
+    return found.detail, found.type == NOT_READY
 
 
 def _reduced(change: PolicyChange, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,30 +116,23 @@ def _reduced(change: PolicyChange, document: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _worst(plan: _Plan) -> Iterator[str]:
-    for each in plan.unplaced:
-        if each.by_change:
-            effect = "would have no place" if each.nowhere else "would lack replicas"
-            yield f"{each.resource} {effect}: {each.message}" if each.message else f"{each.resource} {effect}"
-    for move in plan.moves:
-        yield f"{move.resource} {_described(move.moves)}"
+def _texts(workload: _Workload) -> Iterator[str]:
+    if workload.failure:
+        effect = f"{workload.resource} {_EFFECTS[workload.failure]}"
+        yield f"{effect}: {workload.message}" if workload.message else effect
+    parts = (
+        ("leaves", workload.leaves, workload.more_left),
+        ("reaches", [_with_replicas(*each) for each in workload.reaches.items()], workload.more_reached),
+        ("changes", [f"{name} {a}->{b}" for name, (a, b) in workload.changes.items()], workload.more_changed),
+    )
+    moves = ", ".join(f"{verb} {_few(names, more)}" for verb, names, more in parts if names)
+    if moves and not workload.failure:
+        yield f"{workload.resource} {moves}"
 
 
-def _described(moves: Mapping[str, tuple[int | None, int | None]]) -> str:
-    """Return the clusters that a workload leaves and reaches, and those that keep another number."""
-    leaves = [name for name, (_, after) in moves.items() if after is None]
-    reaches = [_with_replicas(name, after) for name, (before, after) in moves.items() if before is None]
-    kept = [f"{name} {before}->{after}" for name, (before, after) in moves.items() if None not in (before, after)]
-    parts = [f"leaves {_few(leaves)}"] if leaves else []
-    parts += [f"reaches {_few(reaches)}"] if reaches else []
-    parts += [f"changes {_few(kept)}"] if kept else []
-    return ", ".join(parts)
-
-
-def _with_replicas(name: str, replicas: int | None) -> str:
+def _with_replicas(name: str, replicas: int) -> str:
     return f"{name} ({replicas})" if replicas else name
 
 
-def _few(names: list[str]) -> str:
-    more = len(names) - _CLUSTERS_SHOWN
-    return f"{' and '.join(names)}" if more <= 0 else f"{', '.join(names[:_CLUSTERS_SHOWN])} and {more} more"
+def _few(names: list[str], more: int) -> str:
+    return f"{', '.join(names)} and {more} more" if more else " and ".join(names)

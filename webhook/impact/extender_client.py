@@ -7,10 +7,9 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.access import REVIEW_PATH, ExtenderAccess
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 
-PATH: Final = "/v1/plan"
 MAX_ANSWER_BYTES: Final = 256 * 2**10
 _CHECK_S: Final = 1.0
 _JSON: Final = "application/json"
@@ -25,6 +24,19 @@ class ExtenderAnswer(NamedTuple):
 
 class UnreachableError(Exception):
     """The extender could not be asked. The message says why."""
+
+
+class NoAnswerError(Exception):
+    """The extender was asked, and did not answer. The message says why."""
+
+
+_UNREACHABLE: Final = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.SSLError,
+    urllib3.exceptions.LocationParseError,
+)
+"""The errors before a request is sent."""
 
 
 class ExtenderClient:
@@ -43,26 +55,27 @@ class ExtenderClient:
         """
         self._access = access
         self._on_failure = on_failure
-        self._url = f"{access.url.rstrip('/')}{PATH}"
+        self._url = f"{access.url.rstrip('/')}{REVIEW_PATH}"
         self._files: ReloadedFiles[_Session] | None = None
 
     def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
-        """Send a request for a plan. Takes longer than ``timeout_s`` at worst: the caller must not wait for it.
+        """Send a request for a review. Takes longer than ``timeout_s`` at worst: the caller must not wait for it.
 
         Raises:
-            UnreachableError: there is no answer.
+            UnreachableError: there is no connection.
+            NoAnswerError: there is no answer.
         """
         session = self._session()
         try:
             return self._sent(session, body, timeout_s)
         except urllib3.exceptions.ProtocolError:
-            pass  # the extender closed an idle connection; a plan has no side effects
+            pass  # the extender closed an idle connection; a review has no side effects
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(_reason(error)) from None
+            raise _mapped(error) from None
         try:
             return self._sent(session, body, timeout_s)
         except urllib3.exceptions.HTTPError as error:
-            raise UnreachableError(_reason(error)) from None
+            raise _mapped(error) from None
 
     def _sent(self, session: "_Session", body: bytes, timeout_s: float) -> ExtenderAnswer:
         response = session.pool.request(
@@ -79,7 +92,7 @@ class ExtenderClient:
             content = response.read(MAX_ANSWER_BYTES + 1, decode_content=False)
             if len(content) > MAX_ANSWER_BYTES:
                 response.close()
-                raise UnreachableError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+                raise NoAnswerError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
             response.drain_conn()
             return ExtenderAnswer(response.status, content)
         finally:
@@ -121,6 +134,10 @@ class _Session(NamedTuple):
 
     pool: urllib3.PoolManager
     headers: dict[str, str]
+
+
+def _mapped(error: urllib3.exceptions.HTTPError) -> UnreachableError | NoAnswerError:
+    return UnreachableError(_reason(error)) if isinstance(error, _UNREACHABLE) else NoAnswerError(_reason(error))
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

@@ -6,11 +6,14 @@ from functools import partial
 from typing import Final, Protocol
 
 from berthmaster.model.errors import FieldError
+from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import Clock
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
-from webhook.impact.answer import impact_of, plan_request, problem_of
+from webhook.impact.answer import impact_of, problem_of, review_request
 from webhook.impact.breaker import Breaker
-from webhook.impact.extender_client import ExtenderAnswer, UnreachableError
+from webhook.impact.extender_client import ExtenderAnswer, NoAnswerError, UnreachableError
+from webhook.impact.turns import Turns
 
 _LEAST_S: Final = 0.02
 """Without this much time, no question is worth it."""
@@ -18,23 +21,22 @@ _COMPUTING: Final = 0.8
 """The share of the time in which the extender computes. The rest is for the way."""
 _LATE_S: Final = 0.1
 """The time that a request may take longer than its review waits."""
-_SLOW: Final = 0.5
-"""The share of the time from which on a refusal is slow."""
-_NO_ANSWER: Final = frozenset({Unanswered.TIMEOUT, Unanswered.UNREACHABLE})
 _OK: Final = 200
 _NOT_FOUND: Final = 404
-_NOT_READY: Final = frozenset({409, 429, 503})
+_NO_EXTENDER: Final = frozenset({401, 403, _NOT_FOUND, 405, 502, 504})
+"""The statuses that do not depend on the change: other credentials, another service, or a proxy without one."""
 _SIZES: Final = ((0, "0"), (10, "1-10"), (100, "11-100"), (1000, "101-1000"))
 
 
-class PlanClient(Protocol):
-    """Sends a request for a plan to the extender."""
+class ReviewClient(Protocol):
+    """Sends a request for a review to the extender."""
 
     def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
         """Return the answer. May take longer than ``timeout_s``.
 
         Raises:
-            UnreachableError: there is no answer.
+            UnreachableError: there is no connection.
+            NoAnswerError: there is no answer.
         """
 
 
@@ -45,7 +47,7 @@ class ImpactMetrics(Protocol):
         """Count an impact.
 
         Args:
-            result: ``computed``, ``incomplete``, or a value of ``Unanswered``.
+            result: ``computed``, ``incomplete``, ``bounded``, or a value of ``Unanswered``.
             size: the class of the number of workloads that move; empty if it is not known.
             seconds: how long the review waited.
             open_breakers: 1 if the breaker is open, else 0.
@@ -56,11 +58,18 @@ class ExtenderImpact:
     """Asks the extender for the impact of changes. Safe for several threads.
 
     Each question has a thread of its own, and the caller waits for it no longer than its time: a slow resolver of names
-    or a slow peer cannot hold up a review. The number of these threads is bounded.
+    or a slow peer cannot hold up a review. The number of these threads is bounded, and shared fairly by ``Turns``.
     """
 
     def __init__(
-        self, client: PlanClient, clock: Clock, metrics: ImpactMetrics, *, timeout_s: float, concurrency: int = 8
+        self,
+        client: ReviewClient,
+        clock: Clock,
+        metrics: ImpactMetrics,
+        *,
+        timeout_s: float,
+        concurrency: int = 8,
+        limits: BlastRadius | None = None,
     ) -> None:
         """Set up the source.
 
@@ -70,12 +79,14 @@ class ExtenderImpact:
             metrics: counts the answers.
             timeout_s: the longest time that a review waits.
             concurrency: the most questions at once.
+            limits: the limits of the gate; None if it is off. A change above a limit is not planned in full.
         """
         self._client = client
         self._clock = clock
         self._metrics = metrics
         self._timeout_s = timeout_s
-        self._free = threading.Semaphore(concurrency)
+        self._limits = limits
+        self._turns = Turns(concurrency)
         self._breaker = Breaker(clock)
 
     def ask(self, change: PolicyChange, left_s: float) -> Impact | NotComputed:
@@ -94,43 +105,45 @@ class ExtenderImpact:
     def _answer(self, change: PolicyChange, timeout_s: float) -> Impact | NotComputed:
         if timeout_s < _LEAST_S:
             return NotComputed(Unanswered.NO_TIME, "the review has no time left")
-        if not self._free.acquire(blocking=False):
-            return NotComputed(Unanswered.BUSY, "too many reviews wait for the extender")
+        until_s = self._clock.monotonic_s() + timeout_s
+        if not self._turns.take(change, timeout_s - _LEAST_S):
+            return NotComputed(Unanswered.BUSY, "other changes took all the time of the review")
         refusal = self._breaker.refusal()
-        if refusal:
-            self._free.release()
-            return NotComputed(Unanswered.BREAKER, refusal)
-        begun_s = self._clock.monotonic_s()
+        if refusal is not None:
+            self._turns.give_back(change)
+            return refusal
+        left_s = max(_LEAST_S, until_s - self._clock.monotonic_s())
         answers: queue.SimpleQueue[Impact | NotComputed] = queue.SimpleQueue()
-        threading.Thread(
-            target=partial(self._ask, change, timeout_s, answers), name="impact", daemon=True
-        ).start()  # fmt: skip
+        threading.Thread(target=partial(self._ask, change, left_s, answers), name="impact", daemon=True).start()
         try:
-            answer = answers.get(timeout=timeout_s)
+            answer = answers.get(timeout=left_s)
         except queue.Empty:
-            answer = NotComputed(
-                Unanswered.TIMEOUT, f"the extender did not answer within {round(timeout_s * 1000)} ms"
-            )  # fmt: skip
-        self._judge(answer, slow=self._clock.monotonic_s() - begun_s > timeout_s * _SLOW)
+            answer = NotComputed(Unanswered.TIMEOUT, f"the extender did not answer within {round(left_s * 1000)} ms")
+        self._report(change, answer)
         return answer
 
     def _ask(self, change: PolicyChange, timeout_s: float, answers: "queue.SimpleQueue[Impact | NotComputed]") -> None:
         """Ask in a thread of its own. The answer may come too late."""
         try:
-            body = plan_request(change, timeout_s * _COMPUTING)
+            body = review_request(change, self._limits, timeout_s * _COMPUTING)
             answers.put(_read(self._client.post(body, timeout_s + _LATE_S)))
         except UnreachableError as error:
-            answers.put(NotComputed(Unanswered.UNREACHABLE, f"the extender cannot be reached: {error}"))
+            reason = f"the extender cannot be reached: {error}"
+            answers.put(NotComputed(Unanswered.UNREACHABLE, reason, unreachable=True))
+        except NoAnswerError as error:
+            answers.put(NotComputed(Unanswered.TIMEOUT, f"the extender did not answer: {error}"))
         finally:
-            self._free.release()
+            self._turns.give_back(change)
 
-    def _judge(self, answer: Impact | NotComputed, *, slow: bool) -> None:
-        """Report to the breaker. A quick refusal costs nothing, and the next change may be answered."""
-        useless = isinstance(answer, NotComputed) and (
-            answer.kind in _NO_ANSWER or (slow and answer.kind is Unanswered.NOT_READY)
-        )
-        if isinstance(answer, NotComputed) and useless:
-            self._breaker.failed(answer.reason)
+    def _report(self, change: PolicyChange, answer: Impact | NotComputed) -> None:
+        """Report to the breaker. A refusal costs little, and a slow dry run never opens the breaker."""
+        if isinstance(answer, Impact):
+            self._breaker.succeeded()
+        elif answer.kind is Unanswered.UNREACHABLE:
+            self._breaker.failed(answer)
+        elif answer.kind is Unanswered.TIMEOUT:
+            if not change.dry_run:
+                self._breaker.failed(answer, slow=f"{change.kind} {change.namespace}/{change.name}")
         else:
             self._breaker.succeeded()
 
@@ -142,19 +155,23 @@ def _read(answer: ExtenderAnswer) -> Impact | NotComputed:
         except FieldError as error:
             return NotComputed(Unanswered.INVALID, f"the answer of the extender cannot be read: {error}")
     if answer.status == _NOT_FOUND:
-        return NotComputed(Unanswered.REFUSED, "the extender has no path /v1/plan; is it an older version?")
+        reason = f"the extender has no path {REVIEW_PATH}; is it an older version?"
+        return NotComputed(Unanswered.REFUSED, reason, unreachable=True)
     try:
-        detail = problem_of(answer.content)
+        detail, not_ready = problem_of(answer.content)
     except FieldError:
-        detail = "without a reason"
-    if answer.status in _NOT_READY:
-        return NotComputed(Unanswered.NOT_READY, detail)
-    return NotComputed(Unanswered.REFUSED, f"the extender answered {answer.status}: {detail}")
+        detail, not_ready = "without a reason", False
+    if not_ready:
+        return NotComputed(Unanswered.NOT_READY, detail, unreachable=True)
+    reason = f"the extender answered {answer.status}: {detail}"
+    return NotComputed(Unanswered.REFUSED, reason, unreachable=answer.status in _NO_EXTENDER)
 
 
 def _result(answer: Impact | NotComputed) -> str:
     if isinstance(answer, NotComputed):
         return answer.kind.value
+    if not answer.planned:
+        return "bounded"
     return "computed" if answer.complete else "incomplete"
 
 

@@ -20,7 +20,7 @@ from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.validation import policy_errors
-from berthmaster.native_api.review import NOT_READY
+from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.profile import Profile

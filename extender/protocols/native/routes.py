@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.review import REVIEW_PATH, ReviewRequest
+from berthmaster.native_api.review import ReviewRequest
 from berthmaster.native_api.what_if import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained

@@ -18,8 +18,7 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.limits import OPTION, placement_excess
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import binding_errors, cluster_errors
-from berthmaster.native_api.problem import Problem
-from berthmaster.native_api.review import NOT_READY
+from berthmaster.native_api.problem import NOT_READY, Problem
 from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision

@@ -9,31 +9,34 @@ from fake_metrics import FakeMetrics
 from http_peer import HANG_UP, HttpPeer
 from waiting import wait_for
 
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.problem import NOT_READY
+from berthmaster.native_api.review import ReviewRequest
 from berthmaster.runtime.clock import SystemClock
+from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
-from webhook.impact.answer import impact_of, plan_request
+from webhook.impact.answer import impact_of, review_request
 from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
-from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, UnreachableError
+from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoAnswerError, UnreachableError
 from webhook.impact.source import ExtenderImpact
+from webhook.impact.turns import Turns
 
-POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "metadata": {"labels": {"a": "b"}}, "spec": {"placement": {}}}
+POLICY = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": {}},
+}
 CHANGE = PolicyChange("PropagationPolicy", "shop", "web", POLICY)
 COUNTS = {"workloads": 9, "concerned": 2, "moved": 1, "replicas": 4, "lost": 1, "short": 0, "deletedCopies": 1}
+MOVE = {"resource": "shop/Deployment/c", "leaves": ["m1"], "reaches": {"m2": 3}, "changes": {"m3": [1, 2]}}
 ANSWER = {
-    "counts": COUNTS,
-    "plan": {
-        "id": "p1",
-        "complete": True,
-        "gaps": [],
-        "unplaced": [
-            {"resource": "shop/Deployment/a", "nowhere": True, "byChange": True, "message": "no cluster fits"},
-            {"resource": "shop/Deployment/b", "nowhere": False, "byChange": False},
-        ],
-        "moves": [{"resource": "shop/Deployment/c", "moves": {"m1": [4, None], "m2": [None, 3], "m3": [1, 2]}}],
-        "later": "a field of a newer extender",
-    },
+    "id": "p1",
+    "complete": True,
+    **COUNTS,
+    "worst": [{"resource": "shop/Deployment/a", "failure": "nowhere", "message": "no cluster fits"}, MOVE],
+    "later": "a field of a newer extender",
 }
 OK = ExtenderAnswer(200, json.dumps(ANSWER).encode())
 
@@ -68,8 +71,9 @@ def source(client, clock=None, **options):
     return ExtenderImpact(client, clock or FakeClock(), FakeMetrics(), **{"timeout_s": 30.0, **options})
 
 
-def problem(status, detail="why"):
-    return ExtenderAnswer(status, json.dumps({"title": "x", "status": status, "detail": detail}).encode())
+def problem(status, detail="why", kind="about:blank"):
+    content = {"title": "x", "status": status, "detail": detail, "type": kind}
+    return ExtenderAnswer(status, json.dumps(content).encode())
 
 
 def test_an_answer_is_an_impact():
@@ -82,38 +86,62 @@ def test_an_answer_is_an_impact():
 
 
 def test_the_request_has_what_decisions_read():
-    request = json.loads(plan_request(CHANGE, 0.24))
+    request = json.loads(review_request(CHANGE, None, 0.24))
     named = {"namespace": "shop", "name": "web"}
     stored = {**POLICY, "kind": "PropagationPolicy", "metadata": named}
-    assert request == {"limit": 3, "timeoutMs": 240, "update": [stored]}
-    assert json.loads(plan_request(CHANGE._replace(creates=True), 0.24))["create"] == [stored]
-    assert json.loads(plan_request(CHANGE.deletion(), 0.24)) == {
-        "limit": 3, "timeoutMs": 240, "delete": [{"kind": "PropagationPolicy", **named}],
+    assert request == {
+        "timeoutMs": 240, "dryRun": False, "change": {"type": "set", "policy": stored, "creates": False},
+    }  # fmt: skip
+    accepting = CHANGE._replace(creates=True, accepts=True, dry_run=True)
+    assert json.loads(review_request(accepting, BlastRadius(moved=5), 0.24)) == {
+        "timeoutMs": 240, "dryRun": True, "change": {"type": "set", "policy": stored, "creates": True},
+        "limits": {"moved": 5}, "accepts": True,
+    }  # fmt: skip
+    assert json.loads(review_request(CHANGE._replace(document=None), None, 0.24))["change"] == {
+        "type": "delete", "policy": {"kind": "PropagationPolicy", **named},
     }  # fmt: skip
 
 
+def test_the_extender_can_read_the_request():
+    for change in (CHANGE, CHANGE._replace(document=None), CHANGE._replace(accepts=True, dry_run=True)):
+        request = decode_json(ReviewRequest, review_request(change, BlastRadius(moved=5, lost=0), 0.24))
+        assert (request.limits.moved, request.limits.percent) == (5, None)
+        assert request.accepts is change.accepts
+
+
 @pytest.mark.parametrize(
-    ("answer", "kind", "reason"),
+    ("answer", "kind", "reason", "unreachable"),
     [
-        pytest.param(problem(503, "stale since noon"), Unanswered.NOT_READY, "stale since noon", id="a stale extender"),
         pytest.param(
-            problem(409, "watch workloads"), Unanswered.NOT_READY, "watch workloads", id="what is not watched"
+            problem(503, "stale since noon", NOT_READY), Unanswered.NOT_READY, "stale since noon", True,
+            id="a stale extender",
         ),
-        pytest.param(problem(401), Unanswered.REFUSED, "the extender answered 401: why", id="a wrong token"),
         pytest.param(
-            ExtenderAnswer(502, b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", id="a proxy"
+            problem(409, "watch workloads", NOT_READY), Unanswered.NOT_READY, "watch workloads", True,
+            id="what is not watched",
         ),
-        pytest.param(problem(404), Unanswered.REFUSED, "has no path /v1/plan", id="an older extender"),
-        pytest.param(ExtenderAnswer(200, b"{}"), Unanswered.INVALID, "cannot be read: counts", id="another answer"),
+        pytest.param(problem(401), Unanswered.REFUSED, "the extender answered 401: why", True, id="a wrong token"),
         pytest.param(
-            UnreachableError("refused"), Unanswered.UNREACHABLE, "cannot be reached: refused", id="no extender"
+            ExtenderAnswer(502, b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", True, id="a proxy"
         ),
+        pytest.param(problem(404), Unanswered.REFUSED, "has no path /v1/review", True, id="an older extender"),
+        pytest.param(
+            UnreachableError("refused"), Unanswered.UNREACHABLE, "cannot be reached: refused", True, id="no extender"
+        ),
+        pytest.param(problem(400), Unanswered.REFUSED, "answered 400: why", False, id="a policy that is refused"),
+        pytest.param(problem(409), Unanswered.REFUSED, "answered 409: why", False, id="a policy that is not known"),
+        pytest.param(problem(413), Unanswered.REFUSED, "answered 413: why", False, id="a large policy"),
+        pytest.param(problem(500), Unanswered.REFUSED, "answered 500: why", False, id="a policy that breaks a plan"),
+        pytest.param(problem(503), Unanswered.REFUSED, "answered 503: why", False, id="a busy extender"),
+        pytest.param(ExtenderAnswer(200, b"{}"), Unanswered.INVALID, "cannot be read: id", False, id="another answer"),
+        pytest.param(NoAnswerError("cut"), Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
     ],
-)
-def test_other_answers_are_reasons(answer, kind, reason):
+)  # fmt: skip
+def test_other_answers_are_reasons(answer, kind, reason, unreachable):
     found = source(Scripted(answer)).ask(CHANGE, 60.0)
     assert found.kind is kind
     assert reason in found.reason
+    assert found.unreachable is unreachable
 
 
 def test_a_review_does_not_wait_longer_than_its_time():
@@ -147,16 +175,54 @@ def test_only_one_request_tries_an_open_breaker():
     clock = FakeClock()
     breaker = Breaker(clock)
     for _ in range(FAILURES):
-        assert breaker.refusal() == ""
-        breaker.failed("x")
+        assert breaker.refusal() is None
+        breaker.failed(NotComputed(Unanswered.UNREACHABLE, "x", unreachable=True))
     clock.pass_by(OPEN_S)
-    assert [bool(breaker.refusal()) for _ in range(3)] == [False, True, True]
+    assert [breaker.refusal() is not None for _ in range(3)] == [False, True, True]
 
 
-def test_a_quick_refusal_keeps_the_breaker_closed():
+def test_a_refusal_keeps_the_breaker_closed():
     asked = source(Scripted(problem(409)))
     kinds = {asked.ask(CHANGE, 60.0).kind for _ in range(FAILURES + 2)}
-    assert kinds == {Unanswered.NOT_READY}
+    assert kinds == {Unanswered.REFUSED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "opens"),
+    [
+        pytest.param([CHANGE] * (2 * FAILURES), False, id="one change"),
+        pytest.param([CHANGE._replace(name=f"w{n}", dry_run=True) for n in range(2 * FAILURES)], False, id="dry runs"),
+        pytest.param([CHANGE._replace(name=f"w{n}") for n in range(FAILURES)], True, id="several changes"),
+    ],
+)
+def test_slow_answers_open_the_breaker_only_for_several_changes(changes, opens):
+    asked = source(Scripted(NoAnswerError("read timed out")))
+    for each in changes:
+        assert asked.ask(each, 60.0).kind is Unanswered.TIMEOUT
+    found = asked.ask(CHANGE._replace(author="another"), 60.0)
+    assert found.kind is (Unanswered.BREAKER if opens else Unanswered.TIMEOUT)
+    assert not found.unreachable, "the gate refuses what a slow extender did not judge"
+
+
+def test_turns_are_shared_among_users_and_dry_runs():
+    turns = Turns(8)
+    dry = [CHANGE._replace(author=f"user{n}", dry_run=True) for n in range(4)]
+    assert [turns.take(each, 0) for each in (dry[0], dry[0], dry[1], dry[2])] == [True, False, True, False]
+    one, another = CHANGE._replace(author="one"), CHANGE._replace(author="another")
+    assert [turns.take(one, 0) for _ in range(5)] == [True] * 4 + [False]
+    assert [turns.take(another, 0) for _ in range(3)] == [True, True, False]
+    turns.give_back(dry[0])
+    assert turns.take(another, 0)
+
+
+def test_a_turn_that_is_given_back_goes_to_one_who_waits():
+    turns, took = Turns(1), []
+    assert turns.take(CHANGE, 0)
+    waiting = threading.Thread(target=lambda: took.append(turns.take(CHANGE, 60)))
+    waiting.start()
+    turns.give_back(CHANGE)
+    waiting.join(60)
+    assert took == [True]
 
 
 def test_metrics_have_results_and_classes_of_sizes():
@@ -167,9 +233,8 @@ def test_metrics_have_results_and_classes_of_sizes():
 
 
 def test_many_clusters_of_a_move_are_counted():
-    moves = {f"m{each}": [1, None] for each in range(5)}
-    plan = {**ANSWER["plan"], "unplaced": [], "moves": [{"resource": "r", "moves": moves}]}
-    assert impact_of(json.dumps({**ANSWER, "plan": plan}).encode()).worst == ("r leaves m0, m1 and 3 more",)
+    worst = [{"resource": "r", "leaves": ["m0", "m1"], "moreLeft": 3}]
+    assert impact_of(json.dumps({**ANSWER, "worst": worst}).encode()).worst == ("r leaves m0, m1 and 3 more",)
 
 
 # The client, over sockets.
@@ -203,7 +268,7 @@ def test_requests_share_a_connection_and_carry_the_token(peer, tmp_path):
     assert [client.post(b"{}", 30.0) for _ in range(3)] == [ExtenderAnswer(200, b"{}")] * 3
     assert server.connections == 1
     assert all("Authorization: Bearer 0123456789abcdef" in head for head in server.heads)
-    assert server.heads[0][0] == "POST /v1/plan HTTP/1.1"
+    assert server.heads[0][0] == "POST /v1/review HTTP/1.1"
 
 
 def test_a_connection_that_the_extender_closed_is_replaced(peer):
@@ -220,8 +285,8 @@ def test_a_connection_that_the_extender_closed_is_replaced(peer):
         pytest.param(response(b"x" * (256 * 2**10 + 1)), "more than 262144 bytes", id="a huge answer"),
     ],
 )
-def test_what_cannot_be_read_is_unreachable(peer, answer, error):
-    with pytest.raises(UnreachableError, match=error):
+def test_what_cannot_be_read_is_no_answer(peer, answer, error):
+    with pytest.raises(NoAnswerError, match=error):
         client_of(peer(answer)).post(b"{}", 30.0)
 
 

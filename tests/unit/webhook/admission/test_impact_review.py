@@ -34,7 +34,10 @@ def impact(plan="p1", **counts):
     return Impact(plan, **{**known, **counts})
 
 
+AWAY = NotComputed(Unanswered.UNREACHABLE, "the extender cannot be reached", unreachable=True)
 SMALL, LARGE = impact(lost=0), impact("p2", moved=51, workloads=500)
+MANY, FEW = (impact("", moved=moved, workloads=500, lost=0, complete=False) for moved in (51, 3))
+"""The lower bounds of changes that were not planned in full."""
 
 
 class Known:
@@ -49,11 +52,24 @@ class Known:
         return self._deletion if change.deletes and self._deletion is not None else self._answer
 
 
-def reviewed(source, obj, old=None, *, level=Level.OFF, path=PATH, exempt=(), **request):
+def reviewed(
+    source,
+    obj,
+    old=None,
+    *,
+    level=Level.OFF,
+    path=PATH,
+    exempt=(),
+    unreachable=Level.WARN,
+    unjudged=Level.DENY,
+    **request,
+):
     """Return the outcome of a review and its response."""
     settings = AdmissionSettings(
         levels={"blast-radius": level},
         blast_radius=LIMIT,
+        unreachable=unreachable,
+        unjudged=unjudged,
         exempt_users=frozenset(exempt),
         exempt_groups=frozenset({"oncall"}),
     )
@@ -182,7 +198,7 @@ def test_without_an_extender_nothing_is_reviewed():
     assert outcome.patch == ()
 
 
-REFUSED = [ACCEPT_PLAN, "51 workloads move, at most 50 may", "51 of 500 workloads move", f"{ACCEPT_PLAN}: p2"]
+REFUSED = [ACCEPT_PLAN, "51 workloads move, at most 50 may", "51 of 500 workloads move", f"{ACCEPT_PLAN}: "]
 
 
 @pytest.mark.parametrize(
@@ -201,12 +217,17 @@ REFUSED = [ACCEPT_PLAN, "51 workloads move, at most 50 may", "51 of 500 workload
             id="an exempt group",
         ),
         pytest.param(LARGE._replace(complete=False), Level.DENY, {}, GateResult.REFUSED, id="above a limit at least"),
-        pytest.param(LATE, Level.DENY, {}, GateResult.UNKNOWN, id="not known: the change passes"),
+        pytest.param(LATE, Level.DENY, {}, GateResult.UNJUDGED, id="not judged: the change is refused"),
+        pytest.param(LATE, Level.WARN, {}, GateResult.UNKNOWN, id="not judged, and the gate only warns"),
+        pytest.param(LATE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT, id="not judged, of an exempt user"),
+        pytest.param(AWAY, Level.DENY, {}, GateResult.UNKNOWN, id="unreachable: the change passes"),
+        pytest.param(MANY, Level.DENY, {}, GateResult.REFUSED, id="a lower bound above the limit"),
+        pytest.param(FEW, Level.DENY, {}, GateResult.UNJUDGED, id="a lower bound within the limits"),
     ],
 )
 def test_the_gate(answer, level, request_fields, result):
     outcome, response = reviewed(Known(answer), CHANGED, POLICY, level=level, **request_fields)
-    assert response["allowed"] is (result is not GateResult.REFUSED)
+    assert response["allowed"] is (result not in {GateResult.REFUSED, GateResult.UNJUDGED})
     assert (outcome.gate.result if outcome.gate is not None else None) is result
     assert len(response["warnings"]) <= MAX_LINES
     assert response["auditAnnotations"].get("blast-radius") == (result.value if result is not None else None)
@@ -218,11 +239,71 @@ def test_the_gate(answer, level, request_fields, result):
         assert response["warnings"][-1].startswith(
             "plan p2 is over the blast radius: 51 workloads move, at most 50 may"
         )
+    if result is GateResult.UNJUDGED:
+        assert "the impact of this change is not known" in response["status"]["message"]
+        assert (
+            f"berthmaster plan -f FILE` for the id of the plan, and apply again with the annotation {ACCEPT_PLAN}: ID"
+            in (response["status"]["message"])
+        )
     if result is GateResult.UNKNOWN:
         assert response["warnings"] == [
-            "impact not computed: the extender did not answer within 300 ms",
+            f"impact not computed: {answer.reason}",
             "the gate blast-radius let the change pass, because its impact is not known",
         ]
+
+
+@pytest.mark.parametrize("answer", [AWAY, LATE, FEW], ids=["unreachable", "late", "within the limits so far"])
+@pytest.mark.parametrize("level", [Level.WARN, Level.DENY])
+def test_the_operator_says_what_happens_without_a_judgement(answer, level):
+    outcome, response = reviewed(Known(answer), CHANGED, POLICY, level=Level.DENY, unreachable=level, unjudged=level)
+    assert response["allowed"] is (level is Level.WARN)
+    assert outcome.gate.result is (GateResult.UNKNOWN if level is Level.WARN else GateResult.UNJUDGED)
+
+
+def test_a_lower_bound_is_called_one():
+    _, response = reviewed(Known(MANY), CHANGED, POLICY, level=Level.DENY)
+    message = response["status"]["message"]
+    assert "at least 51 workloads move, at most 50 may; at least 51 of 500 workloads move" in message
+    assert "berthmaster plan -f FILE" in message
+    assert response["warnings"][-1].startswith("the change was not planned in full")
+
+
+@pytest.mark.parametrize("accepted", ["", "p2"])
+def test_a_plan_that_is_not_known_cannot_be_accepted(accepted):
+    late = MANY._replace(planning=True)
+    _, response = reviewed(Known(late), annotated(CHANGED, accepted), POLICY, level=Level.DENY)
+    assert not response["allowed"]
+    assert "cannot be compared with the accepted plan" in response["status"]["message"]
+    assert "apply again in a few seconds" in response["status"]["message"]
+
+
+def test_a_refused_deletion_names_the_command_for_its_plan():
+    _, response = reviewed(Known(MANY), None, POLICY, operation="DELETE", level=Level.DENY)
+    assert "berthmaster plan --delete shop/PropagationPolicy/web" in response["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    "spoofed",
+    [
+        pytest.param({"annotations": {"blast-radius-exempt-user": "alice", "userInfo": "alice"}}, id="annotations"),
+        pytest.param({"labels": {"groups": "oncall"}}, id="labels"),
+        pytest.param({"managedFields": [{"manager": "alice", "operation": "Apply"}]}, id="managed fields"),
+    ],
+)
+def test_an_object_cannot_make_its_author_exempt(spoofed):
+    claimed = {**CHANGED, "metadata": {**CHANGED["metadata"], **spoofed}, "userInfo": {"groups": ["oncall"]}}
+    user = {"username": "mallory", "groups": ["oncall "], "extra": {"groups": ["oncall"], "user": ["alice"]}}
+    outcome, _ = reviewed(Known(LARGE), claimed, POLICY, level=Level.DENY, exempt=["alice"], userInfo=user)
+    assert outcome.gate.result is GateResult.REFUSED
+
+
+def test_a_cluster_wide_policy_has_the_same_gate():
+    stored = {**POLICY, "kind": "ClusterPropagationPolicy", "metadata": {"name": "web"}}
+    changed, source = {**stored, "spec": CHANGED["spec"]}, Known(MANY)
+    outcome, _ = reviewed(source, changed, stored, level=Level.DENY, path="/impact-clusterpropagationpolicy")
+    assert outcome.gate.result is GateResult.REFUSED
+    (asked,) = source.asked
+    assert (asked.kind, asked.namespace, asked.name) == ("ClusterPropagationPolicy", "", "web")
 
 
 def test_the_accepted_plan_passes_and_its_annotation_is_not_stored():
@@ -241,7 +322,7 @@ def test_another_plan_is_not_accepted():
     assert "the annotation accepts plan p1, but the plan is now p2" in response["status"]["message"]
 
 
-@pytest.mark.parametrize("answer", [SMALL, LATE], ids=["within the limits", "not known"])
+@pytest.mark.parametrize("answer", [SMALL, AWAY], ids=["within the limits", "not known"])
 def test_the_annotation_is_never_stored_with_a_change(answer):
     _, response = reviewed(Known(answer), annotated(CHANGED, "p9"), POLICY, level=Level.DENY)
     assert ACCEPT_PLAN not in patched(annotated(CHANGED, "p9"), response)["metadata"]["annotations"]

@@ -1,0 +1,211 @@
+"""Reviews of changes: refused after a few decisions, before the plans of people, and never judged by a part."""
+
+import logging
+import threading
+import time
+
+import pytest
+from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector, serve_karmada, store
+from kube_in_memory import KubeInMemory
+from waiting import LIMIT_S, wait_for
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.model.decode import convert
+from berthmaster.native_api.problem import NOT_READY
+from berthmaster.native_api.review import ReviewRequest
+from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.protocols.native import review
+from extender.protocols.native.plan import Planner
+from extender.protocols.native.review import PlanReviewer
+from extender.protocols.precedence import ReviewsFirst
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+WORKLOADS = 260
+"""More than a plan that is always computed in full."""
+LIMITS = {"moved": 50, "percent": 20, "lost": 0}
+CLUSTERS = [f"member{number}" for number in range(6)]
+
+
+def placed(*names):
+    return {**DIVIDED, "clusterAffinity": {"clusterNames": list(names)}}
+
+
+HOLDER = policy("web", selector(), placement=placed(*CLUSTERS[:3]))
+
+
+class Plane:
+    """A service that watches one policy with all workloads."""
+
+    def __init__(self):
+        self.api, self.clock = KubeInMemory(), SystemClock()
+        serve_karmada(self.api)
+        store(self.api, *map(cluster, CLUSTERS), HOLDER)
+        for number in range(WORKLOADS):
+            template = deployment(f"app{number}", 1, by=HOLDER)
+            store(self.api, template, binding(template, HOLDER, **{CLUSTERS[number % 3]: 1}))
+        self.state = State(karmada_profile())
+        self.source = WatchSource(
+            lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=self.clock
+        )
+        self.services = Services(self.state, metrics=None, log=logging.getLogger("test"), clock=self.clock)
+        self.planner = Planner()
+        self.reviewer = PlanReviewer(self.planner)
+        self.source.start(self.state)
+        wait_for(lambda: self.state.freshness.synced, lambda: self.state.freshness)
+
+    def review(self, changed, *, within_s=LIMIT_S, limits=LIMITS, **request):
+        request = {"change": {"type": "set", "policy": changed}, "limits": limits, **request}
+        call = Call("1", self.clock.monotonic_s() + within_s)
+        return self.reviewer.review(self.services, call, convert(ReviewRequest, request))
+
+    def plan(self, changed):
+        call = Call("1", self.clock.monotonic_s() + LIMIT_S)
+        return self.planner.plan(self.services, call, convert(PlanRequest, {"update": [changed]}))
+
+
+@pytest.fixture(scope="module")
+def shared():
+    made = Plane()
+    yield made
+    made.api.cut_watches()
+    made.source.stop()
+
+
+@pytest.fixture
+def plane(shared):
+    """The plane, without the plans of earlier reviews."""
+    shared.reviewer = PlanReviewer(shared.planner)
+    return shared
+
+
+def moved(*names, **spec):
+    return policy("web", selector(), placement=placed(*names), **spec)
+
+
+ALL_MOVE = moved(*CLUSTERS[3:])
+NONE_MOVES = moved(*CLUSTERS[:4])
+"""The same clusters, and one more that no workload needs."""
+
+
+def test_the_largest_change_is_refused_after_a_few_decisions(plane):
+    answer = plane.review(ALL_MOVE)
+    assert (answer.moved, answer.concerned, answer.workloads) == (51, WORKLOADS, WORKLOADS)
+    assert (answer.id, answer.complete, answer.planning) == ("", False, False)
+    assert answer.worst[0].leaves
+    assert answer.worst[0].reaches
+
+
+def test_a_change_above_a_limit_that_is_small_has_the_id_of_its_plan(plane):
+    few = policy("few", *(selector(name=f"app{number}") for number in range(60)), placement=placed(CLUSTERS[5]))
+    few["spec"] |= {"preemption": "Always", "priority": 9}
+    answer = plane.review(few, change={"type": "set", "policy": few, "creates": True})
+    assert answer.moved == 60
+    assert answer.id
+
+
+@pytest.mark.parametrize(
+    ("changed", "limits"),
+    [
+        pytest.param(NONE_MOVES, LIMITS, id="nothing moves"),
+        pytest.param(ALL_MOVE, None, id="no gate"),
+        pytest.param(ALL_MOVE, {"moved": WORKLOADS}, id="a wide limit"),
+    ],
+)
+def test_a_change_within_the_limits_is_planned_in_full(plane, changed, limits):
+    answer, planned = plane.review(changed, limits=limits), plane.plan(changed)
+    assert answer.id == planned.plan.id
+    counts = planned.counts
+    assert (answer.moved, answer.replicas, answer.lost, answer.short, answer.deleted_copies, answer.concerned) == (
+        counts.moved, counts.replicas, counts.lost, counts.short, counts.deleted_copies, counts.concerned,
+    )  # fmt: skip
+    assert answer.complete
+
+
+def test_movers_at_the_end_of_the_world_are_found_first(plane):
+    """The clusters of the last workloads are left out, and everything else stays."""
+    answer = plane.review(moved(*CLUSTERS[1:3]))
+    assert answer.moved == 51
+    assert {each.leaves[0] for each in answer.worst} == {CLUSTERS[0]}
+
+
+def test_lost_workloads_end_the_review(plane):
+    answer = plane.review(moved("member9"), limits={"lost": 0, "moved": 1000})
+    assert answer.lost + answer.short > 0
+
+
+def test_the_answer_grows_with_time(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_S", 0.01)
+    answer = plane.review(NONE_MOVES, within_s=0.05, dryRun=True)
+    assert (answer.id, answer.complete) == ("", False)
+    assert answer.moved <= 50
+
+
+def test_what_takes_too_long_is_planned_for_the_next_review(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_S", 0.0)
+    first = plane.review(NONE_MOVES, timeoutMs=30)
+    assert (first.id, first.planning) == ("", True)
+    expected = plane.plan(NONE_MOVES).plan.id
+    assert plane.review(NONE_MOVES).id == expected, "it waits for the plan"
+
+
+def test_an_accepted_plan_is_computed_however_large(plane):
+    answer = plane.review(ALL_MOVE, accepts=True)
+    assert answer.id == plane.plan(ALL_MOVE).plan.id
+    assert answer.moved == WORKLOADS
+
+
+def test_dry_runs_do_not_queue_long_plans(plane, monkeypatch):
+    monkeypatch.setattr(review, "_TURN_S", 0.0)
+    plans, turn = plane.reviewer._plans, plane.reviewer._plans._turn
+    with turn:
+        assert plane.review(NONE_MOVES, timeoutMs=30).planning
+        assert not plane.review(moved(*CLUSTERS[:5]), timeoutMs=30, dryRun=True).planning
+        assert plane.review(moved(*CLUSTERS[:6]), timeoutMs=30).planning
+    wait_for(lambda: all(each.done.is_set() for each in plans._plans.values()), lambda: plans._plans)
+
+
+def test_reviews_do_not_wait_for_plans_of_people(plane):
+    with plane.planner._of_policies.lock:
+        assert plane.review(ALL_MOVE).moved == 51
+
+
+def test_a_policy_that_is_not_known_is_no_fault_of_the_service(plane):
+    unknown = policy("unknown", selector(), placement=placed(CLUSTERS[0]))
+    with pytest.raises(Refusal) as refused:
+        plane.review(unknown, within_s=0.1)
+    assert (refused.value.status, refused.value.kind) == (409, "about:blank")
+
+
+def test_a_stale_service_says_that_it_is_not_ready(plane):
+    plane.state.mark_stale("the watch ended", plane.clock.now())
+    try:
+        with pytest.raises(Refusal) as refused:
+            plane.review(ALL_MOVE)
+    finally:
+        plane.state.mark_current(plane.clock.now())
+    assert (refused.value.status, refused.value.kind) == (503, NOT_READY)
+
+
+def test_long_computations_pause_for_reviews_and_go_on():
+    first, steps = ReviewsFirst(), []
+    stop = threading.Event()
+
+    def compute():
+        while not stop.is_set():
+            first.pause()
+            steps.append(time.monotonic())
+
+    thread = threading.Thread(target=compute)
+    with first.judging():
+        thread.start()
+        time.sleep(0.3)
+        beside = len(steps)
+    wait_for(lambda: len(steps) > 100 * max(1, beside), lambda: len(steps))
+    stop.set()
+    thread.join(60)
+    assert 1 <= beside <= 8, "one step in 50 ms"
