@@ -28,7 +28,7 @@ class PolicyDeletion(RequestPart, frozen=True, tag="delete", tag_field="type"):
     policy: PolicyName
 
 
-class ReviewRequest(RequestPart, frozen=True):
+class ChangeReview(RequestPart, frozen=True):
     """A change of one policy to review.
 
     Attributes:

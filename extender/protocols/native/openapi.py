@@ -10,7 +10,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
-from berthmaster.native_api.review import ReviewAnswer, ReviewRequest
+from berthmaster.native_api.review import ChangeReview, ReviewAnswer
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
 from berthmaster.native_api.wire import (
     BatchAnswer,
@@ -37,7 +37,7 @@ from extender.protocols.native.openapi_why import WHY_TYPES, why_paths
 from extender.protocols.route import JSON, JSON_LINES
 
 _TYPES: Final = (
-    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest, ReviewRequest,
+    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest, ChangeReview,
     Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ReviewAnswer, ClusterList, HistoryPage, BindingExplanation,
     BindingView, BindingOutlook, Problem, *FLEET_TYPES, *WHY_TYPES,
 )  # fmt: skip
@@ -135,7 +135,7 @@ def _computing_paths(schema: Mapping[type, Schema]) -> Schema:
         "/v1/review": {
             "post": operation(
                 "review", "Review a change of one policy", schema, (*problems, 409), ReviewAnswer, examples.reviewed(),
-                body=request_body(JSON, schema[ReviewRequest], {"a new policy": examples.REVIEW}),
+                body=request_body(JSON, schema[ChangeReview], {"a new policy": examples.REVIEW}),
             )
         },
     }  # fmt: skip

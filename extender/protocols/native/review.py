@@ -18,7 +18,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
 from berthmaster.model.reader import ANY_READER, texts
-from berthmaster.native_api.review import PolicySet, ReviewAnswer, ReviewedWorkload, ReviewRequest
+from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer, ReviewedWorkload
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
@@ -60,7 +60,7 @@ class PlanReviewer:
         self._planner = planner
         self._plans = _LongPlans()
 
-    def review(self, services: Services, call: Call, request: ReviewRequest) -> ReviewAnswer:
+    def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
         """Review a change.
 
         Raises:
@@ -99,7 +99,7 @@ class PlanReviewer:
         return answer or review_answer(reviewed, gaps, planning=planning)
 
     def _judged(
-        self, services: Services, call: Call, request: ReviewRequest, objects: tuple[ChangeSet, Sequence[Policy]]
+        self, services: Services, call: Call, request: ChangeReview, objects: tuple[ChangeSet, Sequence[Policy]]
     ) -> tuple[PlanReview, list[str]]:
         """Return what can be counted in a turn, and what is not known.
 
@@ -217,7 +217,7 @@ class _LongPlans:
                 del self._plans[key]
 
 
-def plan_request(request: ReviewRequest) -> PlanRequest:
+def plan_request(request: ChangeReview) -> PlanRequest:
     """Return the request for the whole plan of a change."""
     change = request.change
     if not isinstance(change, PolicySet):

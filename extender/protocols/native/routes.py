@@ -6,7 +6,7 @@ from typing import Final
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.review import ReviewRequest
+from berthmaster.native_api.review import ChangeReview
 from berthmaster.native_api.what_if import PlanRequest, SimulateRequest
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
@@ -50,7 +50,7 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
         return Reply(encode_json(planner.plan(services, call, request)))
 
     def review(services: Services, call: Call) -> Reply:
-        request = decode_json(ReviewRequest, call.body)
+        request = decode_json(ChangeReview, call.body)
         return Reply(encode_json(reviewer.review(services, call, request)))
 
     def document(_services: Services, _call: Call) -> Reply:

@@ -13,7 +13,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.problem import NOT_READY
-from berthmaster.native_api.review import ReviewRequest
+from berthmaster.native_api.review import ChangeReview
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
@@ -104,7 +104,7 @@ def test_the_request_has_what_decisions_read():
 
 def test_the_extender_can_read_the_request():
     for change in (CHANGE, CHANGE._replace(document=None), CHANGE._replace(accepts=True, dry_run=True)):
-        request = decode_json(ReviewRequest, review_request(change, BlastRadius(moved=5, lost=0), 0.24))
+        request = decode_json(ChangeReview, review_request(change, BlastRadius(moved=5, lost=0), 0.24))
         assert (request.limits.moved, request.limits.percent) == (5, None)
         assert request.accepts is change.accepts
 

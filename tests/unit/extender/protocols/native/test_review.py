@@ -12,7 +12,7 @@ from waiting import LIMIT_S, wait_for
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
 from berthmaster.native_api.problem import NOT_READY
-from berthmaster.native_api.review import ReviewRequest
+from berthmaster.native_api.review import ChangeReview
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -61,7 +61,7 @@ class Plane:
     def review(self, changed, *, within_s=LIMIT_S, limits=LIMITS, **request):
         request = {"change": {"type": "set", "policy": changed}, "limits": limits, **request}
         call = Call("1", self.clock.monotonic_s() + within_s)
-        return self.reviewer.review(self.services, call, convert(ReviewRequest, request))
+        return self.reviewer.review(self.services, call, convert(ChangeReview, request))
 
     def plan(self, changed):
         call = Call("1", self.clock.monotonic_s() + LIMIT_S)
