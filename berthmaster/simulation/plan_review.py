@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.model.gaps import Gap
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.request import Request
@@ -122,7 +123,7 @@ def review_plan(
     now: datetime,
     limits: ReviewLimits | None,
     *,
-    gaps: Sequence[str] = (),
+    gaps: Sequence[Gap] = (),
     check: Callable[[], None] = lambda: None,
 ) -> PlanReview:
     """Plan one change of a policy until it exceeds a limit, until all workloads are decided, or until the time is over.
@@ -134,7 +135,7 @@ def review_plan(
         changes: creates, replaces or deletes one policy.
         now: the time of the change.
         limits: the limits; None to plan everything.
-        gaps: what is not known about the world, one sentence each.
+        gaps: what is not known about the world.
         check: called before each workload. It raises ``OutOfTimeError`` when the time is over.
 
     Raises:
@@ -164,7 +165,7 @@ def review_plan(
         return PlanReview(max(counts, counted, key=lambda each: each.moved))
 
 
-def plan_of_nothing(index: PlanIndex, changes: ChangeSet, now: datetime, gaps: Sequence[str]) -> Plan:
+def plan_of_nothing(index: PlanIndex, changes: ChangeSet, now: datetime, gaps: Sequence[Gap]) -> Plan:
     """Return the plan of changes that edit nothing, such as the deletion of a policy that does not exist."""
     changed = ChangedWorkloads()
     decider = PlanDecider(index, changed, now, lambda: None)
@@ -222,7 +223,7 @@ class _Reviewer:
                     return None
         return changed, decider, rows
 
-    def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[str]) -> Plan:
+    def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[Gap]) -> Plan:
         """Return the plan of the decided workloads."""
         changed, decider, rows = decided
         concerned = decider.concerned_of(rows)

@@ -66,7 +66,7 @@ def plan_of(
     decider: PlanDecider,
     decided: dict[WorkloadKey, PlannedWorkload],
     *,
-    gaps: Sequence[str] = (),
+    gaps: Sequence[Gap] = (),
     reader: Reader = ANY_READER,
     lists_staying: bool = True,
 ) -> Plan:

@@ -16,8 +16,9 @@ from typing import Final, Literal
 from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
+from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.policy import Policy
-from berthmaster.model.reader import ANY_READER, texts
+from berthmaster.model.reader import ANY_READER
 from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer, ReviewedWorkload
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import Clock
@@ -100,14 +101,14 @@ class PlanReviewer:
 
     def _judged(
         self, services: Services, call: Call, request: ChangeReview, objects: tuple[ChangeSet, Sequence[Policy]]
-    ) -> tuple[PlanReview, list[str]]:
+    ) -> tuple[PlanReview, list[Gap]]:
         """Return what can be counted in a turn, and what is not known.
 
         Raises:
             Refusal: other reviews took all the time.
         """
         (changes, policies), state, clock = objects, services.state, services.clock
-        plans, gaps = self._planner.of_reviews, list[str]()
+        plans, gaps = self._planner.of_reviews, list[Gap]()
         with services.one_at_a_time(plans.lock, call, "other reviews"):
             until_s = min(call.deadline_s, clock.monotonic_s() + _TURN_S)
 
@@ -119,9 +120,9 @@ class PlanReviewer:
                 world = state.world(check, changes.policies)
                 index = plans.index_of(world, state.profile)
                 if state.observed is not None:
-                    gaps = texts(state.observed.left_out(policies), ANY_READER)
+                    gaps = list(state.observed.left_out(policies))
                 elif not world.workloads:
-                    gaps = texts(state.file_gaps, ANY_READER)
+                    gaps = list(state.file_gaps)
                 return review_plan(index, changes, clock.now(), request.limits, gaps=gaps, check=check), gaps
             except OutOfTimeError:
                 return PlanReview(MoveCounts(len(state.world().workloads) if state.observed is None else 0)), gaps
@@ -245,7 +246,7 @@ def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:
     return known_policies(services, wanted)
 
 
-def review_answer(reviewed: PlanReview, gaps: Sequence[str] = (), *, planning: bool = False) -> ReviewAnswer:
+def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: bool = False) -> ReviewAnswer:
     """Return the answer to a review.
 
     Args:
@@ -263,7 +264,7 @@ def review_answer(reviewed: PlanReview, gaps: Sequence[str] = (), *, planning: b
         )
         for each in counts.worst
     ]
-    return _answer("", counts, worst, gaps, complete=False, planning=planning)
+    return _answer("", counts, worst, texts(gaps, ANY_READER), complete=False, planning=planning)
 
 
 def _answer_of_plan(plan: Plan, counts: MoveCounts) -> ReviewAnswer:
