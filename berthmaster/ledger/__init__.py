@@ -1,7 +1,7 @@
 """The ledger: every decision on record, found, explained and replayed later.
 
 Modules that write: ``recorder`` (queue and thread), ``batches`` (entries to bytes), ``fleet_versions`` (clusters to
-deltas), ``store`` (bytes to a database). Modules that read: ``history`` (find records), ``past`` (the state that a
+changes), ``store`` (bytes to a database). Modules that read: ``history`` (find records), ``past`` (the state that a
 decision read), ``replay`` (decide again). ``chain`` and ``audit`` find changed records.
 
 Only ``store``, ``schema`` and ``migrations`` import SQLAlchemy. A process without a ledger never imports it.

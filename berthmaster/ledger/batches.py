@@ -1,7 +1,6 @@
 """Encode records into batches. Each batch is compressed as a whole, because its records are alike."""
 
 import zlib
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Final
@@ -20,8 +19,7 @@ from berthmaster.ledger.entries import (
     SealedBatch,
     encode_batch,
 )
-from berthmaster.ledger.fleet_changes import BATCH_START
-from berthmaster.ledger.fleet_versions import FleetWriter, digest_of
+from berthmaster.ledger.fleet_versions import FleetChange, FleetWriter, digest_of
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json, encode_json
@@ -32,12 +30,12 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 
 BATCH_RECORDS: Final = 256
 _BATCH_BYTES: Final = 2**20
-_CHANGE_BYTES: Final = 16
-"""About what a changed cluster takes before compression."""
+_CHANGE_BYTES: Final = 64
+"""About what a changed cluster, or the answer of an estimator, takes before compression."""
 _WHOLE_AFTER: Final = 12
 """A whole version is written after this many times as many changes as there are clusters: it costs about a twelfth."""
 _WHOLE_AFTER_RECORDS: Final = 1024
-_LEVEL: Final = 3
+_LEVEL: Final = 6
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -53,6 +51,7 @@ class BatchWriter:
         self._digests: list[bytes] = []
         self._new: list[bytes] = []
         self._fleet = FleetWriter(self._number_of, self._digests.__getitem__)
+        self._whole: FleetChange | None = {}
         self._entries: list[Entry] = []
         self._rows: list[RecordRow] = []
         self._clusters: set[str] = set()
@@ -72,8 +71,7 @@ class BatchWriter:
     @property
     def full(self) -> bool:
         """Whether the open batch should be sealed."""
-        size = self._bytes + self._fleet.pending * _CHANGE_BYTES
-        return len(self._entries) >= BATCH_RECORDS or size >= _BATCH_BYTES
+        return len(self._entries) >= BATCH_RECORDS or self._bytes >= _BATCH_BYTES
 
     @property
     def documents(self) -> int:
@@ -83,11 +81,11 @@ class BatchWriter:
     def add(self, record: DecisionRecord) -> None:
         """Add a decision."""
         inputs, outcome, binding = record.inputs, record.outcome, record.binding
-        version = self._fleet.write(inputs.fleet, BATCH_START + 1 + len(self._entries))
-        bounds, unknown = self._bounds(inputs.bounds)
+        fleet, version = self._fleet.write(inputs.fleet)
         annotations = dict(outcome.annotations)
         applied = annotations.pop(APPLIED_PLACEMENT, None)
         entry = DecisionEntry(
+            fleet=fleet,
             sequence=self.records,
             at_us=microseconds(record.at),
             duration_us=round(record.duration_s * _MICROSECONDS),
@@ -100,8 +98,7 @@ class BatchWriter:
             now_s=inputs.now_s,
             unready=self._number_of(encode_json(inputs.unready_since_s)) if inputs.unready_since_s else NO_DOCUMENT,
             peers=self._number_of(_encoded_peers(record)) if inputs.peers else NO_DOCUMENT,
-            bounds=bounds,
-            unknown_bounds=unknown,
+            bounds=None if inputs.bounds is None else dict(inputs.bounds),
             moves=inputs.moves,
             version=version,
             outcome=outcome if applied is None else msgspec.structs.replace(outcome, annotations=annotations),
@@ -126,7 +123,7 @@ class BatchWriter:
             self._start,
             self._first_document,
             len(self._new),
-            zlib.compress(encode_batch(BatchContent(self._fleet.take_changes(), self._entries)), _LEVEL),
+            zlib.compress(encode_batch(BatchContent(self._whole, self._entries)), _LEVEL),
             zlib.compress(msgspec.msgpack.encode(self._new), _LEVEL) if self._new else b"",
             self._rows,
             sorted(self._clusters),
@@ -134,8 +131,9 @@ class BatchWriter:
         self._entries, self._rows, self._clusters, self._new = [], [], set(), []
         self._first_document, self._bytes = len(self._digests), 0
         self._number += 1
+        self._whole = None
         if self._fleet.changed > _WHOLE_AFTER * max(1, len(self._fleet)) or self._since_whole >= _WHOLE_AFTER_RECORDS:
-            self._fleet.whole()
+            self._whole = self._fleet.whole()
             self._since_whole, self._start = 0, self._number
         return batch
 
@@ -178,19 +176,6 @@ class BatchWriter:
             # The entry keeps the placement alive, so that no other one can get its id.
             known = self._placements[id(placement)] = placement, self._number_of(encode_json(placement))
         return known[1]
-
-    def _bounds(self, bounds: Mapping[str, int] | None) -> tuple[dict[int, int] | None, dict[str, int]]:
-        if bounds is None:
-            return None, {}
-        known: dict[int, int] = {}
-        unknown: dict[str, int] = {}
-        for name, bound in bounds.items():
-            slot = self._fleet.slot_of(name)
-            if slot is None:
-                unknown[name] = bound
-            else:
-                known[slot] = bound
-        return known, unknown
 
 
 def microseconds(at: datetime) -> int:

@@ -6,14 +6,14 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInputs
-from berthmaster.ledger.fleet_changes import FleetChanges
+from berthmaster.ledger.fleet_versions import FleetChange
 from berthmaster.model.errors import DamagedLedgerError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
 
 T = TypeVar("T")
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of everything inside a batch. A reader refuses a later one."""
 NO_DOCUMENT: Final = -1
 
@@ -44,6 +44,8 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     """A decision, with everything that it read. Documents are numbers; ``NO_DOCUMENT`` is none.
 
     Attributes:
+        fleet: how the clusters changed since the decision before. It is the first field, so that a reader of the fleet
+            can skip the others.
         sequence: the position in its segment.
         at_us: when it was taken, in microseconds since 1970.
         duration_us: from the start of the decision to the last write.
@@ -56,14 +58,14 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
         now_s: the monotonic time.
         unready: the document with the monotonic time since which clusters are not ready.
         peers: the document with the clusters of the workloads in the binding's affinity groups.
-        bounds: more replicas that clusters can take, as estimators report, by slot; None if no estimator was asked.
-        unknown_bounds: the same for names that are no cluster of the fleet.
+        bounds: more replicas that clusters can take, as estimators report; None if no estimator was asked.
         moves: what the decision asked about moves; None without moves.
         version: the digest of the fleet version.
         outcome: the decision, without the annotation of the applied placement.
         written: the document with that annotation; ``NO_DOCUMENT`` if it does not change.
     """
 
+    fleet: FleetChange
     sequence: int
     at_us: int
     duration_us: int
@@ -76,8 +78,7 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     now_s: float
     unready: int
     peers: int
-    bounds: dict[int, int] | None
-    unknown_bounds: dict[str, int]
+    bounds: dict[str, int] | None
     moves: MoveInputs | None
     version: bytes
     outcome: DecisionOutcome
@@ -99,18 +100,29 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
     """What the payload of a batch holds.
 
     Attributes:
-        fleet: how the fleet changed from decision to decision.
+        whole: the clusters before its first record; None if they are those after the batch before.
         entries: the records.
     """
 
-    fleet: FleetChanges
+    whole: FleetChange | None
     entries: list[Entry]
 
 
-class _OnlyFleet(msgspec.Struct, frozen=True, array_like=True):
-    """The payload of a batch without its records, which a reader of the fleet skips."""
+class _Skipped(msgspec.Struct, frozen=True, array_like=True, tag="note"):
+    """A note, for a reader of the fleet."""
 
-    fleet: FleetChanges
+
+class _OnlyFleet(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
+    """A decision, for a reader of the fleet."""
+
+    fleet: FleetChange
+
+
+class _OnlyFleets(msgspec.Struct, frozen=True, array_like=True):
+    """The payload of a batch, for a reader of the fleet."""
+
+    whole: FleetChange | None
+    entries: list[_OnlyFleet | _Skipped]
 
 
 class RecordRow(NamedTuple):
@@ -173,7 +185,7 @@ class SealedBatch(NamedTuple):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(BatchContent)
-_FLEET: Final = msgspec.msgpack.Decoder(_OnlyFleet)
+_FLEETS: Final = msgspec.msgpack.Decoder(_OnlyFleets)
 
 
 def encode_batch(content: BatchContent) -> bytes:
@@ -190,9 +202,10 @@ def decode_batch(payload: bytes) -> BatchContent:
     return _decoded(_DECODER, payload)
 
 
-def decode_fleet(payload: bytes) -> FleetChanges:
-    """Decode only how the fleet changed; raises as ``decode_batch``."""
-    return _decoded(_FLEET, payload).fleet
+def decode_fleet(payload: bytes) -> tuple[FleetChange | None, list[FleetChange]]:
+    """Decode only the clusters before the first record, and how they changed; raises as ``decode_batch``."""
+    content = _decoded(_FLEETS, payload)
+    return content.whole, [each.fleet for each in content.entries if isinstance(each, _OnlyFleet)]
 
 
 def _decoded(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:

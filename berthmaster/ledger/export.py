@@ -13,9 +13,8 @@ from berthmaster.ledger.records import HistoryRow
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
 from berthmaster.manifests.redaction import redacted
-from berthmaster.model.decode import builtins, json_value
+from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError
-from berthmaster.model.quantity import Quantity
 
 _ROWS: Final = 1000
 
@@ -87,15 +86,8 @@ def _binding(past: PastDecision, *, redact: bool) -> Any:  # noqa: ANN401 - a JS
 
 
 def _document(value: object, *, redact: bool) -> Any:  # noqa: ANN401 - a JSON value
-    # The quantities of restored clusters have no text.
-    raw = json_value(msgspec.json.encode(value, enc_hook=_quantity_text))
+    raw = builtins(value)
     return redacted(raw) if redact else raw
-
-
-def _quantity_text(value: object) -> str:
-    if isinstance(value, Quantity):
-        return value.text or value.canonical()
-    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 
 def write_json_lines(records: Iterator[ExportedRecord], out: BinaryIO) -> int:

@@ -1,43 +1,65 @@
 """Fleet versions: the clusters that a decision read, as changes of the clusters of the decision before.
 
-A cluster is a vector of integers: the numbers of its four documents, then its own numbers. A change holds the positions
-that changed. Numbers of clusters that change between two decisions are written once, with the later decision.
+A cluster is divided into parts, and a change holds the parts that changed. The parts that change least are documents,
+which many versions share. The resource version, the generation, owners and finalizers are left out: no decision reads
+them. Numbers that change between two decisions are written once, with the later decision.
 
-The digest of a version is the sum of the digests of its clusters, and that of a cluster is linear in its numbers, so
-that a changed number takes one multiplication. It finds accidents; the hash chain protects the bytes.
+The digest of a version is the sum of the digests of its clusters. It finds accidents; the hash chain protects the
+bytes.
 """
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import compress, count
-from operator import mul, sub
-from typing import Final, NamedTuple
+from itertools import repeat
+from operator import sub
+from typing import Any, Final, NamedTuple
 
-from berthmaster.controllers.fleet_log import NO_CLUSTERS, LoggedFleet, allocating_of
-from berthmaster.ledger.cluster_parts import (
-    PartDecoder,
-    ShapeKey,
-    enablements_of,
-    identity_of,
-    models_of,
-    numbers_before_allocating,
-    numbers_of,
-    same_identity,
-    shape_key,
-    shape_of,
-)
-from berthmaster.ledger.fleet_changes import ADD, BATCH_START, REMOVE, SET, FleetChanges, Kind, Row, VectorChange
-from berthmaster.model.cluster import Cluster
+from msgspec.structs import replace
+
+from berthmaster.controllers.fleet_log import NO_CLUSTERS, Change, LoggedFleet
+from berthmaster.model.cluster import AllocatableModeling, APIEnablement, Cluster, ClusterStatus, ResourceSummary
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.quantity import Quantity
 
 DIGEST_BYTES: Final = 16
-_DOCUMENTS: Final = 4
-"""A vector starts with the numbers of the documents: identity, enablements, models, shape."""
-_SHAPE: Final = 3
 _MASK: Final = (1 << (8 * DIGEST_BYTES)) - 1
+_NONE: Final = -1
+
+
+class ClusterParts(NamedTuple):
+    """The parts of a cluster.
+
+    Attributes:
+        identity: the document with everything that is no other part. Its numbers are 0.
+        apis: the document with the served API groups.
+        numbers: the allocatable, allocated and allocating amounts in billionths, and the numbers of nodes by grade.
+    """
+
+    identity: int
+    apis: int
+    numbers: tuple[int, ...]
+
+
+class ClusterChange(NamedTuple):
+    """A change of a cluster.
+
+    Attributes:
+        identity: the document of its identity; None if it is the same.
+        apis: the document of its API groups; None if it is the same.
+        added: what is added to its numbers; to 0 if its identity has changed. A text, because MessagePack has no
+            integers above 64 bits.
+    """
+
+    identity: int | None
+    apis: int | None
+    added: str
+
+
+FleetChange = dict[str, ClusterChange | None]
+"""The changes from one version to the next, by cluster. None is a cluster that is gone."""
 
 
 def digest_of(document: bytes) -> bytes:
@@ -45,39 +67,20 @@ def digest_of(document: bytes) -> bytes:
     return hashlib.blake2b(document, digest_size=DIGEST_BYTES).digest()
 
 
-class _Adding(NamedTuple):
-    """A kind of changes that add to numbers, and the factors of these numbers in the digest."""
-
-    kind: Kind
-    weights: tuple[int, ...]
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
-    """A cluster of the last version.
+    """A cluster of the last version, its parts, and their digest. The parts have the latest allocating amounts."""
 
-    Attributes:
-        slot: its number.
-        cluster: the cluster; its allocating amounts may be older than those in the vector.
-        vector: the numbers of its documents, then its own numbers.
-        base: the digest of its documents.
-        allocating: the positions of the allocating amounts in the vector.
-    """
-
-    slot: int
     cluster: Cluster
-    vector: list[int]
-    base: int
-    allocating: slice
-    adding: _Adding
+    parts: ClusterParts
+    digest: int
 
 
 class FleetWriter:
-    """Encodes the fleet versions of batches, each as a change of the one before.
+    """Encodes fleet versions, each as a change of the one before.
 
     Attributes:
-        pending: the number of changes since ``take_changes`` was called, at most.
-        changed: the number of changes that were taken since the last whole version.
+        changed: the number of changes since the last whole version.
     """
 
     def __init__(self, number_of: Callable[[bytes], int], digest: Callable[[int], bytes]) -> None:
@@ -89,166 +92,160 @@ class FleetWriter:
         """
         self._number_of = number_of
         self._digest = digest
-        self._shapes: dict[ShapeKey, int] = {}
         self._last = NO_CLUSTERS
         self._entries: dict[str, _Entry] = {}
-        self._free_slots: list[int] = []
-        self._slots = 0
         self._version = 0
-        self._whole = True
-        self._rows: defaultdict[Kind, list[Row]] = defaultdict(list)
-        self.pending = self.changed = 0
+        self.changed = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def slot_of(self, name: str) -> int | None:
-        """Return the slot of a cluster of the last version."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry.slot
+    def whole(self) -> FleetChange:
+        """Return all clusters of the last version: the start of a batch whose reader needs no earlier batch."""
+        self.changed = 0
+        return {name: _change(None, entry.parts) for name, entry in self._entries.items()}
 
-    def whole(self) -> None:
-        """Start the next batch with the whole last version: its reader needs no earlier batch."""
-        for entry in self._entries.values():
-            self._set(entry, BATCH_START)
-        self._whole, self.changed = True, 0
+    def write(self, fleet: LoggedFleet) -> tuple[FleetChange, bytes]:
+        """Return how the version that a decision saw differs from that of the last call, and its digest.
 
-    def write(self, fleet: LoggedFleet, decision: int) -> bytes:
-        """Add the version that a decision saw, and return its digest.
-
-        Args:
-            fleet: the clusters. It is quick to find what changed if they follow those of the last call.
-            decision: the position of the decision in the batch, above ``BATCH_START`` and that of the last call.
+        It is quick to find what changed if the clusters follow those of the last call.
         """
+        found: FleetChange = {}
         for name, change in fleet.since(self._last).items():
-            self.pending += 1
-            entry = self._entries.get(name)
-            if change is None:
-                self._remove(name, decision)
-            elif isinstance(change, Cluster):
-                self._put(name, entry, change, decision)
-            elif entry is not None:
-                self._update_allocating(entry, change, decision)
+            before = self._entries.pop(name, None)
+            after = self._entry(change, before)
+            if after is not None:
+                self._entries[name] = after
+            if before is after:
+                continue
+            found[name] = None if after is None else _change(None if before is None else before.parts, after.parts)
+            self._version += (0 if after is None else after.digest) - (0 if before is None else before.digest)
         self._last = fleet
+        self.changed += len(found)
         self._version &= _MASK
-        return self._version.to_bytes(DIGEST_BYTES)
+        return found, self._version.to_bytes(DIGEST_BYTES)
 
-    def take_changes(self) -> FleetChanges:
-        """Return the changes of all versions since the last call: those of a batch."""
-        changes = FleetChanges.of(self._rows, self._slots, whole=self._whole)
-        self.changed += sum(map(len, self._rows.values()))
-        self._rows.clear()
-        self._whole, self.pending = False, 0
-        return changes
+    def _entry(self, change: Change, before: _Entry | None) -> _Entry | None:
+        """Return a cluster after a change: ``before`` itself if it is the same, None if it is gone."""
+        if isinstance(change, Cluster):
+            return self._entry_of(change, before)
+        if change is None or before is None:  # otherwise it came and went between two decisions
+            return None
+        parts = before.parts._replace(numbers=_with_allocating(before, change))
+        return before if parts == before.parts else _Entry(before.cluster, parts, _digest_of(parts, self._digest))
 
-    def _remove(self, name: str, decision: int) -> None:
-        entry = self._entries.pop(name, None)
-        if entry is not None:  # otherwise it came and went between two decisions
-            self._version -= _cluster_digest(entry.base, entry.vector)
-            self._free_slots.append(entry.slot)
-            self._rows[(REMOVE,)].append((decision, entry.slot))
-
-    def _add(self, name: str, cluster: Cluster, decision: int) -> None:
-        if self._free_slots:
-            slot = self._free_slots.pop()
-        else:
-            slot = self._slots
-            self._slots += 1
-        vector = self._vector(cluster, None)
-        base = _documents_digest(vector, self._digest)
-        entry = self._entries[name] = _Entry(slot, cluster, vector, base, *_allocating(cluster))
-        self._version += _cluster_digest(base, vector)
-        self._set(entry, decision)
-
-    def _put(self, name: str, entry: _Entry | None, cluster: Cluster, decision: int) -> None:
-        """Store a cluster. Changed numbers are added to its vector; other documents replace all of it."""
-        if entry is None:
-            self._add(name, cluster, decision)
-            return
-        before, vector = entry.vector, self._vector(cluster, entry)
-        entry.cluster, entry.vector = cluster, vector
-        if before[:_DOCUMENTS] != vector[:_DOCUMENTS]:
-            base = _documents_digest(vector, self._digest)
-            self._version += _cluster_digest(base, vector) - _cluster_digest(entry.base, before)
-            entry.base, (entry.allocating, entry.adding) = base, _allocating(cluster)
-            self._set(entry, decision)
-            return
-        changes = list(map(sub, vector, before))
-        if any(changes):
-            self._add_to(entry, _adding(tuple(compress(count(), changes))), list(filter(None, changes)), decision)
-
-    def _update_allocating(self, entry: _Entry, amounts: list[int], decision: int) -> None:
-        """Store the allocating amounts of a cluster of which nothing else differs."""
-        own, vector = entry.allocating, entry.vector
-        changes = list(map(sub, amounts, vector[own]))
-        vector[own] = amounts
-        if any(changes):
-            self._add_to(entry, entry.adding, changes, decision)
-
-    def _add_to(self, entry: _Entry, adding: _Adding, changes: Sequence[int], decision: int) -> None:
-        kind, weights = adding
-        self._version += entry.base * sum(map(mul, weights, changes))
-        self._rows[kind].append((decision, entry.slot, *changes))
-
-    def _set(self, entry: _Entry, decision: int) -> None:
-        self._rows[(SET, len(entry.vector))].append((decision, entry.slot, *entry.vector))
-
-    def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
-        """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
-        shape = shape_key(cluster)
-        number = self._shapes.get(shape)
-        if number is None:
-            number = self._shapes[shape] = self._number_of(shape_of(shape))
-        if entry is None:
-            known: list[int | None] = [None] * _DOCUMENTS
-        else:
-            old, vector = entry.cluster, entry.vector
-            known = [
-                vector[0] if same_identity(old, cluster) else None,
-                vector[1] if _same(old.status.api_enablements, cluster.status.api_enablements) else None,
-                vector[2] if _same(old.spec.resource_models, cluster.spec.resource_models) else None,
-            ]
-        return [
-            known[0] if known[0] is not None else self._number_of(identity_of(cluster)),
-            known[1] if known[1] is not None else self._number_of(enablements_of(cluster)),
-            known[2] if known[2] is not None else self._number_of(models_of(cluster)),
-            number,
-            *numbers_of(cluster),
-        ]
+    def _entry_of(self, cluster: Cluster, before: _Entry | None) -> _Entry:
+        """Return a cluster. Documents that did not change are not encoded again."""
+        apis = cluster.status.api_enablements
+        same = before is not None and _same_identity(before.cluster, cluster)
+        served = before is not None and before.cluster.status.api_enablements == apis
+        parts = ClusterParts(
+            before.parts.identity if before is not None and same else self._number_of(encode_json(_identity(cluster))),
+            before.parts.apis if before is not None and served else self._number_of(encode_json(apis)),
+            tuple(_numbers_of(cluster.status.resource_summary)),
+        )
+        if before is not None and parts == before.parts:
+            return before
+        return _Entry(cluster, parts, _digest_of(parts, self._digest))
 
 
-def _same(one: object, other: object) -> bool:
-    return one is other or one == other
+def _identity(cluster: Cluster) -> Cluster:
+    """Return the part of a cluster that changes least."""
+    summary = cluster.status.resource_summary
+    if summary is not None:
+        summary = _with_numbers(summary, repeat(0))
+    status = ClusterStatus(cluster.status.kubernetes_version, (), cluster.status.conditions, summary)
+    return replace(cluster, metadata=_kept(cluster.metadata), status=status)
 
 
-def _allocating(cluster: Cluster) -> tuple[slice, _Adding]:
-    """Return where the allocating amounts are in the vector of a cluster, and how all of them change."""
-    start = _DOCUMENTS + numbers_before_allocating(cluster)
-    stop = start + len(allocating_of(cluster))
-    return slice(start, stop), _adding(tuple(range(start, stop)))
+def _kept(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=meta.name, labels=meta.labels, annotations=meta.annotations, deletion_timestamp=meta.deletion_timestamp
+    )
 
 
-@lru_cache(4096)
-def _adding(positions: tuple[int, ...]) -> _Adding:
-    """Return the kind of a change that adds to these positions of a vector."""
-    return _Adding((ADD, *positions), tuple(_weight(at - _DOCUMENTS) for at in positions))
+def _same_identity(one: Cluster, other: Cluster) -> bool:
+    """Return whether two clusters have the same identity. Cheaper than encoding both."""
+    return (
+        one.spec == other.spec
+        and one.status.conditions == other.status.conditions
+        and one.status.kubernetes_version == other.status.kubernetes_version
+        and _kept(one.metadata) == _kept(other.metadata)
+        and _names(one.status.resource_summary) == _names(other.status.resource_summary)
+    )
 
 
-@cache
-def _weight(position: int) -> int:
-    """Return the factor of a number in the digest of its cluster. It is odd, so that no change is multiplied to 0."""
-    return int.from_bytes(digest_of(str(position).encode())) | 1
+def _names(summary: ResourceSummary | None) -> list[list[str] | list[int]] | None:
+    """Return what the numbers of a cluster are about, in their order: equal maps can differ in it."""
+    if summary is None:
+        return None
+    amounts = summary.allocatable, summary.allocated, summary.allocating
+    return [*([*names] for names in amounts), [each.grade for each in summary.allocatable_modelings]]
 
 
-def _documents_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:
-    """Return the digest of the documents of a cluster. It is odd, as ``_weight`` is."""
-    return int.from_bytes(digest_of(b"".join(map(digest, vector[:_DOCUMENTS])))) | 1
+def _numbers_of(summary: ResourceSummary | None) -> list[int]:
+    if summary is None:
+        return []
+    numbers = [amount.nanos for amount in summary.allocatable.values()]
+    numbers += [amount.nanos for amount in summary.allocated.values()]
+    numbers += [amount.nanos for amount in summary.allocating.values()]
+    numbers += [modeling.count for modeling in summary.allocatable_modelings]
+    return numbers
 
 
-def _cluster_digest(base: int, vector: Sequence[int]) -> int:
-    """Return the digest of a cluster, from that of its documents and from its own numbers."""
-    weighted: int = sum(map(mul, map(_weight, count()), vector[_DOCUMENTS:]))
-    return base * (1 + weighted)
+def _with_allocating(entry: _Entry, amounts: list[int]) -> tuple[int, ...]:
+    """Return the numbers of a cluster with other allocating amounts."""
+    numbers, summary = entry.parts.numbers, entry.cluster.status.resource_summary
+    end = len(numbers) - (0 if summary is None else len(summary.allocatable_modelings))
+    return (*numbers[: end - len(amounts)], *amounts, *numbers[end:])
+
+
+def _with_numbers(summary: ResourceSummary, numbers: Iterable[int]) -> ResourceSummary:
+    """Return a summary with these numbers, as ``_numbers_of`` returns them. The texts of its quantities are empty."""
+    left = iter(numbers)
+    allocatable, allocated, allocating = (
+        {name: Quantity(next(left), "") for name in names}
+        for names in (summary.allocatable, summary.allocated, summary.allocating)
+    )
+    modelings = tuple(AllocatableModeling(each.grade, next(left)) for each in summary.allocatable_modelings)
+    return ResourceSummary(allocatable, allocating, allocated, modelings)
+
+
+def _change(before: ClusterParts | None, after: ClusterParts) -> ClusterChange:
+    apis = None if before is not None and before.apis == after.apis else after.apis
+    if before is None or before.identity != after.identity:
+        return ClusterChange(after.identity, apis, " ".join(map(str, after.numbers)))
+    return ClusterChange(None, apis, " ".join(map(str, map(sub, after.numbers, before.numbers))))
+
+
+def _after(before: ClusterParts | None, change: ClusterChange) -> ClusterParts:
+    """Return the parts of a cluster after a change.
+
+    Raises:
+        InputError: the change does not follow from ``before``.
+    """
+    try:
+        numbers = tuple(map(int, change.added.split()))
+        if change.identity is None and before is not None:
+            numbers = tuple(number + added for number, added in zip(before.numbers, numbers, strict=True))
+    except ValueError:
+        raise _unrelated() from None
+    known = before or ClusterParts(_NONE, _NONE, ())
+    identity = known.identity if change.identity is None else change.identity
+    apis = known.apis if change.apis is None else change.apis
+    if _NONE in {identity, apis}:
+        raise _unrelated()
+    return ClusterParts(identity, apis, numbers)
+
+
+def _unrelated() -> DamagedLedgerError:
+    return DamagedLedgerError("a fleet version of the ledger does not follow from the one before")
+
+
+def _digest_of(parts: ClusterParts, digest: Callable[[int], bytes]) -> int:
+    """Return the digest of a cluster, from those of its documents and from its numbers."""
+    numbers = " ".join(map(str, parts.numbers)).encode()
+    return int.from_bytes(digest_of(digest(parts.identity) + digest(parts.apis) + numbers))
 
 
 class FleetReader:
@@ -257,35 +254,39 @@ class FleetReader:
     def __init__(self, document: Callable[[int], bytes]) -> None:
         """Start without a version; ``document`` returns a document by its number."""
         self._document = document
-        self._parts = PartDecoder(document)
-        self._digests: dict[int, bytes] = {}
-        self._vectors: dict[int, list[int]] = {}
-        self._cluster_digests: dict[int, int] = {}
-        self._names: dict[int, str] = {}
-        self._stale: set[int] = set()
-        self._undigested: set[int] = set()
+        self._decoded: dict[int, Any] = {}
+        self._document_digests: dict[int, bytes] = {}
+        self._parts: dict[str, ClusterParts] = {}
+        self._digests: dict[str, int] = {}
+        self._stale: set[str] = set()
+        self._undigested: set[str] = set()
         self._gone: set[str] = set()
 
-    def clear(self) -> None:
-        """Forget all clusters: a whole version follows."""
-        self._gone.update(self._names.values())
-        self._vectors.clear()
-        self._cluster_digests.clear()
-        self._names.clear()
-        self._stale.clear()
-        self._undigested.clear()
+    def start(self, whole: FleetChange) -> None:
+        """Start from a whole version."""
+        self._gone.update(self._parts)
+        self._parts.clear()
+        self._digests.clear()
+        self.read(whole)
 
-    def read(self, changes: Iterable[VectorChange]) -> None:
+    def read(self, changes: FleetChange) -> None:
         """Apply the changes that one decision saw.
 
         Raises:
             InputError: they do not follow from the last version.
         """
-        try:
-            for change in changes:
-                self._read(change)
-        except (KeyError, IndexError, ValueError):
-            raise DamagedLedgerError("a fleet version of the ledger does not follow from the one before") from None
+        for name, change in changes.items():
+            before = self._parts.pop(name, None)
+            if change is None:
+                if before is None:
+                    raise _unrelated()
+                self._digests.pop(name, None)
+                self._gone.add(name)
+            else:
+                self._parts[name] = _after(before, change)
+                self._gone.discard(name)
+            self._stale.add(name)
+            self._undigested.add(name)
 
     def changes(self) -> tuple[list[Cluster], set[str]]:
         """Return the clusters that changed since the last call, and the names of those that are gone.
@@ -293,52 +294,36 @@ class FleetReader:
         Raises:
             InputError: a document is damaged.
         """
-        clusters = []
-        for slot in sorted(self._stale):
-            cluster = self._parts.cluster(self._vectors[slot])
-            self._names[slot] = cluster.name
-            self._gone.discard(cluster.name)
-            clusters.append(cluster)
+        clusters = [self._cluster(self._parts[name]) for name in sorted(self._stale & self._parts.keys())]
         gone, self._gone = self._gone, set()
         self._stale.clear()
         return clusters, gone
 
-    def names(self, slots: Iterable[int]) -> list[str]:
-        """Return the names of clusters by slot. ``changes`` must have been called after the last delta."""
-        return [self._names[slot] for slot in slots]
-
     def version(self) -> bytes:
         """Return the digest of the last version. Clusters that changed since the last call are digested again."""
-        for slot in self._undigested:
-            vector = self._vectors[slot]
-            self._cluster_digests[slot] = _cluster_digest(_documents_digest(vector, self._digest), vector)
+        for name in self._undigested & self._parts.keys():
+            self._digests[name] = _digest_of(self._parts[name], self._digest)
         self._undigested.clear()
-        return (sum(self._cluster_digests.values()) & _MASK).to_bytes(DIGEST_BYTES)
+        return (sum(self._digests.values()) & _MASK).to_bytes(DIGEST_BYTES)
 
-    def _remove(self, slot: int) -> None:
-        del self._vectors[slot]
-        self._cluster_digests.pop(slot, None)
-        self._stale.discard(slot)
-        self._undigested.discard(slot)
-        if slot in self._names:
-            self._gone.add(self._names.pop(slot))
+    def _cluster(self, parts: ClusterParts) -> Cluster:
+        base: Cluster = self._part(parts.identity, Cluster)
+        summary = base.status.resource_summary
+        if len(parts.numbers) != len(_numbers_of(summary)):
+            raise DamagedLedgerError("the resources of a cluster in the ledger are damaged")
+        if summary is not None:
+            summary = _with_numbers(summary, parts.numbers)
+        apis = self._part(parts.apis, tuple[APIEnablement, ...])
+        return replace(base, status=replace(base.status, api_enablements=apis, resource_summary=summary))
 
-    def _read(self, change: VectorChange) -> None:
-        slot = change.slot
-        if change.kind == REMOVE:
-            self._remove(slot)
-            return
-        if change.kind == SET:
-            self._vectors[slot] = list(change.values)
-        else:
-            vector = self._vectors[slot]
-            for position, added in zip(change.positions, change.values, strict=True):
-                vector[position] += added
-        self._stale.add(slot)
-        self._undigested.add(slot)
+    def _part(self, number: int, kind: Any) -> Any:  # noqa: ANN401 - the type of the part
+        """Return a decoded document. Each one is decoded once."""
+        if number not in self._decoded:
+            self._decoded[number] = decode_json(kind, self._document(number))
+        return self._decoded[number]
 
     def _digest(self, number: int) -> bytes:
-        digest = self._digests.get(number)
+        digest = self._document_digests.get(number)
         if digest is None:
-            digest = self._digests[number] = digest_of(self._document(number))
+            digest = self._document_digests[number] = digest_of(self._document(number))
         return digest

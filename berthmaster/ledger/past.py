@@ -18,7 +18,6 @@ from berthmaster.ledger.entries import (
     decode_batch,
     decode_fleet,
 )
-from berthmaster.ledger.fleet_changes import BATCH_START, FleetChanges, VectorChange
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
@@ -146,16 +145,12 @@ class SegmentReader:
             number += 1
 
     def _follow(self, content: BatchContent) -> Iterator[Entry]:
-        changes = self._changes(content.fleet)
-        self.fleet.read(changes.get(BATCH_START, ()))
-        for at, entry in enumerate(content.entries, BATCH_START + 1):
-            self.fleet.read(changes.get(at, ()))
+        if content.whole is not None:
+            self.fleet.start(content.whole)
+        for entry in content.entries:
+            if isinstance(entry, DecisionEntry):
+                self.fleet.read(entry.fleet)
             yield entry
-
-    def _changes(self, fleet: FleetChanges) -> dict[int, list[VectorChange]]:
-        if fleet.whole:
-            self.fleet.clear()
-        return fleet.by_decision()
 
     def decision(self, number: int, sequence: int) -> Recalled:
         """Return a decision of a batch and its clusters.
@@ -167,7 +162,10 @@ class SegmentReader:
         """
         *earlier, own = self._since_whole(number) or [b""]
         for payload in earlier:
-            for changes in self._changes(decode_fleet(payload)).values():
+            whole, fleets = decode_fleet(payload)
+            if whole is not None:
+                self.fleet.start(whole)
+            for changes in fleets:
                 self.fleet.read(changes)
         entries = self._follow(decode_batch(own)) if own else iter(())
         found = next((entry for entry in entries if entry.sequence == sequence), None)
@@ -208,7 +206,7 @@ class SegmentReader:
             self._part(entry.configuration, _configuration) or Configuration("", ()),
             self._part(entry.unready, _unready) or {},
             self._part(entry.peers, _peers) or {},
-            self._bounds(entry),
+            entry.bounds,
             self._outcome(entry),
         )
 
@@ -218,12 +216,6 @@ class SegmentReader:
             return entry.outcome
         annotations = {**entry.outcome.annotations, APPLIED_PLACEMENT: written}
         return msgspec.structs.replace(entry.outcome, annotations=annotations)
-
-    def _bounds(self, entry: DecisionEntry) -> Mapping[str, int] | None:
-        if entry.bounds is None:
-            return None
-        names = self.fleet.names(entry.bounds)
-        return {**dict(zip(names, entry.bounds.values(), strict=True)), **entry.unknown_bounds}
 
     def _text(self, number: int) -> str | None:
         return None if number == NO_DOCUMENT else self._documents(number).decode()

@@ -42,8 +42,8 @@ _UNENDED: Final = 64
 _RECENT: Final = 1000
 """How many segments back a segment without an end is looked for. Each process that opens a segment looks."""
 _MAX_URL_FILE: Final = 65_536
-_UNREADABLE: Final = "0001"
-"""The revision of builds before the first release, whose batches have another form."""
+_UNREADABLE: Final = frozenset({"0001", "0002"})
+"""The revisions of builds before the first release, whose batches have other forms."""
 _FORMS: Final = "accepted are sqlite:///PATH and postgresql+psycopg://USER@HOST/DATABASE"
 
 
@@ -309,7 +309,7 @@ def _prepare(engine: Engine, *, create: bool) -> None:
         revision = _revision(connection)
         if revision == REVISION:
             return
-        if revision == _UNREADABLE:
+        if revision in _UNREADABLE:
             raise InputError("--ledger: a build before the first release wrote this ledger; name another database")
         if revision is not None and revision > REVISION:
             raise InputError(f"--ledger: a later version wrote this ledger (schema {revision}); use that version")

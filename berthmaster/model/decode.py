@@ -216,7 +216,7 @@ def _quantity(text: str) -> Quantity:
 
 def _encode_custom(value: object) -> object:
     if isinstance(value, Quantity):
-        return value.text
+        return value.text or value.canonical()
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 

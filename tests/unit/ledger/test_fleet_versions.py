@@ -1,11 +1,13 @@
 """Fleet versions: what the writer encodes, the reader restores."""
 
+import msgspec
 import pytest
 from builders import cluster
 from msgspec.structs import replace
 
 from berthmaster.controllers.fleet_log import FleetLog
-from berthmaster.ledger.fleet_versions import FleetReader, FleetWriter, digest_of
+from berthmaster.ledger.fleet_versions import ClusterChange, FleetReader, FleetWriter, digest_of
+from berthmaster.model.errors import InputError
 from berthmaster.model.quantity import Quantity
 
 
@@ -58,10 +60,9 @@ def test_a_changed_cluster_is_restored(second):
     reader = FleetReader(documents.__getitem__)
     for each in (FIRST, second, FIRST):
         log.put(each)
-        version = writer.write(log.snapshot(), 0)
-        assert version == new_writer().write(log.snapshot(), 0), "the digest depends on the content alone"
-        for changes in writer.take_changes().by_decision().values():
-            reader.read(changes)
+        changes, version = writer.write(log.snapshot())
+        assert version == new_writer().write(log.snapshot())[1], "the digest depends on the content alone"
+        reader.read(changes)
         changed, gone = reader.changes()
         assert not gone
         assert reader.version() == version
@@ -69,3 +70,35 @@ def test_a_changed_cluster_is_restored(second):
             assert nanos(restored) == nanos(each)
             assert restored.metadata.labels == each.metadata.labels
     assert bool(changed) is (second is not FIRST)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(None, id="an unknown cluster is removed"),
+        pytest.param(ClusterChange(None, 1, "5"), id="an unknown cluster changes"),
+        pytest.param(ClusterChange(0, None, "5"), id="a document is missing"),
+        pytest.param(ClusterChange(0, 1, "5 x"), id="a number is none"),
+        pytest.param(ClusterChange(0, 1, "5 5"), id="there are too many numbers"),
+        pytest.param(ClusterChange(0, 1, ""), id="there are too few numbers"),
+    ],
+)
+def test_a_damaged_version_is_refused(change):
+    summary = {"resourceSummary": {"allocatable": {"cpu": "0"}}}
+    documents = [msgspec.json.encode({"metadata": {"name": "m1"}, "status": summary}), b"[]"]
+    reader = FleetReader(documents.__getitem__)
+
+    def restored():
+        reader.read({"m1": change})
+        return reader.changes()
+
+    with pytest.raises(InputError, match="run `berthmaster ledger verify`"):
+        restored()
+
+
+def test_a_change_of_other_numbers_is_refused():
+    documents = [b'{"metadata":{"name":"m1"},"status":{"resourceSummary":{"allocatable":{"cpu":"0"}}}}', b"[]"]
+    reader = FleetReader(documents.__getitem__)
+    reader.read({"m1": ClusterChange(0, 1, "5")})
+    with pytest.raises(InputError, match="does not follow"):
+        reader.read({"m1": ClusterChange(None, None, "1 1")})

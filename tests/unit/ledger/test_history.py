@@ -1,14 +1,11 @@
 """Find records in a ledger."""
 
-import msgspec
 import pytest
 from fake_clock import FakeClock
 from ledger_histories import filled, opened, recorder_at, sqlite_url
 
 from berthmaster.ledger import history
-from berthmaster.ledger.cluster_parts import PartDecoder
 from berthmaster.ledger.records import Query, RecordId
-from berthmaster.model.errors import InputError
 from berthmaster.model.note import Note
 
 
@@ -39,13 +36,6 @@ def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeyp
         after = RecordId.parse(found[-1])
     assert found == expected
     assert bool(expected) is (cluster != "none")
-
-
-@pytest.mark.parametrize("shape", [[("allocated", "cpu"), ("allocatable", "cpu")], [("allocatable", "cpu")]])
-def test_damaged_resources_of_a_cluster_are_refused(shape):
-    documents = [b'{"metadata":{"name":"m1"}}', b"[]", b"[]", msgspec.json.encode(shape)]
-    with pytest.raises(InputError, match="damaged; run `berthmaster ledger verify`"):
-        PartDecoder(documents.__getitem__).cluster([0, 1, 2, 3, 5, 5, 5])
 
 
 def test_written_records_are_found_once_whatever_times_they_have(tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
-"""The first schema of a release. Revision 0001 was that of builds before it; ``open_store`` refuses it."""
+"""The first schema of a release. Earlier revisions were those of builds before it; ``open_store`` refuses them."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
+revision = "0003"
 down_revision = None
 branch_labels = None
 depends_on = None
