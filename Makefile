@@ -54,6 +54,14 @@ acceptance: $(VENV)/.e2e ## Run the acceptance scenarios on the Karmada that KAR
 	@if [ -z "$$KARMADA_KUBECONFIG$$KUBEADMIRAL_KUBECONFIG" ]; then echo "skipped: KARMADA_KUBECONFIG and KUBEADMIRAL_KUBECONFIG name no control plane (docs/testing.md)"; \
 	else $(BIN)/pytest tests/acceptance $(ARGS); fi
 
+.PHONY: fleet
+fleet: $(VENV)/.e2e ## Play scenarios of moves on member clusters that run pods (after e2e-assets)
+	@$(BIN)/pytest tests/fleet $(ARGS)
+
+.PHONY: chaos
+chaos: $(VENV)/.e2e ## Play random events on member clusters that run pods (DURATION=600 SEED=1, after e2e-assets)
+	@$(BIN)/python tests/fleet/chaos.py $(ARGS)
+
 .PHONY: helm
 helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)
 	@$(BIN)/python tests/charts/assets.py

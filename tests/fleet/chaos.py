@@ -1,0 +1,297 @@
+"""Random events on a fleet, held against the invariants (``make chaos DURATION=600 SEED=1``).
+
+A seed makes the workloads and the events. After the last event all that was disturbed is brought back, and the fleet
+must come to rest. A history with a violation is played again with fewer events, as long as the time allows.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from e2e.api import RefusedError
+from e2e.control_plane import ControlPlane, crd_folder
+from e2e.processes import NotInTimeError
+from fleet.fleet import Driver, Fleet
+from fleet.invariants import Invariants
+from fleet.member import Pods
+from fleet.modelled import Modelled
+from fleet.observer import shown
+from fleet.real_karmada import RealKarmada, binaries
+from kube_store import JSON
+
+NAMES: Final = ("m1", "m2", "m3")
+REST_LIMIT_S: Final = 420.0
+SHRINKS: Final = 4
+BRAKE: Final = {"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "1m", "settle": "20s"}
+_CLUSTER_EVENTS: Final = ("kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "cordon", "drain", "drain")
+_APP_EVENTS: Final = ("scale", "scale", "rollout", "rollout", "place", "rebalance", "unclaim", "delete")
+_PROCESS_EVENTS: Final = ("berthmaster", "karmada", "host")
+_GROUPS: Final = (
+    (("m1",), ("m2",)), (("m2",), ("m3",)), (("m1",), ("m2", "m3")), (("m1", "m2"), ("m3",)),
+    (("m3",), ("m1",), ("m2",)), (("m1", "m2", "m3"),),
+)  # fmt: skip
+
+
+class Event(NamedTuple):
+    """Something that happens.
+
+    Attributes:
+        at_s: when, in seconds after the workloads run.
+        what: its name.
+        subject: the cluster, the workload or the process.
+        number: a number that the event may use.
+    """
+
+    at_s: float
+    what: str
+    subject: str
+    number: int
+
+
+class Workload(NamedTuple):
+    """The arguments of ``Fleet.run``."""
+
+    app: str
+    replicas: int
+    groups: tuple[tuple[str, ...], ...]
+    kind: str
+    strategy: str
+
+
+def workloads(seed: int, count: int) -> list[Workload]:
+    """Return the workloads of a seed."""
+    chance = random.Random(seed)
+    return [
+        Workload(
+            f"w{index:02}",
+            chance.randint(1, 4),
+            chance.choice(_GROUPS[:2]) if index % 5 == 4 else chance.choice(_GROUPS),
+            chance.choice(("Deployment", "Deployment", "StatefulSet")),
+            "BreakBeforeMake" if index % 5 == 4 else chance.choice(("", "MakeBeforeBreak")),
+        )
+        for index in range(count)
+    ]
+
+
+def events(seed: int, duration_s: float, apps: Sequence[str]) -> list[Event]:
+    """Return the events of a seed. A disturbance of a cluster ends before the next one begins."""
+    chance = random.Random(f"{seed} events")
+    found: list[Event] = []
+    at_s = 0.0
+    while at_s < duration_s:
+        cluster, what = chance.choice(NAMES), chance.choice(_CLUSTER_EVENTS)
+        lasts_s = chance.choice((4.0, 15.0, 40.0, 90.0))
+        found.append(Event(at_s, what, cluster, chance.randint(1, 4)))
+        found.append(Event(at_s + lasts_s, "recover", cluster, 0))
+        at_s += lasts_s + chance.choice((1.0, 20.0, 60.0))
+    at_s = 5.0
+    while at_s < duration_s:
+        found.append(Event(at_s, chance.choice(_APP_EVENTS), chance.choice(apps), chance.randint(1, 5)))
+        at_s += chance.choice((1.0, 5.0, 15.0))
+    at_s = 20.0
+    while at_s < duration_s:
+        found.append(Event(at_s, "process", chance.choice(_PROCESS_EVENTS), chance.randint(5, 25)))
+        at_s += chance.choice((30.0, 60.0, 120.0))
+    return sorted(found)
+
+
+class Chaos:
+    """Plays events on a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._manifests: dict[str, JSON] = {}
+
+    def play(self, what: Sequence[Workload], history: Sequence[Event]) -> list[tuple[float, str]]:
+        """Play a history, wait for the rest, and return the violations."""
+        fleet = self._fleet
+        assert fleet.observer is not None
+        begin = len(fleet.observer.lines)
+        fleet.berthmaster(brake=BRAKE)
+        for each in what:
+            self._start(each)
+        for each in what:
+            with suppress(NotInTimeError):
+                fleet.until(
+                    f"{each.app} runs", lambda each=each: sum(fleet.ready(each.app).values()) == each.replicas, 60
+                )
+        started_s, by_app = time.monotonic(), {each.app: each for each in what}
+        for event in history:
+            time.sleep(max(0.0, started_s + event.at_s - time.monotonic()))
+            with suppress(RefusedError, KeyError):
+                self._do(event, by_app)
+        for name in NAMES:
+            self._do(Event(0.0, "recover", name, 0), by_app)
+        problems = self._rest(by_app)
+        found = Invariants().read(fleet.observer.lines[begin:])
+        return [*found, *((fleet.observer.now_s(), each) for each in problems)]
+
+    def _start(self, each: Workload) -> None:
+        self._manifests[each.app] = self._fleet.run(
+            each.app, each.replicas, *each.groups, kind=each.kind, strategy=each.strategy
+        )
+
+    def _do(self, event: Event, by_app: dict[str, Workload]) -> None:
+        if event.what == "process":
+            self._process(event.subject, event.number)
+        elif event.subject in by_app:
+            self._change(event, by_app[event.subject])
+        else:
+            self._disturb(event)
+
+    def _disturb(self, event: Event) -> None:
+        fleet, name = self._fleet, event.subject
+        match event.what:
+            case "kill":
+                fleet.kill(name)
+            case "freeze":
+                fleet.freeze(name)
+            case "flap":
+                for _ in range(event.number):
+                    fleet.kill(name)
+                    time.sleep(1.0)
+                    fleet.recover(name)
+            case "cordon":
+                fleet.cordon(name)
+            case "drain":
+                fleet.drain(name)
+            case "recover":
+                self._recover(name)
+            case pods:
+                fleet.treat(name, Pods(pods))
+
+    def _change(self, event: Event, which: Workload) -> None:
+        fleet, name, manifest = self._fleet, which.app, self._manifests[which.app]
+        match event.what:
+            case "scale":
+                fleet.edit(manifest, replicas=event.number)
+            case "rollout":
+                fleet.edit(manifest, template={"metadata": {"annotations": {"turn": str(time.monotonic())}}})
+            case "place":
+                fleet.place(name, *(which.groups if event.number % 2 else which.groups[::-1]))
+            case "rebalance":
+                fleet.rebalance(manifest, f"{name}-{time.monotonic_ns()}")
+            case "unclaim":
+                fleet.remove(name)
+                time.sleep(2.0)
+                self._again(which)
+            case "delete":
+                fleet.remove(name, manifest)
+                fleet.remove(name)
+                time.sleep(2.0)
+                self._again(which)
+
+    def _again(self, each: Workload) -> None:
+        """Create what is missing of a workload and its policy."""
+        for _ in range(30):
+            try:
+                self._start(each)
+            except RefusedError as refusal:
+                if refusal.status != 409 or self._fleet.api.exists(self._manifests[each.app]):
+                    return
+            else:
+                return
+            time.sleep(1.0)
+
+    def _recover(self, name: str) -> None:
+        fleet = self._fleet
+        if not fleet.members[name].up:
+            fleet.recover(name)
+        if fleet.members[name].pods is not Pods.NORMAL:
+            fleet.treat(name, Pods.NORMAL)
+        fleet.cordon(name, on=False)
+        fleet.drain(name, on=False)
+
+    def _process(self, name: str, number: int) -> None:
+        fleet = self._fleet
+        if name == "host":
+            fleet.lose_host(number)
+        elif name == "karmada":
+            fleet.restart_karmada()
+        else:
+            fleet.kill_berthmaster()
+            fleet.start_berthmaster()
+
+    def _rest(self, by_app: dict[str, Workload]) -> list[str]:
+        problems: list[str] = []
+
+        def rests() -> bool:
+            problems[:] = filter(None, map(self._fleet.unrest, by_app))
+            return not problems
+
+        with suppress(NotInTimeError):
+            self._fleet.until("the rest", rests, REST_LIMIT_S)
+        return problems
+
+
+def start(folder: Path) -> Fleet:
+    """Start a fleet on the Karmada of the environment, or on the model."""
+    karmada = binaries()
+    crds = karmada or crd_folder()
+
+    def driver(plane: ControlPlane) -> Driver:
+        if karmada is not None:
+            return RealKarmada(plane, karmada)
+        return Modelled(plane, lambda plane: plane.install(crds))
+
+    return Fleet(folder, NAMES, driver)
+
+
+def shrunk(chaos: Chaos, what: Sequence[Workload], history: list[Event], clear: Fleet) -> list[Event]:
+    """Play halves of a failing history while they fail, and return the shortest."""
+    for _ in range(SHRINKS):
+        middle = len(history) // 2
+        for half in (history[middle:], history[:middle]):
+            clear.clear()
+            begin_s = half[0].at_s if half else 0.0
+            shorter = [each._replace(at_s=each.at_s - begin_s) for each in half]
+            if shorter and chaos.play(what, shorter):
+                history = shorter
+                break
+        else:
+            break
+    return history
+
+
+def main() -> int:
+    """Play one seed; 1 if an invariant was violated."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=float(os.environ.get("DURATION", "600")))
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED", "1")))
+    parser.add_argument("--workloads", type=int, default=30)
+    parser.add_argument("--folder", type=Path, default=None, help="where logs and time lines are put")
+    parser.add_argument("--shrink", action="store_true", help="play a failing history again with fewer events")
+    chosen = parser.parse_args()
+    folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="chaos-"))).resolve()
+    what = workloads(chosen.seed, chosen.workloads)
+    history = events(chosen.seed, chosen.seconds, [each.app for each in what])
+    sys.stdout.write(f"seed {chosen.seed}: {len(what)} workloads, {len(history)} events; {folder}\n")
+    fleet = start(folder / "run")
+    try:
+        chaos = Chaos(fleet)
+        found = chaos.play(what, history)
+        assert fleet.observer is not None
+        (folder / "timeline.txt").write_text("\n".join(map(shown, fleet.observer.lines)) + "\n")
+        for at_s, problem in found:
+            sys.stdout.write(f"{at_s:8.2f}  {problem}\n")
+        if found and chosen.shrink:
+            for event in shrunk(chaos, what, history, fleet):
+                sys.stdout.write(f"  {event}\n")
+        moves = sum("binding" in line and line["move"].get("phase") == "Released" for line in fleet.observer.lines)
+        sys.stdout.write(f"{len(found)} violations, {moves} moves released\n")
+    finally:
+        fleet.close()
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,401 @@
+"""A fleet: a host API server with Karmada or the model of it, member clusters that run pods, and Berthmaster."""
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import yaml
+from e2e.api import RefusedError
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, start_controllers
+from e2e.processes import Processes, wait_for
+from fleet.member import SPACE, Member, Pods
+from fleet.observer import Observer
+from kube_store import JSON
+
+from berthmaster.model.move import DRAINING, UNDER_WAY
+
+Value = TypeVar("Value")
+LIMIT_S: Final = 180.0
+POLL_S: Final = 0.3
+MOVES: Final[Mapping[str, Any]] = {
+    "failback": {"mode": "On", "after": "10s", "headroom": "0%"},
+    "drain": {"mode": "On", "after": "0s", "headroom": "0%"},
+    "soak": "5s",
+    "deadline": "2m",
+    "holdDown": {"initial": "30s", "max": "2m"},
+    "brake": {"enabled": False},
+}
+"""The configuration of moves, unless a test states another one."""
+TOLERATION_S: Final = 10
+
+
+class Driver(Protocol):
+    """What lets the copies in the members follow the bindings: Karmada, or the model of it.
+
+    Attributes:
+        real: whether it is Karmada.
+    """
+
+    real: bool
+
+    def join(self, member: Member) -> None:
+        """Make a member known, by its Secret and its Cluster."""
+
+    def admitted(self, policy: JSON) -> JSON:
+        """Return what must be created for a policy."""
+
+    def kill(self) -> None:
+        """Kill its controllers, and start them again."""
+
+    def close(self) -> None:
+        """Stop what the API server's processes do not include."""
+
+
+class Fleet:
+    """A running fleet.
+
+    Attributes:
+        host: the API server of Karmada.
+        members: the member clusters by name.
+        observer: writes the time line.
+        driver: Karmada, or the model.
+        controllers: the processes of Berthmaster.
+        ledger: the URL of their ledger.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str], driver: Callable[[ControlPlane], Driver]) -> None:
+        """Start it without Berthmaster.
+
+        Args:
+            folder: where logs and the time line are put.
+            names: the names of the members.
+            driver: starts Karmada or the model on an API server.
+        """
+        self.folder = folder
+        (folder / "host").mkdir(parents=True)
+        self._processes = Processes(folder / "host")
+        self.members: dict[str, Member] = {}
+        self.controllers: list[Controllers] = []
+        self.ledger = f"sqlite:///{folder}/ledger.sqlite"
+        self._options: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
+        self.observer: Observer | None = None
+        self.driver: Driver | None = None
+        try:
+            self.host = ControlPlane(self._processes)
+            self.driver = driver(self.host)
+            with ThreadPoolExecutor(2) as starters:
+                for member in starters.map(lambda name: Member(name, folder / name), names):
+                    self.members[member.name] = member
+                    self.driver.join(member)
+            self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
+            for name in names:
+                self.until(f"{name} is ready", lambda name=name: self._condition(name) == "True")
+            self.observer = Observer(self.host, self.members.values(), folder / "timeline.jsonl")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def api(self) -> Any:
+        """The administrator's client of the host."""
+        return self.host.api
+
+    def close(self) -> None:
+        """End everything."""
+        if self.observer is not None:
+            self.observer.close()
+        if self.driver is not None:
+            self.driver.close()
+        for each in [*(member.processes for member in self.members.values()), self._processes]:
+            each.stop_all()
+
+    # Berthmaster
+
+    def berthmaster(self, *flags: str, **moves: Any) -> None:
+        """Let one process of the controllers run. ``moves`` replaces parts of ``MOVES``.
+
+        A process with the same options stays: a new leader begins no planned move for a minute.
+        """
+        content = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "MovesConfiguration", **MOVES, **moves}
+        if self.controllers and self._options == (flags, content):
+            return
+        self.kill_berthmaster()
+        self._options = (flags, content)
+        self.start_berthmaster()
+
+    def start_berthmaster(self) -> None:
+        """Start a process of the controllers with the last options, beside those that run."""
+        flags, content = self._options
+        config = self.folder / "moves.yaml"
+        config.write_text(yaml.safe_dump(content))
+        self.note("start", process="berthmaster")
+        self.controllers.append(
+            start_controllers(
+                self._processes, self.host, "default",
+                "--controllers=binding-scheduler", "--scheduler-name=berthmaster", "--failover=not-ready",
+                f"--failover-toleration-s={TOLERATION_S}", f"--moves-config={config}",
+                "--leader-elect-lease-s=8", "--leader-elect-renew-s=6", f"--ledger={self.ledger}", *flags,
+            )
+        )  # fmt: skip
+
+    def kill_berthmaster(self) -> None:
+        """Kill all its processes."""
+        self.note("kill", process="berthmaster")
+        for each in self.controllers:
+            each.process.kill()
+        self.controllers.clear()
+
+    # What users do
+
+    def run(
+        self,
+        app: str,
+        replicas: int,
+        *groups: Sequence[str],
+        kind: str = "Deployment",
+        strategy: str = "",
+        cpu: str = "100m",
+        duplicated: bool = False,
+        grace_s: int = 5,
+    ) -> JSON:
+        """Create a workload and its policy, with one group of clusters after the other. Return the workload."""
+        labels = {"app": app}
+        container = {
+            "name": "main",
+            "image": "registry.example/app:1",
+            "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}},
+        }
+        pod = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
+        spec: JSON = {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        }
+        if kind == "Deployment":
+            spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+        if kind == "StatefulSet":
+            spec |= {"serviceName": app, "podManagementPolicy": "Parallel"}
+        workload = {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": app, "namespace": SPACE, "labels": labels},
+            "spec": spec,
+        }
+        division = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+        if strategy == "BreakBeforeMake":
+            division["replicaDivisionPreference"] = "Aggregated"
+        placement = {
+            "clusterAffinities": terms(groups),
+            "replicaScheduling": {"replicaSchedulingType": "Duplicated"} if duplicated else division,
+        }
+        annotations = {"policy.berthmaster.io/move-strategy": strategy} if strategy else {}
+        policy = {
+            **_policy(app),
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": kind, "name": app}],
+                "placement": placement,
+                "schedulerName": "berthmaster",
+            },
+        }
+        policy["metadata"]["annotations"] = annotations
+        self.note("run", app=app, kind=kind, replicas=replicas, groups=list(groups), strategy=strategy)
+        self.api.create(self.driver.admitted(policy) if self.driver is not None else policy)
+        self.api.create(workload)
+        return workload
+
+    def edit(self, workload: JSON, **spec: Any) -> None:
+        """Change the spec of a workload."""
+        self.note("edit", app=workload["metadata"]["name"], **spec)
+        self.api.patch(workload, {"spec": spec})
+
+    def place(self, app: str, *groups: Sequence[str]) -> None:
+        """Change the groups of the policy of a workload."""
+        self.note("place", app=app, groups=list(groups))
+        self.api.patch(_policy(app), {"spec": {"placement": {"clusterAffinities": terms(groups)}}})
+
+    def rebalance(self, workload: JSON, name: str) -> None:
+        """Ask for another scheduling of a workload."""
+        self.note("rebalance", app=workload["metadata"]["name"])
+        target = {"apiVersion": "apps/v1", "kind": workload["kind"], "namespace": SPACE}
+        self.api.create(
+            {
+                "apiVersion": "apps.karmada.io/v1alpha1",
+                "kind": "WorkloadRebalancer",
+                "metadata": {"name": name},
+                "spec": {"workloads": [{**target, "name": workload["metadata"]["name"]}]},
+            }
+        )
+
+    def remove(self, app: str, workload: JSON | None = None) -> None:
+        """Delete the policy of a workload, or the workload."""
+        self.note("delete", app=app, kind="policy" if workload is None else workload["kind"])
+        self.api.delete(_policy(app) if workload is None else workload)
+
+    def drain(self, name: str, *, on: bool = True) -> None:
+        """Drain a cluster, or end that."""
+        self.note("drain" if on else "undrain", cluster=name)
+
+        def changed() -> bool:
+            found = self.api.get(_cluster(name))
+            taints = [each for each in found["spec"].get("taints") or () if each["key"] != DRAINING]
+            found["spec"]["taints"] = taints + ([{"key": DRAINING, "effect": "NoSchedule"}] if on else [])
+            try:
+                self.api.replace(found)
+            except RefusedError as refusal:
+                if refusal.status != 409:
+                    raise
+                return False
+            return True
+
+        wait_for(f"the taint of {name}", changed, LIMIT_S)
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        """Let the node of a cluster take no further pods, or take pods again."""
+        self.note("cordon" if on else "uncordon", cluster=name)
+        self.members[name].cordon(on=on)
+
+    def kill(self, name: str) -> None:
+        """Kill the API server of a member."""
+        self.note("kill", cluster=name)
+        self.members[name].kill()
+
+    def freeze(self, name: str) -> None:
+        """Freeze the API server of a member."""
+        self.note("freeze", cluster=name)
+        self.members[name].freeze()
+
+    def recover(self, name: str) -> None:
+        """Let the API server of a member run again."""
+        self.members[name].recover()
+        self.note("recover", cluster=name)
+
+    def clear(self) -> None:
+        """Bring all members back, and delete all workloads."""
+        for name, member in self.members.items():
+            if not member.up:
+                self.recover(name)
+            self.treat(name, Pods.NORMAL)
+            self.cordon(name, on=False)
+            self.drain(name, on=False)
+        for kind in ("Deployment", "StatefulSet"):
+            for each in self.api.list("apps/v1", kind, SPACE):
+                self.remove(each["metadata"]["name"], {**each, "apiVersion": "apps/v1", "kind": kind})
+        for each in self.api.list("policy.karmada.io/v1alpha1", "PropagationPolicy", SPACE):
+            self.remove(each["metadata"]["name"])
+        self.until("all pods are gone", lambda: not self._last_counts()["there"])
+
+    def restart_karmada(self) -> None:
+        """Kill Karmada's controllers, and start them again."""
+        self.note("kill", process="karmada")
+        assert self.driver is not None
+        self.driver.kill()
+
+    def lose_host(self, seconds: float) -> None:
+        """Kill the API server of the host for some time. Processes of Berthmaster that end start again."""
+        self.note("kill", process="the API server of the host")
+        self.host.apiserver.kill()
+        time.sleep(seconds)
+        self.host.restart_apiserver()
+        self.note("start", process="the API server of the host")
+        self.controllers = [each for each in self.controllers if each.process.running]
+        if not self.controllers:
+            self.start_berthmaster()
+
+    def treat(self, name: str, pods: Pods) -> None:
+        """Change what becomes of the pods of a member."""
+        self.note("pods", cluster=name, pods=pods.value)
+        self.members[name].treat(pods)
+
+    # What tests look at
+
+    def note(self, event: str, **more: Any) -> None:
+        """Record what is done."""
+        if self.observer is not None:
+            self.observer.note(event, **more)
+
+    def ready(self, app: str) -> dict[str, int]:
+        """Return the ready pods of an application by cluster, as the observer saw them last."""
+        return {name: number for name, number in self._last_counts()["ready"].get(app, {}).items() if number}
+
+    def until_phase(self, app: str, *phases: str, limit_s: float = 120.0) -> None:
+        """Wait until the move of an application is in one of some phases."""
+        self.until(f"{app} is {' or '.join(phases)}", lambda: self.phase(app) in phases, limit_s)
+
+    def move(self, app: str) -> JSON:
+        """Return the move of an application, as the observer saw it last; empty without."""
+        lines = self.observer.lines if self.observer is not None else []
+        found = next((line["move"] for line in reversed(lines) if line.get("binding") == app), {})
+        return dict(found)
+
+    def outages(self, app: str) -> int:
+        """Return how often an application lost its last ready pod."""
+        lines = self.observer.lines if self.observer is not None else []
+        counts = [sum(line["ready"].get(app, {}).values()) for line in lines if "ready" in line]
+        return sum(before > 0 and after == 0 for before, after in itertools.pairwise(counts))
+
+    def unrest(self, app: str) -> str:
+        """Return why an application is not at rest: a move under way, or pods that its binding does not assign."""
+        lines = self.observer.lines if self.observer is not None else []
+        last = next((line for line in reversed(lines) if line.get("binding") == app), None)
+        if last is None or last["gone"]:
+            return f"{app} has no binding"
+        assigned = {name: number for name, number in last["clusters"].items() if number}
+        if self.moves(app):
+            return f"{app}: a move is {self.phase(app)}: {last['move']}"
+        if self.ready(app) != assigned or sum(assigned.values()) != last["wanted"]:
+            return f"{app}: {self.ready(app)} ready, {assigned} assigned, {last['wanted']} wanted"
+        return ""
+
+    def moves(self, app: str) -> bool:
+        """Return whether a move of an application is under way."""
+        return self.phase(app) in {each.value for each in UNDER_WAY}
+
+    def phase(self, app: str) -> str:
+        """Return the phase of the move of an application; empty without."""
+        return str(self.move(app).get("phase", ""))
+
+    def until(self, what: str, check: Callable[[], Value], limit_s: float = LIMIT_S) -> Value:
+        """Wait until a check returns something true, and return it.
+
+        Raises:
+            NotInTimeError: it did not.
+        """
+
+        def slowly() -> Value:
+            time.sleep(POLL_S)
+            return check()
+
+        return wait_for(what, slowly, limit_s)
+
+    def until_ready(self, app: str, counts: Mapping[str, int], limit_s: float = LIMIT_S) -> None:
+        """Wait until the ready pods of an application are these."""
+        self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)
+
+    def _last_counts(self) -> JSON:
+        lines = self.observer.lines if self.observer is not None else []
+        return next((line for line in reversed(lines) if "ready" in line), {"ready": {}, "there": {}})
+
+    def _condition(self, name: str) -> str:
+        conditions = self.api.get(_cluster(name)).get("status", {}).get("conditions") or ()
+        return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
+
+
+def terms(groups: Sequence[Sequence[str]]) -> list[JSON]:
+    """Return ``clusterAffinities``."""
+    return [{"affinityName": f"g{index}", "clusterNames": list(names)} for index, names in enumerate(groups, 1)]
+
+
+def _cluster(name: str) -> JSON:
+    return {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
+
+
+def _policy(app: str) -> JSON:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": app, "namespace": SPACE},
+    }

@@ -1,0 +1,169 @@
+"""What must hold in every time line of a fleet.
+
+- A fall of the ready pods of an application below what it had is explained: they were in a cluster that was lost or
+  whose pods failed just then. A planned move explains nothing.
+- An application with BreakBeforeMake never has pods in two clusters, except after a failover from a lost cluster.
+- Every move ends, and every outage ends.
+- No application begins more than a few moves within some minutes.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kube_store import JSON
+
+from berthmaster.model.move import UNDER_WAY, MovePhase
+
+AFTERWARDS_S: Final = 30.0
+"""How long after its end a disturbance explains a fall."""
+OUTAGE_LIMIT_S: Final = 240.0
+"""How long an application may have fewer ready pods than it had, after the last disturbance of the fleet."""
+MOVE_LIMIT_S: Final = 300.0
+"""How long a move may be under way, after the last disturbance of the fleet."""
+LOOP_MOVES: Final = 6
+LOOP_S: Final = 180.0
+_UNDER_WAY: Final = {each.value for each in UNDER_WAY}
+_DISTURBS: Final = {"kill", "freeze", "pods", "cordon", "flap", "drain", "edit", "place"}
+_ENDS: Final = {"recover", "uncordon", "undrain"}
+
+
+@dataclass
+class App:
+    """What is known of an application.
+
+    Attributes:
+        kind: the kind of its workload.
+        twice: whether it may run twice.
+        wanted: its replicas.
+        level: the ready pods that it had and must keep.
+        before: its ready pods by cluster when it last had them.
+        fell_s: since when it has fewer; None if it does not.
+        judged: whether the present fall was reported.
+        moving_s: since when a move is under way; None without.
+        begun: when its last moves began.
+        excused_s: until when a fall is explained by what a user did.
+    """
+
+    kind: str = "Deployment"
+    twice: bool = True
+    wanted: int = 0
+    level: int = 0
+    before: dict[str, int] = field(default_factory=dict)
+    fell_s: float | None = None
+    judged: bool = False
+    late: bool = False
+    moving_s: float | None = None
+    begun: deque[float] = field(default_factory=deque)
+    excused_s: float = 0.0
+
+
+class Invariants:
+    """Reads a time line, and collects the violations.
+
+    Attributes:
+        found: the violations, with their times.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[tuple[float, str]] = []
+        self.apps: dict[str, App] = {}
+        self._excused: dict[str, float] = {}
+        self._quiet_s = 0.0
+
+    def read(self, lines: Iterable[JSON]) -> list[tuple[float, str]]:
+        """Read all lines, and return the violations so far."""
+        for line in lines:
+            self._one(line)
+        return self.found
+
+    def _one(self, line: JSON) -> None:
+        now_s = line["t"]
+        if "event" in line:
+            self._event(now_s, line)
+        elif "binding" in line:
+            self._binding(now_s, self.apps.setdefault(line["binding"], App()), line)
+        elif "ready" in line:
+            for name in line["lost"]:
+                self._excuse(name, now_s)
+            for name, app in self.apps.items():
+                self._counts(now_s, name, app, line["ready"].get(name, {}), line["there"].get(name, {}))
+        for name, app in self.apps.items():
+            self._durations(now_s, name, app)
+
+    def _report(self, now_s: float, text: str) -> None:
+        self.found.append((now_s, text))
+
+    def _excuse(self, cluster: str, now_s: float) -> None:
+        self._quiet_s = now_s
+        self._excused[cluster] = max(self._excused.get(cluster, 0.0), now_s + AFTERWARDS_S)
+
+    def _event(self, now_s: float, line: JSON) -> None:
+        event = line["event"]
+        if event == "run":
+            self.apps[line["app"]] = App(kind=line["kind"], twice=line["strategy"] != "BreakBeforeMake")
+        if event in _DISTURBS | _ENDS:
+            self._quiet_s = now_s
+        app = self.apps.get(line.get("app", ""))
+        if app is None:
+            if event in ("kill", "freeze", "recover") and "cluster" in line:
+                self._excuse(line["cluster"], now_s)
+            if event == "pods":
+                self._excused[line["cluster"]] = now_s + AFTERWARDS_S if line["pods"] == "normal" else float("inf")
+        elif event == "delete" and line["kind"] != "policy":
+            del self.apps[line["app"]]
+        elif event in ("place", "rebalance") or (event == "edit" and app.kind == "StatefulSet"):
+            app.excused_s = now_s + 60.0  # no planned move, and a StatefulSet replaces pod after pod
+
+    def _binding(self, now_s: float, app: App, line: JSON) -> None:
+        app.wanted = 0 if line["gone"] else line["wanted"]
+        app.level = min(app.level, app.wanted)
+        if line["move"].get("strategy") == "BreakBeforeMake":
+            app.twice = False
+        moving = line["move"].get("phase") in _UNDER_WAY
+        if moving and app.moving_s is None:
+            app.moving_s = now_s
+            app.begun.append(now_s)
+            while app.begun[0] < now_s - LOOP_S:
+                app.begun.popleft()
+            if len(app.begun) == LOOP_MOVES + 1:
+                self._report(now_s, f"{line['binding']}: {len(app.begun)} moves within {LOOP_S:g} s")
+        elif not moving:
+            app.moving_s = None
+        if line["move"].get("phase") == MovePhase.ADMITTED.value:
+            app.excused_s = now_s + AFTERWARDS_S
+
+    def _counts(self, now_s: float, name: str, app: App, ready: Mapping[str, int], there: Mapping[str, int]) -> None:
+        total = sum(ready.values())
+        used = sorted(cluster for cluster, number in there.items() if number)
+        if not app.twice and len(used) > 1 and not any(self._excused.get(each, 0.0) >= now_s for each in used):
+            if not app.judged:
+                self._report(now_s, f"{name}: BreakBeforeMake, and pods in {' and '.join(used)}")
+            app.judged = True
+        if total >= app.level:
+            app.level = max(app.level, min(total, app.wanted))
+            app.before = dict(ready)
+            app.fell_s, app.judged, app.late = None, False, False
+            return
+        if app.fell_s is None:
+            app.fell_s = now_s
+        if app.judged or not app.twice or app.excused_s >= now_s:
+            return
+        lost = {
+            cluster: number - ready.get(cluster, 0)
+            for cluster, number in app.before.items()
+            if self._excused.get(cluster, 0.0) >= app.fell_s
+        }
+        if sum(number for number in lost.values() if number > 0) < app.level - total:
+            app.judged = True
+            self._report(now_s, f"{name}: {total} of {app.level} ready: was {app.before}, is {dict(ready)}")
+
+    def _durations(self, now_s: float, name: str, app: App) -> None:
+        since_s = max(self._quiet_s, app.fell_s if app.fell_s is not None else now_s)
+        if app.fell_s is not None and not app.late and now_s > since_s + OUTAGE_LIMIT_S:
+            app.late = True
+            self._report(now_s, f"{name}: fewer than {app.level} ready since {app.fell_s:.0f} s")
+        if app.moving_s is not None and now_s > max(self._quiet_s, app.moving_s) + MOVE_LIMIT_S:
+            self._report(now_s, f"{name}: a move is under way since {app.moving_s:.0f} s")
+            app.moving_s = now_s

@@ -1,0 +1,183 @@
+"""A real Karmada on a real API server, from the folder of binaries that ``KARMADA_BINARIES`` names.
+
+The folder holds karmada-aggregated-apiserver, karmada-webhook and karmada-controller-manager, and below it the
+CustomResourceDefinitions of the same version.
+"""
+
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from e2e.assets import MissingAssetError
+from e2e.control_plane import HOST, START_LIMIT_S, ControlPlane, fetch
+from e2e.processes import Process, Processes, wait_for
+from fleet.member import Member, start_controller_manager
+from kube_store import JSON
+
+VARIABLE: Final = "KARMADA_BINARIES"
+SYSTEM: Final = "karmada-system"
+DETECTION: Final = (
+    "--cluster-status-update-frequency=5s", "--cluster-monitor-period=3s", "--cluster-monitor-grace-period=12s",
+    "--cluster-failure-threshold=10s", "--cluster-success-threshold=10s",
+)  # fmt: skip
+_AGGREGATED: Final = "karmada-aggregated-apiserver"
+_HOST_CONTROLLERS: Final = ("namespace-controller", "garbage-collector-controller")
+_CREATE: Final = ("CREATE",)
+_WRITE: Final = ("CREATE", "UPDATE")
+_HOOKS: Final[Mapping[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]]] = {
+    "mutate": (
+        ("policy.karmada.io", "propagationpolicies", "propagationpolicy", _WRITE),
+        ("policy.karmada.io", "clusterpropagationpolicies", "clusterpropagationpolicy", _WRITE),
+        ("work.karmada.io", "resourcebindings", "resourcebinding", _CREATE),
+        ("work.karmada.io", "clusterresourcebindings", "clusterresourcebinding", _CREATE),
+        ("work.karmada.io", "works", "work", _WRITE),
+    ),
+    "validate": (
+        ("policy.karmada.io", "propagationpolicies", "propagationpolicy", _WRITE),
+        ("policy.karmada.io", "clusterpropagationpolicies", "clusterpropagationpolicy", _WRITE),
+        ("policy.karmada.io", "federatedresourcequotas", "federatedresourcequota", _WRITE),
+        ("work.karmada.io", "resourcebindings", "resourcebinding", _WRITE),
+    ),
+}
+"""By verb: the group, the resource, the end of the webhook's path, and the operations."""
+
+
+def binaries(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of Karmada's binaries; None if none is named.
+
+    Raises:
+        MissingAssetError: a binary is missing.
+    """
+    named = environment.get(VARIABLE)
+    if not named:
+        return None
+    for name in (_AGGREGATED, "karmada-webhook", "karmada-controller-manager"):
+        if not os.access(Path(named) / name, os.X_OK):
+            raise MissingAssetError(f"{VARIABLE}={named} holds no executable {name}: unset it to use the model")
+    return Path(named)
+
+
+class RealKarmada:
+    """Karmada's processes. ``Fleet`` uses it through the protocol ``Driver``."""
+
+    real = True
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        """Start them.
+
+        Args:
+            plane: the API server, without Karmada's definitions.
+            folder: see ``binaries``.
+        """
+        self._plane, self._folder = plane, folder
+        self._processes: Processes = plane.processes
+        plane.install(folder)
+        for name in (SYSTEM, "karmada-cluster"):
+            plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        start_controller_manager(self._processes, plane, _HOST_CONTROLLERS)
+        self._start_aggregated_apiserver()
+        self._start_webhook()
+        self._manager = self._start_manager()
+
+    def join(self, member: Member) -> None:
+        for each in member.joined():
+            self._plane.api.create(each)
+
+    def admitted(self, policy: JSON) -> JSON:
+        """Return a policy as it is: Karmada's webhook completes it."""
+        return policy
+
+    def kill(self) -> None:
+        """Kill the controller manager, and start it again."""
+        self._manager.kill()
+        self._manager = self._start_manager()
+
+    def close(self) -> None:
+        """Do nothing: its processes end with those of the API server."""
+
+    def _file(self, name: str) -> Path:
+        return self._processes.folder / name
+
+    def _common(self, name: str) -> list[str | Path]:
+        ports = self._processes.ports
+        return [
+            self._folder / name, f"--kubeconfig={self._plane.kubeconfig}",
+            f"--metrics-bind-address={HOST}:{ports.free()}", f"--health-probe-bind-address={HOST}:{ports.free()}",
+        ]  # fmt: skip
+
+    def _start_aggregated_apiserver(self) -> None:
+        port = self._processes.ports.free()
+        hosts = ("localhost", f"{_AGGREGATED}.{SYSTEM}.svc")
+        self._plane.authority.issue(_AGGREGATED, hosts=hosts).write(self._file("agg.crt"), self._file("agg.key"))
+        access = [f"--{use}kubeconfig={self._plane.kubeconfig}" for use in ("", "authentication-", "authorization-")]
+        self._processes.start(_AGGREGATED, [
+            self._folder / _AGGREGATED, *access, f"--etcd-servers={self._plane.etcd_url}",
+            f"--bind-address={HOST}", f"--secure-port={port}",
+            f"--tls-cert-file={self._file('agg.crt')}", f"--tls-private-key-file={self._file('agg.key')}",
+        ])  # fmt: skip
+        named = {"namespace": SYSTEM, "name": _AGGREGATED}
+        outside = {"type": "ExternalName", "externalName": "localhost"}
+        self._plane.api.create({"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": outside})
+        self._plane.api.create(
+            {
+                "apiVersion": "apiregistration.k8s.io/v1",
+                "kind": "APIService",
+                "metadata": {"name": "v1alpha1.cluster.karmada.io"},
+                "spec": {
+                    "group": "cluster.karmada.io",
+                    "version": "v1alpha1",
+                    "groupPriorityMinimum": 2000,
+                    "versionPriority": 10,
+                    "service": {**named, "port": port},
+                    "caBundle": b64encode(self._plane.authority.certificate).decode(),
+                },
+            }
+        )
+        served = "/apis/cluster.karmada.io/v1alpha1/clusters"
+        wait_for("the Clusters to be served", lambda: self._plane.text(served), START_LIMIT_S)
+
+    def _start_webhook(self) -> None:
+        folder, port = self._file("karmada-webhook"), self._processes.ports.free()
+        folder.mkdir()
+        self._plane.authority.issue("karmada-webhook", hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
+        command = [
+            *self._common("karmada-webhook"), f"--bind-address={HOST}", f"--secure-port={port}",
+            f"--cert-dir={folder}",
+        ]  # fmt: skip
+        self._ready(self._processes.start("karmada-webhook", command), command)
+        for verb, hooks in _HOOKS.items():
+            kind = {"mutate": "Mutating", "validate": "Validating"}[verb]
+            self._plane.api.create(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": f"{kind}WebhookConfiguration",
+                    "metadata": {"name": f"{verb}.karmada.io"},
+                    "webhooks": [self._hook(f"https://{HOST}:{port}/{verb}-{hook[2]}", *hook) for hook in hooks],
+                }
+            )
+
+    def _hook(self, url: str, group: str, resource: str, name: str, operations: tuple[str, ...]) -> JSON:
+        trust = b64encode(self._plane.authority.certificate).decode()
+        rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": list(operations), "resources": [resource]}
+        return {
+            "name": f"{name}.karmada.io",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": url, "caBundle": trust},
+            "failurePolicy": "Fail",
+            "rules": [rule],
+            "sideEffects": "None",
+            "timeoutSeconds": 3,
+        }
+
+    def _start_manager(self) -> Process:
+        command = [
+            *self._common("karmada-controller-manager"), "--controllers=*", "--leader-elect=false", *DETECTION,
+        ]  # fmt: skip
+        return self._ready(self._processes.start("karmada-controller-manager", command), command)
+
+    def _ready(self, process: Process, command: list[str | Path]) -> Process:
+        address = next(str(each).partition("=")[2] for each in command if "metrics" in str(each))
+        process.wait_for("to be ready", lambda: fetch(f"http://{address}/metrics") is not None, START_LIMIT_S)
+        return process

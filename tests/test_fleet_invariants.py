@@ -1,0 +1,63 @@
+"""The invariants of time lines find what they must find, and accept what a lost cluster explains."""
+
+import pytest
+from fleet.invariants import LOOP_MOVES, MOVE_LIMIT_S, OUTAGE_LIMIT_S, Invariants
+
+RUN = {"t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "strategy": ""}
+
+
+def counts(at_s, ready, lost=(), there=None):
+    return {"t": at_s, "ready": {"web": ready}, "there": {"web": there or ready}, "lost": list(lost)}
+
+
+def binding(at_s, wanted=4, **move):
+    return {"t": at_s, "binding": "web", "wanted": wanted, "clusters": {}, "move": move, "gone": False}
+
+
+def found(*lines, strategy=""):
+    begin = [{**RUN, "strategy": strategy}, binding(0.5), counts(1.0, {"m1": 4})]
+    return [problem for _, problem in Invariants().read([*begin, *lines])]
+
+
+def test_a_fall_without_a_lost_cluster_is_a_violation():
+    assert found(counts(2.0, {"m1": 3})) == ["web: 3 of 4 ready: was {'m1': 4}, is {'m1': 3}"]
+
+
+def test_a_fall_after_the_return_of_a_cluster_is_a_violation():
+    lost = [{"t": 2.0, "event": "kill", "cluster": "m1"}, counts(2.3, {}, lost=["m1"]), counts(30.0, {"m2": 4}, ["m1"])]
+    back = [counts(60.0, {"m1": 4, "m2": 4}), {"t": 61.0, "event": "recover", "cluster": "m1"}]
+    assert found(*lost, *back, counts(120.0, {"m1": 4})) == []
+    assert found(*lost, *back, counts(120.0, {"m1": 4}), counts(134.0, {})) == [
+        "web: 0 of 4 ready: was {'m1': 4}, is {}"
+    ]
+
+
+def test_a_lost_cluster_explains_only_its_own_pods():
+    both = [counts(2.0, {"m1": 2, "m2": 2})]
+    assert found(*both, counts(3.0, {"m2": 2}, lost=["m1"])) == []
+    assert len(found(*both, counts(3.0, {"m2": 1}, lost=["m1"]))) == 1
+
+
+def test_a_smaller_number_of_replicas_is_no_fall():
+    assert found(binding(2.0, wanted=2), counts(3.0, {"m1": 2})) == []
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("", 0), ("BreakBeforeMake", 1)])
+def test_pods_in_two_clusters(strategy, expected):
+    assert len(found(counts(2.0, {"m1": 4}, there={"m1": 4, "m2": 1}), strategy=strategy)) == expected
+
+
+def test_an_outage_that_does_not_end_is_a_violation():
+    lines = [counts(2.0, {}, lost=["m1"]), counts(3.0 + OUTAGE_LIMIT_S, {})]
+    assert found(*lines, strategy="BreakBeforeMake") == ["web: fewer than 4 ready since 2 s"]
+
+
+def test_a_move_that_does_not_end_is_a_violation():
+    lines = [binding(2.0, phase="Surging"), binding(3.0 + MOVE_LIMIT_S, phase="Soaking")]
+    assert found(*lines) == ["web: a move is under way since 2 s"]
+
+
+def test_a_loop_of_moves_is_a_violation():
+    loop = [binding(2.0 + turn, phase=phase) for turn in range(LOOP_MOVES + 1) for phase in ("Surging", "RolledBack")]
+    assert found(*loop) == [f"web: {LOOP_MOVES + 1} moves within 180 s"]
+    assert found(*loop[:-2]) == []
