@@ -8,9 +8,10 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary, cluster_totals, plan_of
-from berthmaster.simulation.report import ChangeRow, change_rows, rows
-from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
+from berthmaster.simulation.plan_answer import ClusterTotal, PlanSummary
+from berthmaster.simulation.plan_totals import cluster_totals, summary_of
+from berthmaster.simulation.report import ChangeRow, change_row, rows
+from berthmaster.simulation.run import Comparison, WorkloadResult, compare
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
@@ -133,17 +134,16 @@ def _simulate(
         print_results(view.of_results(shown), given["output"])
     if given["output"] in {"table", "wide"}:
         report_unused(manifests)
-    if given["check"] == "new":
-        return not plan_of(compared.before, compared.settled, compared.after).new_failures
-    return not unplaced(compared.after)
+    only_new = given["check"] == "new"
+    return not any(each.fails_by_change if only_new else each.after.failure for each in compared.workloads)
 
 
 def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any], *, observed: bool) -> None:
     """Print what changes move: the summary, the workloads, and the clusters."""
-    changed = zip(change_rows(compared), compared.after, strict=True)
-    shown = [row for row, result in changed if view.shows(row.resource, _labels(result))]
-    summary = plan_of(compared.before, compared.settled, compared.after)
-    totals = cluster_totals(compared.clusters.values(), compared.before, compared.after, observed=observed)
+    planned = compared.workloads
+    shown = [change_row(each) for each in planned if view.shows(each.resource, _labels(each.after))]
+    summary = summary_of(planned, len(planned))
+    totals = cluster_totals(compared.clusters.values(), planned, observed=observed)
     _print_changed(shown, summary, totals, view, given)
 
 

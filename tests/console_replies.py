@@ -8,8 +8,7 @@ from berthmaster.native_api.why import ImpactView, MovesView, PolicyList, Resili
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
-from berthmaster.simulation.plan import PlanSummary
-from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, MoveRow, RowState
 from berthmaster.views.policy_rows import PolicyRow
 

@@ -8,8 +8,7 @@ from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary
-from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_answer import ClusterTotal, Plan, PlanSummary
 from berthmaster.simulation.report import ChangeRow
 
 MAX_PLANNED: Final = 100

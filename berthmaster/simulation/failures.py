@@ -21,8 +21,9 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.following import follow
-from berthmaster.simulation.plan import ClusterTotal, cluster_totals, moved_replicas
-from berthmaster.simulation.run import WorkloadResult, moves, peers_of, run, schedule_one
+from berthmaster.simulation.plan_answer import ClusterTotal
+from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves, peers_of, run, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -284,9 +285,11 @@ class Failures:
         self, pairs: Sequence[tuple[WorkloadResult, WorkloadResult]], names: set[str]
     ) -> Iterator[ClusterTotal]:
         """Yield those of some clusters that get more than is free. What runs there now is part of their status."""
-        running = [replace(before, workload=replace(before.workload, present=True)) for before, _ in pairs]
-        clusters = (each for name, each in self._observed.items() if name in names)
-        totals = cluster_totals(clusters, running, [after for _, after in pairs])
+        running = (
+            PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, None)
+            for before, after in pairs
+        )
+        totals = cluster_totals((each for name, each in self._observed.items() if name in names), running)
         return (each for each in totals if each.overcommitted)
 
 

@@ -5,7 +5,64 @@ from enum import Enum
 import msgspec
 
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+
+
+class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
+    """What changes would move in total.
+
+    Attributes:
+        workloads: the number of workloads.
+        moved: how many of them move.
+        replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
+        nowhere: the workloads that have no cluster afterwards and cannot be scheduled.
+        short: the workloads that keep their clusters, but cannot be scheduled with all replicas.
+        new_failures: those of the last two that can be scheduled without the changes.
+        due: how many of the workloads that move would move in the same way without the changes.
+    """
+
+    workloads: int
+    moved: int
+    replicas: int
+    nowhere: list[str]
+    short: list[str]
+    new_failures: list[str]
+    due: int = 0
+
+
+class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):
+    """A resource of a cluster, in millicores of CPU or bytes of memory.
+
+    Attributes:
+        requested: what the replicas request that the cluster does not run now; of all replicas if that is not known.
+        available: what is free by the status of the cluster, negative if it is overcommitted already; None if unknown.
+    """
+
+    requested: int
+    available: int | None
+
+    @property
+    def overcommitted(self) -> bool:
+        """Whether more is requested than is available."""
+        return self.requested > 0 and self.available is not None and self.requested > self.available
+
+
+class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
+    """A cluster before and after changes.
+
+    Attributes:
+        cluster: the name.
+        before, after: the replicas of all workloads.
+        arriving: the replicas that the cluster does not run now; None if it is not known what clusters run.
+        resources: ``cpu`` and ``memory``.
+        overcommitted: the resources of which more is requested than is available.
+    """
+
+    cluster: str
+    before: int
+    after: int
+    arriving: int | None
+    resources: dict[str, ResourceTotal]
+    overcommitted: list[str]
 
 
 class StayReason(Enum):

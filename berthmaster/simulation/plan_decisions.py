@@ -15,9 +15,8 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.following import companions, follow
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
-from berthmaster.simulation.plan_rows import PlannedWorkload
 from berthmaster.simulation.planned_changes import ChangedWorkloads
-from berthmaster.simulation.run import WorkloadResult, present_result, schedule_one
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, present_result, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -57,15 +56,12 @@ class PlanDecider:
 
     def concerned_of(self, planned: Mapping[WorkloadKey, PlannedWorkload]) -> dict[WorkloadKey, PlannedWorkload]:
         """Return those of the decided workloads that the change concerns, with where they would go without it."""
-        settled = {key: self._with_settled(each) for key, each in planned.items()}
+        settled = {key: self._with_settled(key, each) for key, each in planned.items()}
         return {key: each for key, each in settled.items() if self._is_concerned(key, each)}
 
-    def fails_by_change(self, planned: PlannedWorkload) -> bool:
+    def fails_by_change(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
         """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
-        if planned.after is None or planned.after.failure is None:
-            return False
-        settled = self._with_settled(planned).settled
-        return settled is None or settled.failure is None
+        return planned.after.failure is not None and self._with_settled(key, planned).fails_by_change
 
     def decided(self, workload: SimulatedWorkload, shared: SharedCapacity | None = None) -> WorkloadResult:
         """Return where a workload goes after the change.
@@ -89,9 +85,9 @@ class PlanDecider:
             for key in keys:
                 self._check()
                 planned = self._planned(key, shared)
-                if planned.after is not None and planned.after.failure is not None and explained < _MAX_EXPLAINED:
+                if planned.after.failure is not None and explained < _MAX_EXPLAINED:
                     explained += 1
-                    planned = self._explained(planned)
+                    planned = self._explained(key, planned)
                 yield key, planned
         finally:
             shared.restore()
@@ -107,23 +103,24 @@ class PlanDecider:
     def _planned(self, key: WorkloadKey, shared: SharedCapacity) -> PlannedWorkload:
         before_workload = self._index.get(key)
         after_workload = self._changed.after.get(key, before_workload)
-        before = self._present(before_workload) if before_workload is not None else None
         if after_workload is None:
-            return PlannedWorkload(before_workload, None, before, None)
+            if before_workload is None:
+                raise ValueError(f"{key} is neither in the world nor in the change")
+            return PlannedWorkload(self._present(before_workload), _absent(before_workload), None, is_deleted=True)
+        before = _absent(after_workload) if before_workload is None else self._present(before_workload)
         has_event = self._has_event(before_workload, after_workload)
         if has_event:
             after = self.decided(after_workload, shared if _deducts(after_workload) else None)
         else:
             after = self._present(after_workload)
-        return PlannedWorkload(before_workload, after_workload, before, after, None, has_event)
+        return PlannedWorkload(before, after, None, is_new=before_workload is None, has_event=has_event)
 
-    def _with_settled(self, planned: PlannedWorkload) -> PlannedWorkload:
+    def _with_settled(self, key: WorkloadKey, planned: PlannedWorkload) -> PlannedWorkload:
         """Add where a workload would go without the change, if the change makes it move or fail."""
-        if planned.before_workload is None or planned.after is None:
+        workload = self._index.get(key)
+        if workload is None or planned.is_deleted or not (planned.moves or planned.after.failure is not None):
             return planned
-        if not planned.moves and planned.after.failure is None:
-            return planned
-        return replace(planned, settled=self._settled(planned.before_workload))
+        return replace(planned, settled=self._settled(workload))
 
     def _has_event(self, before: SimulatedWorkload | None, after: SimulatedWorkload) -> bool:
         """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""
@@ -157,19 +154,17 @@ class PlanDecider:
         """Return whether the change concerns a workload. A change of clusters makes a scheduler look at all."""
         if self._changed.clusters_world is None or key in self._changed.after:
             return True
-        if planned.after is not None and (planned.moves or planned.after.failure is not None):
+        if planned.moves or planned.after.failure is not None:
             settled = planned.settled
-            if settled is None or settled.assignment != planned.assignment_after:
+            if settled is None or not planned.is_due or (settled.failure is None) != (planned.after.failure is None):
                 return True
-            if (settled.failure is None) != (planned.after.failure is None):
-                return True
-        if not self._touched.isdisjoint(planned.assignment_before):
+        if not self._touched.isdisjoint(planned.before.assignment):
             return True
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 
-    def _explained(self, planned: PlannedWorkload) -> PlannedWorkload:
-        result, workload = planned.after, planned.after_workload
-        if result is None or result.decision is None or workload is None or workload.binding is None:
+    def _explained(self, key: WorkloadKey, planned: PlannedWorkload) -> PlannedWorkload:
+        result, workload = planned.after, self._changed.after.get(key, self._index.get(key))
+        if result.decision is None or workload is None or workload.binding is None:
             return planned
         self._scheduler.peers = self._peers[1]
         failures = failures_of(self._scheduler, Request.of(workload.binding), result.decision)
@@ -186,7 +181,7 @@ def with_followers(
         decider: decides the dependencies that have a policy of their own.
         concerned: the workloads that the change concerns.
     """
-    if not any(_leads_or_follows(each) for each in concerned.values()):
+    if not any(_leads_or_follows(index.get(key), each) for key, each in concerned.items()):
         return list(concerned.values()), []
     before = _followed(_workloads_before(index))
     after = _followed(_workloads_after(index, concerned))
@@ -204,9 +199,9 @@ def with_followers(
             result[key] = replace(concerned[key], after=decided)
         else:
             stored = index.get(key)
-            present = present_result(stored, index.world.schedulers) if stored is not None else None
+            present = present_result(stored, index.world.schedulers) if stored is not None else _absent(workload)
             settled = WorkloadResult(known, Trigger.NONE) if known is not None else None
-            followers.append(PlannedWorkload(stored, workload, present, decided, settled))
+            followers.append(PlannedWorkload(present, decided, settled, is_new=stored is None))
     return list(result.values()), followers
 
 
@@ -214,7 +209,7 @@ def _decided_follower(
     decider: PlanDecider, workload: SimulatedWorkload, concerned: PlannedWorkload | None
 ) -> WorkloadResult:
     """Return the result for a dependency. One with a placement is scheduled, unless that just happened."""
-    if concerned is not None and concerned.after is not None and concerned.has_event:
+    if concerned is not None and not concerned.is_deleted and concerned.has_event:
         return replace(concerned.after, workload=workload)
     if workload.binding is not None and workload.binding.spec.placement is not None:
         return decider.decided(workload)
@@ -232,7 +227,7 @@ def _workloads_after(
     found = _workloads_before(index)
     gone = set()
     for key, planned in concerned.items():
-        if planned.after is not None:
+        if not planned.is_deleted:
             found[key] = planned.after.workload
         elif (binding := found.pop(key).binding) is not None:
             gone.add(binding.metadata.key)
@@ -253,9 +248,15 @@ def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadK
     return dict(zip(workloads, follow(list(workloads.values())), strict=True))
 
 
-def _leads_or_follows(planned: PlannedWorkload) -> bool:
-    both = (planned.before_workload, planned.after_workload)
-    return any(each is not None and is_companion(each) for each in both)
+def _leads_or_follows(before: SimulatedWorkload | None, planned: PlannedWorkload) -> bool:
+    return (before is not None and is_companion(before)) or (
+        not planned.is_deleted and is_companion(planned.after.workload)
+    )
+
+
+def _absent(workload: SimulatedWorkload) -> WorkloadResult:
+    """Return the result of a workload that does not exist: it is on no cluster."""
+    return WorkloadResult(replace(workload, binding=None, present=False), Trigger.NONE)
 
 
 def _deducts(workload: SimulatedWorkload) -> bool:

@@ -7,8 +7,9 @@ from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.plan_answer import ClaimChange, PolicyEffect
 from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.plan_rows import PlannedWorkload, policy_text
+from berthmaster.simulation.plan_rows import policy_text
 from berthmaster.simulation.policy_edit import PolicyEdit
+from berthmaster.simulation.run import PlannedWorkload
 from berthmaster.simulation.workload import SimulatedWorkload
 
 
@@ -27,13 +28,13 @@ def policy_effects(
     effects = {reference: _Effect(action) for reference, action in actions.items()}
     for planned in rows:
         then, now = planned.holder_before, planned.holder_after
-        if then == now or planned.after_workload is None:
+        if then == now or planned.is_deleted:
             if then is not None and then in effects:
-                effects[then].keeps += planned.after_workload is not None
+                effects[then].keeps += not planned.is_deleted
             continue
         change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
         taker, holder = _known(now, after, index), _known(then, after, index)
-        taken = taker is not None and holder is not None and _takes(taker, holder, planned.after_workload)
+        taken = taker is not None and holder is not None and _takes(taker, holder, planned.after.workload)
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in effects or now is None):
             effect = effects.setdefault(then, _Effect("unchanged"))

@@ -9,8 +9,8 @@ from berthmaster.model.move import move_of
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan_answer import StayReason
-from berthmaster.simulation.run import WorkloadResult
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
+from berthmaster.simulation.run import PlannedWorkload
+from berthmaster.simulation.workload import NotScheduled
 
 _PARTS: Final = {
     "cluster_affinity": "clusterAffinity",
@@ -22,16 +22,11 @@ _PARTS: Final = {
 }
 
 
-def why_moved(before: SimulatedWorkload | None, result: WorkloadResult) -> str:
-    """Return why a workload moves: the trigger in words, and the cause as far as the change shows it.
-
-    Args:
-        before: the workload before the change; None if it is new.
-        result: the result after the change.
-    """
-    workload = result.workload
-    cause = _new_holder(before, workload)
-    old = before.binding if before is not None else None
+def why_moved(planned: PlannedWorkload) -> str:
+    """Return why a workload moves: the trigger in words, and the cause as far as the change shows it."""
+    result, workload = planned.after, planned.after.workload
+    cause = _new_holder(planned)
+    old = planned.before.workload.binding
     match result.trigger:
         case Trigger.FIRST:
             return cause or "it is scheduled for the first time"
@@ -55,28 +50,22 @@ def why_moved(before: SimulatedWorkload | None, result: WorkloadResult) -> str:
             return cause or "no workload needs it any more"
 
 
-def why_stays(before: SimulatedWorkload | None, result: WorkloadResult, *, has_event: bool) -> tuple[StayReason, str]:
-    """Return why a workload that the change concerns does not move.
-
-    Args:
-        before: the workload before the change; None if it is new.
-        result: the result after the change.
-        has_event: whether its binding changes.
-    """
-    workload = result.workload
+def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
+    """Return why a workload that the change concerns does not move."""
+    before, result, workload = planned.before.workload, planned.after, planned.after.workload
     unscheduled = result.unscheduled
     if unscheduled is not None:
         lazy = unscheduled.reason is NotScheduled.DEFERRED
         return (StayReason.LAZY if lazy else StayReason.NOT_SCHEDULED), unscheduled.message
-    if workload.deferred is not None and (before is None or workload.deferred != before.deferred):
+    if workload.deferred is not None and (planned.is_new or workload.deferred != before.deferred):
         return StayReason.LAZY, "its policy is Lazy: the change counts when its template changes"
     if result.decision is not None and result.decision.failure is not None:
         return StayReason.FAILED, "it cannot be scheduled, and keeps what it has"
     if result.trigger is not Trigger.NONE:
         return StayReason.SAME_RESULT, f"it is scheduled again ({result.trigger.value}), with the same result"
-    if not has_event:
+    if not planned.has_event:
         return StayReason.UNCHANGED, "its binding does not change"
-    parts = changed_parts(before.binding if before is not None else None, workload.binding)
+    parts = changed_parts(before.binding, workload.binding)
     if "clusterAffinities" in parts and result.group:
         return StayReason.OTHER_GROUP, f"the change leaves its group {result.group} as it is"
     what = f"a change of {', '.join(parts)}" if parts else "the change"
@@ -104,11 +93,11 @@ def _applied(binding: Binding) -> Placement | None:
         return None
 
 
-def _new_holder(before: SimulatedWorkload | None, after: SimulatedWorkload) -> str:
-    if after.held_by is None or (before is not None and before.held_by == after.held_by):
+def _new_holder(planned: PlannedWorkload) -> str:
+    before, after = planned.holder_before, planned.holder_after
+    if after is None or before == after:
         return ""
-    verb = "claims" if before is None or before.held_by is None else f"replaces {before.held_by}"
-    return f"{after.held_by} {verb} it" if verb == "claims" else f"{after.held_by} {verb}"
+    return f"{after} claims it" if before is None else f"{after} replaces {before}"
 
 
 def _scaled(before: Binding | None, after: Binding | None) -> str:

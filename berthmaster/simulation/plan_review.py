@@ -18,14 +18,15 @@ from berthmaster.model.policy import Policy
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.work import TooLargeError, Work
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.plan import moved_replicas
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_decisions import PlanDecider
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
-from berthmaster.simulation.plan_rows import PlannedWorkload, deleted_copies
+from berthmaster.simulation.plan_rows import deleted_copies
+from berthmaster.simulation.plan_totals import moved_replicas
 from berthmaster.simulation.planned_changes import ChangedWorkloads, edited_workloads, policy_edits
 from berthmaster.simulation.planner import plan_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
+from berthmaster.simulation.run import PlannedWorkload
 
 ALWAYS_EXACT: Final = 200
 """A plan with at most so many workloads is never ended because of limits, so that a refusal has the id of the plan."""
@@ -88,8 +89,8 @@ class MoveCounts:
             self.replicas += moved_replicas(planned.moves)
             self.deleted += deleted_copies(planned)
         if fails:
-            self.short += bool(planned.assignment_after)
-            self.lost += not planned.assignment_after
+            self.short += bool(planned.after.assignment)
+            self.lost += not planned.after.assignment
         if (planned.moves or fails) and len(self.worst) < _MAX_SHOWN:
             self.worst.append(planned)
 
@@ -218,7 +219,7 @@ class _Reviewer:
         with closing(decider.deciding(self._concerned(changed, only))) as decided:
             for key, planned in decided:
                 rows[key] = planned
-                counts.add(planned, fails=decider.fails_by_change(planned))
+                counts.add(planned, fails=decider.fails_by_change(key, planned))
                 if limits is not None and counts.exceed(limits):
                     return None
         return changed, decider, rows

@@ -4,26 +4,27 @@ Only workloads whose binding changes are scheduled again, as in a control plane:
 them. A change of clusters concerns all workloads.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import msgspec.structs
 
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.plan import PlanSummary, moved_replicas
-from berthmaster.simulation.plan_answer import Plan, PlannedMove, StayingWorkload, StayReason, UnplacedWorkload
-from berthmaster.simulation.plan_clusters import changed_clusters
+from berthmaster.simulation.plan_answer import ClusterTotal, Plan, StayingWorkload, StayReason
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
 from berthmaster.simulation.plan_id import plan_id
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
-from berthmaster.simulation.plan_rows import PlannedWorkload, move_of, staying_of, unplaced_of
+from berthmaster.simulation.plan_rows import move_of, seen_by, staying_of, unplaced_of
+from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
-from berthmaster.simulation.run import run
+from berthmaster.simulation.run import PlannedWorkload, run
 from berthmaster.simulation.world import World
 
 
@@ -83,22 +84,21 @@ def plan_of(
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
     """
     concerned, followers = with_followers(index, decider, decided)
-    rows = [each.seen_by(reader) for each in (*concerned, *followers)]
+    rows = [seen_by(each, reader) for each in (*concerned, *followers)]
+    rows.sort(key=lambda each: (not each.fails_by_change, bool(each.after.assignment), each.resource))
     moving = [move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
-    unplaced = [unplaced_of(each) for each in rows if each.after is not None and each.after.failure is not None]
-    unplaced.sort(key=lambda each: (not each.by_change, not each.nowhere, each.resource))
-    totals = changed_clusters(index, decider.clusters, rows)
+    totals = _changed_clusters(index, decider.clusters, [each for each in rows if each.moves])
     all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
     answer = Plan(
         id="",
-        summary=_summary(len(index) + sum(each.before_workload is None for each in concerned), moving, unplaced),
+        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned)),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),
         complete=not all_gaps,
         gaps=all_gaps,
         policies=policy_effects(index, changed.edits, concerned),
-        unplaced=unplaced,
+        unplaced=[unplaced_of(each) for each in rows if each.after.failure is not None],
         moves=moving,
         overcommitted=[each.cluster for each in totals if each.overcommitted],
         clusters=totals,
@@ -110,7 +110,7 @@ def plan_of(
 
 def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[StayingWorkload]:
     return [
-        *(staying_of(each) for each in concerned if not each.moves and each.after_workload is not None),
+        *(staying_of(each) for each in concerned if not each.moves and not each.is_deleted),
         *(
             StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
             for workload, policy, reason in changed.blocked.values()
@@ -118,16 +118,26 @@ def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) ->
     ]
 
 
-def _summary(workloads: int, moving: Sequence[PlannedMove], unplaced: Sequence[UnplacedWorkload]) -> PlanSummary:
-    return PlanSummary(
-        workloads=workloads,
-        moved=len(moving),
-        replicas=sum(moved_replicas(each.moves) for each in moving),
-        nowhere=[each.resource for each in unplaced if each.nowhere],
-        short=[each.resource for each in unplaced if not each.nowhere],
-        new_failures=[each.resource for each in unplaced if each.by_change],
-        due=sum(each.due for each in moving),
-    )
+def _changed_clusters(
+    index: PlanIndex, clusters: Mapping[str, Cluster], moving: Sequence[PlannedWorkload]
+) -> list[ClusterTotal]:
+    """Return the clusters whose replicas change, or that get copies, ordered by name.
+
+    Args:
+        index: the world before the change.
+        clusters: the clusters after the change.
+        moving: the workloads that move.
+    """
+    touched = {name for each in moving for name in each.moves}
+    change: Counter[str] = Counter()
+    for each in moving:
+        for name, (then, now) in each.moves.items():
+            change[name] += (now or 0) - (then or 0)
+    present = index.replicas
+    return [
+        msgspec.structs.replace(each, before=present[each.cluster], after=present[each.cluster] + change[each.cluster])
+        for each in cluster_totals((cluster for name, cluster in clusters.items() if name in touched), moving)
+    ]
 
 
 def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
@@ -144,5 +154,5 @@ def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
     return [
         Gap(GapKind.DEPENDENCIES, (each.resource,))
         for each in rows
-        if each.moves and each.after_workload is not None and each.after_workload.dependencies is None
+        if each.moves and not each.is_deleted and each.after.workload.dependencies is None
     ]

@@ -8,7 +8,7 @@ from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.moving import move_note
-from berthmaster.simulation.run import Comparison, WorkloadResult, moves
+from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
@@ -148,26 +148,15 @@ def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
 
 def rows(comparison: Comparison) -> list[Row]:
     """Return where each workload is placed, from a comparison without changes."""
-    return [row(settled, now) for settled, now in zip(comparison.settled, comparison.before, strict=True)]
+    return [row(settled, each.before) for each, settled in zip(comparison.workloads, comparison.settled, strict=True)]
 
 
-def change_row(before: WorkloadResult, after: WorkloadResult, settled: WorkloadResult | None = None) -> ChangeRow:
-    """Return the row of the results before and after the changes.
-
-    Args:
-        before: the result before.
-        after: the result after.
-        settled: the result without the changes; None if it is ``before``.
-    """
-    settled = settled or before
-    caused = bool(moves(settled, after)) or settled.failure != after.failure
-    return ChangeRow(str(after.workload), row(before), row(after), moves(before, after), moves(before, settled), caused)
-
-
-def change_rows(comparison: Comparison) -> list[ChangeRow]:
-    """Return the row of each workload of a comparison."""
-    results = zip(comparison.before, comparison.after, comparison.settled, strict=True)
-    return [change_row(before, after, settled) for before, after, settled in results]
+def change_row(planned: PlannedWorkload) -> ChangeRow:
+    """Return the row of a workload before and after the changes."""
+    before, after = planned.before, planned.after
+    settled = planned.settled or before
+    caused = not planned.is_due or settled.failure != after.failure
+    return ChangeRow(planned.resource, row(before), row(after), dict(planned.moves), moves(before, settled), caused)
 
 
 def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Explanation:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Final, Literal
 
 import msgspec.structs
@@ -11,6 +12,7 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import as_before, as_moved
+from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
@@ -88,21 +90,77 @@ class WorkloadResult:
         return binding if binding is None or self.as_is else as_moved(binding)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The results before and after changes, in the order of the workloads.
+Moves = Mapping[str, tuple[int | None, int | None]]
+"""The replicas before and after for each cluster that changes; None for a cluster without the workload."""
+
+
+@dataclass(frozen=True)
+class PlannedWorkload:
+    """One workload before and after changes.
 
     Attributes:
-        before: what bindings say now. Without any binding in the world, the first scheduling of the manifests.
-        settled: after the scheduling that is due without the changes.
-        after: after the changes.
+        before: where it is now. In a world without any binding: where the first scheduling places it.
+        after: where it will be.
+        settled: where it would be without the changes; None if it is new, or if nobody needs to know.
+        is_new: whether the changes create it.
+        is_deleted: whether the changes delete it.
+        has_event: whether its binding changes, so that a scheduler looks at it.
+    """
+
+    before: WorkloadResult
+    after: WorkloadResult
+    settled: WorkloadResult | None
+    is_new: bool = False
+    is_deleted: bool = False
+    has_event: bool = True
+
+    @cached_property
+    def resource(self) -> str:
+        """``NAMESPACE/KIND/NAME``."""
+        return str(self.before.workload)
+
+    @cached_property
+    def moves(self) -> Moves:
+        return moves(self.before, self.after)
+
+    @property
+    def holder_before(self) -> PolicyReference | None:
+        return None if self.is_new else self.before.workload.held_by
+
+    @property
+    def holder_after(self) -> PolicyReference | None:
+        return None if self.is_deleted else self.after.workload.held_by
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it goes to the same place without the changes."""
+        return self.settled is not None and self.settled.assignment == self.after.assignment
+
+    @property
+    def fails_by_change(self) -> bool:
+        """Whether it cannot be scheduled, and could be without the changes."""
+        return self.after.failure is not None and (self.settled is None or self.settled.failure is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The workloads before and after changes, in their order.
+
+    Attributes:
+        workloads: the workloads. ``settled`` is set.
         clusters: the clusters after the changes, with the status that they report.
     """
 
-    before: list[WorkloadResult]
-    settled: list[WorkloadResult]
-    after: list[WorkloadResult]
+    workloads: list[PlannedWorkload]
     clusters: Mapping[str, Cluster]
+
+    @property
+    def settled(self) -> list[WorkloadResult]:
+        return [each.settled or each.before for each in self.workloads]
+
+    @property
+    def after(self) -> list[WorkloadResult]:
+        return [each.after for each in self.workloads]
 
 
 def run(
@@ -193,11 +251,12 @@ def compare(
     _, after = run(changed, profile, later, shared_capacity=shared_capacity, check=check)
     # Deductions for pending replicas are no status.
     clusters = {name: world.clusters.get(name, cluster) for name, cluster in changed.clusters.items()}
-    return Comparison(before if before is not None else settled, settled, after, clusters)
+    results = zip(settled if before is None else before, after, settled, strict=True)
+    return Comparison([PlannedWorkload(*each) for each in results], clusters)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
-    """Return the replicas before and after for each cluster that changes; None for a cluster without the workload."""
+    """Return how a workload moves from one result to another, as ``Moves``."""
     then, now = before.assignment, after.assignment
     return {
         cluster: (then.get(cluster), now.get(cluster))
@@ -301,11 +360,6 @@ def _with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
     for position, found in companions([result.workload for result in results]).items():
         results[position] = replace(results[position], companions=found)
     return results
-
-
-def unplaced(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
-    """Return the results whose decision failed."""
-    return [result for result in results if result.failure is not None]
 
 
 def explained(

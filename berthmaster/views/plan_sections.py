@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary
-from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
+from berthmaster.simulation.plan_answer import ClaimChange, ClusterTotal, Plan, PlannedMove, PlanSummary, PolicyEffect
 from berthmaster.views.cells import Cell, Content, Section, TableColumn, columns_of, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from berthmaster.simulation.plan import ClusterTotal
+from berthmaster.simulation.plan_answer import ClusterTotal
 
 _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 

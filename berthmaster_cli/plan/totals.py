@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+from berthmaster.simulation.plan_answer import ClusterTotal, PlanSummary
 from berthmaster.views.cells import numbers
 from berthmaster.views.plan_sections import left_behind, moved_text
 from berthmaster.views.texts import resource_text

@@ -34,10 +34,10 @@ from berthmaster.native_api.what_if import (
 )
 from berthmaster.simulation import cluster_changes
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.plan import cluster_totals, plan_of
+from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.policy_change import SetPolicy
-from berthmaster.simulation.report import change_rows
-from berthmaster.simulation.run import Comparison, compare, unplaced
+from berthmaster.simulation.report import change_row
+from berthmaster.simulation.run import Comparison, compare
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change as SimulatedChange
 from berthmaster.simulation.world import World
@@ -92,15 +92,15 @@ def simulate_answer(compared: Comparison, *, show_all: bool, observed: bool = Tr
         show_all: whether the answer has all workloads, and not only those that move or fail.
         observed: whether it is known what clusters run.
     """
-    rows = change_rows(compared)
-    shown_rows = rows if show_all else [each for each in rows if each.moves or each.after.error is not None]
+    planned = compared.workloads
+    summary = summary_of(planned, len(planned))
     return SimulateAnswer(
-        workloads=len(rows),
-        moved=sum(bool(each.moves) for each in rows),
-        unplaced=len(unplaced(compared.after)),
-        plan=plan_of(compared.before, compared.settled, compared.after),
-        clusters=cluster_totals(compared.clusters.values(), compared.before, compared.after, observed=observed),
-        rows=shown_rows,
+        workloads=summary.workloads,
+        moved=summary.moved,
+        unplaced=len(summary.nowhere) + len(summary.short),
+        plan=summary,
+        clusters=cluster_totals(compared.clusters.values(), planned, observed=observed),
+        rows=[change_row(each) for each in planned if show_all or each.moves or each.after.failure is not None],
     )
 
 

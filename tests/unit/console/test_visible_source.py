@@ -12,8 +12,7 @@ from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, 
 from berthmaster.native_api.why import ImpactView, PolicyList, PolicyQuery, ResilienceView
 from berthmaster.native_api.wire import HistoryPage, Staleness
 from berthmaster.simulation.failures import FailureDomain
-from berthmaster.simulation.plan import PlanSummary
-from berthmaster.simulation.plan_answer import Plan, PolicyEffect
+from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from console.source import SourceError
 from console.visible_source import VisibleSource

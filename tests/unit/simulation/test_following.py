@@ -9,7 +9,7 @@ from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, st
 from berthmaster.model.dependencies import DEPENDENCIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.report import change_rows, explanation
+from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import compare, explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 from berthmaster.simulation.world import world_of
@@ -23,7 +23,7 @@ RECORDED = '[{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "
 
 def simulated(*objects, changes=(), over=()):
     compared = compare(world_of(load(*objects, over=over)), changes, PROFILE, NOW)
-    return {each.resource: each for each in change_rows(compared)}
+    return {each.resource: change_row(each) for each in compared.workloads}
 
 
 def explain(*objects, name):

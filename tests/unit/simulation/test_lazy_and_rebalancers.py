@@ -13,7 +13,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import Rebalance, Scale
 from berthmaster.simulation.policy_change import SetPolicy
-from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 from berthmaster.simulation.world import world_of
@@ -34,7 +34,7 @@ SAME = stored_policy("p", to=["a"], placement=DIVIDED, **LAZY)
 
 def simulated(*objects, over=(), changes=()):
     compared = compare(world_of(load(*objects, over=over)), changes, PROFILE, NOW)
-    return {each.resource: each for each in change_rows(compared)}
+    return {each.resource: change_row(each) for each in compared.workloads}
 
 
 def web(*objects, **given):

@@ -75,7 +75,8 @@ def compared(given: Binding, *changes: Change) -> Comparison:
 
 
 def assignments(found: Comparison) -> list[dict[str, int]]:
-    return [each[0].assignment for each in (found.before, found.settled, found.after)]
+    (planned,) = found.workloads
+    return [each.assignment for each in (planned.before, planned.settled, planned.after)]
 
 
 BOTH = {"a": 4, "b": 4}
@@ -115,7 +116,7 @@ def test_a_move_that_another_client_disturbed_is_decided_from_what_is():
 
 def test_the_group_of_a_move_under_way_is_its_source_now_and_its_target_in_the_end():
     found = compared(moving(state(), BOTH))
-    assert [found.before[0].group, found.settled[0].group] == ["second", "first"]
+    assert [found.workloads[0].before.group, found.settled[0].group] == ["second", "first"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down, Reschedule
 from berthmaster.simulation.cluster_changes import AddCluster
-from berthmaster.simulation.plan import cluster_totals, moved_replicas, plan_of
+from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas, summary_of
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of
 
@@ -38,12 +38,12 @@ def compared(before, *changes, **options):
 
 
 def summary(found):
-    return plan_of(found.before, found.settled, found.after)
+    return summary_of(found.workloads, len(found.workloads))
 
 
 def totals(found, *, observed=True):
     clusters = found.clusters.values()
-    return {each.cluster: each for each in cluster_totals(clusters, found.before, found.after, observed=observed)}
+    return {each.cluster: each for each in cluster_totals(clusters, found.workloads, observed=observed)}
 
 
 def only(name):

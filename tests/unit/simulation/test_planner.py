@@ -201,9 +201,12 @@ def test_arriving_replicas_can_overcommit_a_cluster():
     bound = stored_binding(big, {"a": 90}, policy=P, replicas=90)
     weights = {"staticWeightList": [{"targetCluster": {"clusterNames": ["b"]}, "weight": 1}]}
     static = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": weights}
-    found = planned(P, big, bound, edit=[stored_policy("p", to=["b"], placement={"replicaScheduling": static})])
+    only_b = stored_policy("p", to=["b"], placement={"replicaScheduling": static})
+    found = planned(P, big, bound, edit=[only_b])
     assert found.overcommitted == ["b"]
     assert [(each.cluster, each.before, each.after) for each in found.clusters] == [("a", 90, 0), ("b", 0, 90)]
+    (new,) = index_of(only_b, big).world.workloads
+    assert planned(only_b, workloads=(new,)).overcommitted == ["b"]
 
 
 def test_preserved_copies_are_not_deleted():

@@ -10,7 +10,7 @@ from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.report import change_rows, explanation, rows
+from berthmaster.simulation.report import change_row, explanation, rows
 from berthmaster.simulation.run import compare, explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 from berthmaster.simulation.world import world_of
@@ -23,7 +23,7 @@ WEB = ResourceName("default", "Deployment", "web")
 def simulated(*objects, over=(), changes=(), **options):
     """The rows of a dump before and after changes, by the name of the resource."""
     compared = compare(world_of(load(*objects, over=over), **options), changes, PROFILE, NOW)
-    return {each.resource: each for each in change_rows(compared)}
+    return {each.resource: change_row(each) for each in compared.workloads}
 
 
 def web_after(*objects, **given):

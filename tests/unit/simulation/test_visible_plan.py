@@ -3,11 +3,11 @@
 from berthmaster.model.decode import encode_json
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.plan import PlanSummary
 from berthmaster.simulation.plan_answer import (
     ClaimChange,
     Plan,
     PlannedMove,
+    PlanSummary,
     PolicyEffect,
     StayingWorkload,
     StayReason,

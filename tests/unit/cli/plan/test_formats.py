@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.plan import PlanSummary
-from berthmaster.simulation.plan_answer import Plan, PlannedMove
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary
 from berthmaster.views.plan_drawing import drawing, flows
 from berthmaster_cli.plan.markdown import MAX_ROWS, markdown_lines
 from berthmaster_cli.plan.page import page

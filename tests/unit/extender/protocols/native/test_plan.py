@@ -20,7 +20,6 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.report import change_rows
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import PlannedWorld, Planner
@@ -274,7 +273,7 @@ DOWN = {"type": "down", "cluster": "member1"}
 def after_loss(world, now):
     """Where workloads go if member1 fails, by the simulation."""
     compared = compare(world, [Down("member1")], karmada_profile(), now)
-    return {each.resource: each.after.clusters for each in change_rows(compared) if each.moves}
+    return {each.resource: each.after.assignment for each in compared.workloads if each.moves}
 
 
 def test_a_lost_cluster_moves_what_the_simulation_moves(plane):
