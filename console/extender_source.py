@@ -10,7 +10,7 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.connection import NoAnswerError, RequestRefusedError
+from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
@@ -198,9 +198,9 @@ def for_visitors(error: ServiceError) -> SourceError:
     match error:
         case ServiceError(status=status) if status in _REFUSES_US:
             return SourceError("The extender does not accept the credentials of the console.", status)
-        case NoAnswerError(late=True):
+        case UnansweredError(late=True):
             return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
-        case NoAnswerError(url=url, problem=problem, status=status):
+        case UnansweredError(url=url, problem=problem, status=status):
             return SourceError(f"The extender at {url} {problem}", status)
         case RequestRefusedError(detail=detail, request_id=request_id, status=status):
             return SourceError(f"{_sentence(detail)} (request {request_id})", status, detail, error.errors)

@@ -37,7 +37,7 @@ class RequestRefusedError(ServiceError):
         super().__init__(f"the service refused the request: {self.detail} (request {self.request_id})", status)
 
 
-class NoAnswerError(ServiceError):
+class UnansweredError(ServiceError):
     """The service did not answer, or its answer cannot be read.
 
     Attributes:
@@ -114,7 +114,7 @@ class ServiceConnection:
         try:
             return decode_json(answer, content)
         except FieldError as error:
-            raise NoAnswerError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
+            raise UnansweredError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
 
     def stream(self, path: str, lines: Iterator[bytes], decode: Callable[[bytes], T]) -> Iterator[T]:
         """Yield one answer for each line, in order, while sending the lines.
@@ -168,9 +168,9 @@ class ServiceConnection:
         with suppress(ConnectionResetError, BrokenPipeError):
             self._connection.send(data)
 
-    def _unreachable(self, error: Exception) -> NoAnswerError:
+    def _unreachable(self, error: Exception) -> UnansweredError:
         problem = f"cannot be reached: {error or type(error).__name__}"
-        return NoAnswerError(self._url, problem, late=isinstance(error, TimeoutError))
+        return UnansweredError(self._url, problem, late=isinstance(error, TimeoutError))
 
 
 def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:

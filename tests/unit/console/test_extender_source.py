@@ -3,7 +3,7 @@
 import pytest
 
 from berthmaster.model.errors import ServiceError
-from berthmaster.native_api.connection import NoAnswerError, RequestRefusedError
+from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
 from berthmaster.native_api.problem import Problem
 from console.extender_source import for_visitors
 
@@ -16,11 +16,11 @@ from console.extender_source import for_visitors
             "There is no binding 'a/b' (request 1)", 404, id="a refusal",
         ),
         pytest.param(
-            NoAnswerError("http://h:1", "cannot be reached: connection refused"),
+            UnansweredError("http://h:1", "cannot be reached: connection refused"),
             "The extender at http://h:1 cannot be reached: connection refused", 0, id="a lost extender",
         ),
         pytest.param(
-            NoAnswerError("http://h:1", "sent an answer that cannot be decoded: is no JSON", 200),
+            UnansweredError("http://h:1", "sent an answer that cannot be decoded: is no JSON", 200),
             "The extender at http://h:1 sent an answer that cannot be decoded: is no JSON", 200, id="no JSON",
         ),
         pytest.param(
@@ -28,7 +28,7 @@ from console.extender_source import for_visitors
             "The service answered 502 Bad Gateway", 502, id="a proxy",
         ),
         pytest.param(
-            NoAnswerError("http://h:1", "cannot be reached: the read operation ended", late=True),
+            UnansweredError("http://h:1", "cannot be reached: the read operation ended", late=True),
             "The extender did not answer in time. Try again later, or ask for less.", 503, id="a slow extender",
         ),
         pytest.param(
