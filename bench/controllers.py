@@ -31,8 +31,9 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import ONLY_METADATA, Collection, Key, create, merge_patch
+from berthmaster.kube.requests import ONLY_METADATA, Collection, create, merge_patch
 from berthmaster.model.decode import builtins
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
 
 _CLUSTERS: Final = Collection.of(karmada.CLUSTERS, "clusters")

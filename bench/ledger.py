@@ -23,9 +23,9 @@ import msgspec
 from workloads import generated
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import outcome_of
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.deciding.decide import outcome_of
+from berthmaster.deciding.decision_recorder import DecisionRecord
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.ledger.answers import past_explanation, recall
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.history import page

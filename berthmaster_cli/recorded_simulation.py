@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import outcome_of
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.deciding.decide import outcome_of
+from berthmaster.deciding.decision_recorder import DecisionRecord
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.discovery import Discovery, ServedKind
-from berthmaster.kube.requests import Key
 from berthmaster.manifests.document import Document
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundle_fields, injected, kind_of

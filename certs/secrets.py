@@ -12,10 +12,10 @@ import msgspec
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.events import Reference
-from berthmaster.kube.requests import APIRequest, Collection, Key
+from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import Key, ObjectMeta
 from certs.authority import KeyPair
 from certs.bundle import Bundle, is_authority, pair_of
 from certs.leaf import CertificateFinding, Reason, StoredLeaf

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
-from berthmaster.kube.requests import Key
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
 
-from berthmaster.controllers.moves.budget_record import BudgetRecord, WindowRecord
-from berthmaster.controllers.moves.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
+from berthmaster.deciding.budget_record import BudgetRecord, WindowRecord
+from berthmaster.deciding.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
 from berthmaster.model.move import (
     DRAINING,
     FAILBACK,

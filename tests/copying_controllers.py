@@ -17,8 +17,9 @@ from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import Collection, Key, merge_patch
+from berthmaster.kube.requests import Collection, merge_patch
 from berthmaster.model.decode import decode_json
+from berthmaster.model.meta import Key
 from berthmaster_cli.main import run
 
 CONFIG_MAPS: Final = Collection.of("v1", "configmaps")

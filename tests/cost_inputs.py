@@ -17,11 +17,11 @@ from cost_samples import JSON, OMITTED, sample
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
-from berthmaster.controllers.binding_scheduler.decide import ClusterState, decide
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.writes import status_write
 from berthmaster.controllers.preemption.policy_index import PolicyIndex
 from berthmaster.controllers.rebalancer import progress
+from berthmaster.deciding.decide import ClusterState, decide
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import status_write
 from berthmaster.manifests import load_manifests
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import Resource

@@ -16,8 +16,8 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.assumed_replicas import LIFETIME_S
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.holding import PolicyCatalog

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import Budgets
-from berthmaster.controllers.moves.config import MovesConfig
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.deciding.admissions import Admissions
+from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.runtime.clock import Clock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FixedControl:
-    """A ``MovesControl`` with a configuration that does not change, and without a storm brake."""
+    """A ``MovesControl`` with a configuration that does not change. A test engages and ends its brake."""
 
     admissions: Admissions
     settings: MovesConfig
+    brake: str = ""
 
     def begin(self, now_s: float) -> None:
         pass
@@ -24,7 +25,7 @@ class FixedControl:
         return self.settings
 
     def brake_reason(self) -> str | None:
-        return None
+        return self.brake or None
 
     def totals(self) -> Mapping[str, int] | None:
         return None

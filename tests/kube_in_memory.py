@@ -208,7 +208,8 @@ class KubeInMemory(KubeStore):
             return self.served.answer(request.path)
         if place.name:
             return _as_accepted(self._found(request.path.removesuffix("/status")), request)
-        items = [_as_accepted(each, request) for each in self.all(request.path)]
+        selected = dict(request.query).get("labelSelector", "")
+        items = [_as_accepted(each, request) for each in self.all(request.path) if _has_labels(each, selected)]
         return _page(items, dict(request.query), str(self.version))
 
     def _found(self, path: str) -> JSON:
@@ -302,6 +303,13 @@ def _as_accepted(content: JSON, request: APIRequest) -> JSON:
     if "as=PartialObjectMetadata" not in request.accept:
         return content
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": content["metadata"]}
+
+
+def _has_labels(content: JSON, selector: str) -> bool:
+    """Whether an object has all labels of a selector of the form ``key=value,...``."""
+    labels = content["metadata"].get("labels") or {}
+    pairs = [each.split("=", 1) for each in selector.split(",") if each]
+    return all(labels.get(key) == value for key, value in pairs)
 
 
 def _page(items: list[JSON], query: Mapping[str, str], version: str) -> JSON:

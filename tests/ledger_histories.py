@@ -13,19 +13,21 @@ from fake_clock import FakeClock
 from fixed_control import FixedControl
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import outcome_of
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.writes import Version, status_write
-from berthmaster.controllers.decision_recorder import DecisionRecord
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import Budgets
-from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.deciding.admissions import Admissions
+from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.decide import outcome_of
+from berthmaster.deciding.decision_recorder import DecisionRecord
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import Version, status_write
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.note import Note
+from berthmaster.model.work import Copies, CopyOfWorkload
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 FAILOVER_AFTER_S = 60.0
@@ -58,7 +60,13 @@ class Scheduling:
         control = FixedControl(Admissions(Budgets(config), clock.monotonic_s() - 120), config)
         self.moves = MoveSupervisor(control, clock, "berthmaster")
         self.clusters = ClusterCache(
-            karmada_profile(PLUGINS), clock, FailoverOptions(failover_after_s), ask, keeps_inputs=True, moves=self.moves
+            karmada_profile(PLUGINS),
+            clock,
+            FailoverOptions(failover_after_s),
+            ask,
+            keeps_inputs=True,
+            moves=self.moves,
+            read_copies=lambda binding: copies_reported(self.bindings[binding.metadata.key]),
         )
         self.recorder = recorder
         self.bindings: dict[tuple[str, str], Binding] = {}
@@ -135,9 +143,28 @@ def opened(url: str) -> Store:
     return open_store(url)
 
 
+def copies_reported(binding: Binding) -> Copies:
+    """Return the Works of a binding that its reported status describes. Their pods end after 30 seconds."""
+    replicas = binding.assignment
+    return Copies(
+        {
+            each.cluster_name: CopyOfWorkload(
+                deleting=False, replicas=replicas.get(each.cluster_name), generation=0, grace_s=30, item=each
+            )
+            for each in binding.status.aggregated_status
+        }
+    )
+
+
 def of_shop(name: str, binding: Binding) -> Binding:
     """A binding with another name, in the namespace ``shop``."""
-    metadata = msgspec.structs.replace(binding.metadata, name=f"{name}-deployment", namespace="shop", uid=f"uid-{name}")
+    metadata = msgspec.structs.replace(
+        binding.metadata,
+        name=f"{name}-deployment",
+        namespace="shop",
+        uid=f"uid-{name}",
+        labels={**binding.metadata.labels, MANAGED_BY[0]: "policy"},
+    )
     resource = msgspec.structs.replace(binding.spec.resource, name=name, namespace="shop")
     return msgspec.structs.replace(
         binding, metadata=metadata, spec=msgspec.structs.replace(binding.spec, resource=resource)

@@ -12,8 +12,8 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
-from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSettings, SourceSettings
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSettings, SourceSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError

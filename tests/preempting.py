@@ -10,9 +10,9 @@ from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.preemption.policy_index import NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
+from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.metrics import ControllerMetrics
+from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.kube.informer import Informer

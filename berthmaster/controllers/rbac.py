@@ -49,6 +49,7 @@ RULES: Final[dict[str, tuple[AccessRule, ...]]] = {
         AccessRule("cluster.karmada.io", ("clusters",), ("list", "watch"), "cluster state"),
         AccessRule("work.karmada.io", _BINDINGS, ("list", "watch", "patch"), "bindings and their assignments"),
         AccessRule("work.karmada.io", _BINDINGS_STATUS, ("patch",), "the result of scheduling"),
+        AccessRule("work.karmada.io", ("works",), ("list",), "moves: which copies exist", optional=True),
         AccessRule(
             "policy.karmada.io",
             ("federatedresourcequotas",),

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.health import ProcessHealth
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.target import report_target
+from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate

@@ -11,8 +11,9 @@ import msgspec
 
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.reflector import Reflector
-from berthmaster.kube.requests import Collection, Key
+from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields, log_exceptions

@@ -7,11 +7,12 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec.structs
 
-from berthmaster.kube.requests import Collection, Key
+from berthmaster.kube.requests import Collection
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
+from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, defaulted
 from berthmaster.model.quota import FederatedResourceQuota
 from berthmaster.model.unsupported import decode_checked_binding, decode_checked_policy
@@ -50,6 +51,7 @@ FEDERATED_QUOTAS = Watched(
 )
 RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
 CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+WORKS: Final = Collection.of("work.karmada.io/v1alpha1", "works")
 KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(decode_checked_binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)

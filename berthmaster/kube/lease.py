@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.requests import APIRequest, Collection, Key, create, delete, get, micro_time, replace
+from berthmaster.kube.requests import APIRequest, Collection, create, delete, get, micro_time, replace
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 
 LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")

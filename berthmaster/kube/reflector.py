@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from berthmaster.kube.client import APIClient, APIResponse, read_body
-from berthmaster.kube.requests import PAGE_SIZE, Collection, Key, page, watch
+from berthmaster.kube.requests import PAGE_SIZE, Collection, page, watch
 from berthmaster.kube.responses import (
     MAX_MESSAGE_BYTES,
     ListPage,
@@ -24,6 +24,7 @@ from berthmaster.kube.responses import (
     decode_watch_event,
 )
 from berthmaster.model.errors import ApiError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.logs import log_exceptions
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.meta import is_valid_name
+from berthmaster.model.meta import Key, is_valid_name
 
 PAGE_SIZE: Final = 500
 READ_TIMEOUT_S: Final = 30.0
@@ -25,8 +25,6 @@ _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _NO_FIELD_VALIDATION: Final = (("fieldValidation", "Ignore"),)
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Query = tuple[tuple[str, str], ...]
-Key = tuple[str, str]
-"""The namespace (empty for cluster-scoped objects) and the name of an object."""
 
 
 def key_text(key: Key) -> str:
@@ -111,10 +109,26 @@ class APIRequest(NamedTuple):
 
 
 def page(
-    collection: Collection, continue_token: str, read_timeout_s: float, *, namespace: str = "", accept: str = _JSON
+    collection: Collection,
+    continue_token: str,
+    read_timeout_s: float,
+    *,
+    namespace: str = "",
+    labels: str = "",
+    accept: str = _JSON,
 ) -> APIRequest:
-    """List one page of a consistent list. An empty token asks for the first page, an empty namespace for all."""
-    query = (("limit", str(PAGE_SIZE)), *((("continue", continue_token),) if continue_token else ()))
+    """List one page of a consistent list.
+
+    Args:
+        collection: the collection.
+        continue_token: the token of the page; empty for the first page.
+        read_timeout_s: the longest time the server may send nothing.
+        namespace: the namespace; empty for all.
+        labels: a label selector; empty for all objects.
+        accept: the ``Accept`` header.
+    """
+    optional = (("continue", continue_token), ("labelSelector", labels))
+    query = (("limit", str(PAGE_SIZE)), *(each for each in optional if each[1]))
     return APIRequest(collection.within(namespace), query, read_timeout_s, accept=accept)
 
 

@@ -4,9 +4,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from berthmaster.kube.requests import Key
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.meta import Key
 
 T = TypeVar("T")
 MAX_MESSAGE_BYTES: Final = 64 * 2**20

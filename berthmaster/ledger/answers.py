@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.decide import ClusterState, lost_clusters
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.writes import effective
-from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.deciding.decide import ClusterState, lost_clusters
+from berthmaster.deciding.decision_recorder import DecisionOutcome
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import effective
 from berthmaster.ledger.differences import input_difference
 from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
 from berthmaster.ledger.past import PastDecision, Recalled, SegmentReader

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.controllers.decision_recorder import DecisionOutcome, DecisionRecord
+from berthmaster.deciding.decision_recorder import DecisionOutcome, DecisionRecord
 from berthmaster.ledger.entries import (
     NO_DOCUMENT,
     BatchContent,

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.decision_recorder import GroupKey
+from berthmaster.deciding.decision_recorder import GroupKey
 from berthmaster.ledger.past import PastDecision, Recalled
 from berthmaster.ledger.records import ChangeRecord, InputDifference
 from berthmaster.ledger.replay import Scene, profile_of

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInputs
+from berthmaster.deciding.decision_recorder import DecisionOutcome, MoveInputs
 from berthmaster.ledger.fleet_versions import FleetChange
 from berthmaster.model.errors import DamagedLedgerError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from berthmaster.controllers.fleet_log import NO_CLUSTERS, Change, LoggedFleet
+from berthmaster.deciding.fleet_log import NO_CLUSTERS, Change, LoggedFleet
 from berthmaster.model.cluster import AllocatableModeling, APIEnablement, Cluster, ClusterStatus, ResourceSummary
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError

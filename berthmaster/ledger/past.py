@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import select
 
-from berthmaster.controllers.decision_recorder import DecisionOutcome, GroupKey
+from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
 from berthmaster.ledger.entries import (
     NO_DOCUMENT,
     BatchContent,

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.ledger.batches import BatchWriter, microseconds
 from berthmaster.ledger.entries import Configuration, SealedBatch
 from berthmaster.ledger.metrics import LedgerMetrics

@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
-from berthmaster.controllers.binding_scheduler.decide import ClusterState, outcome_of
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.move_trace import context_of
-from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
-from berthmaster.controllers.binding_scheduler.wishes import is_draining
-from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.deciding.context import context_of
+from berthmaster.deciding.decide import ClusterState, outcome_of
+from berthmaster.deciding.decision_recorder import DecisionOutcome
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.move_targets import is_draining
+from berthmaster.deciding.moves import decide_with_moves
 from berthmaster.ledger.entries import Configuration, DecisionEntry
 from berthmaster.ledger.past import PastDecision, SegmentReader
 from berthmaster.ledger.schema import batches, segments

@@ -21,6 +21,9 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
 """An RFC 3339 time with its offset, as API servers write it."""
 
+Key = tuple[str, str]
+"""The namespace (empty for cluster-scoped objects) and the name of an object."""
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_NAME: Final = 253
 

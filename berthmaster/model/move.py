@@ -105,8 +105,12 @@ class MoveState(Value, frozen=True):
         failures: how many moves of the binding failed or did not last, since the last success or policy edit.
         held_down_until: no move except a failover starts before; None for no hold-down.
         template: the version of the workload when the phase began. A newer template starts new pods.
+        gone_since: since when the old copies of a move with BreakBeforeMake are gone; None if they are not.
+        termination_s: how long the pods of the old copies may take to end, in seconds.
         returning: a move with BreakBeforeMake failed, and returns to where it came from.
         message: what the move waits for, or how it ended.
+        cause: the kind of what a move waits for (``deciding.refusal.Cause``); empty in other phases.
+        about: the names and times that the message is about.
     """
 
     reason: MoveReason
@@ -122,8 +126,12 @@ class MoveState(Value, frozen=True):
     failures: Count = 0
     held_down_until: Timestamp | None = None
     template: str = ""
+    gone_since: Timestamp | None = None
+    termination_s: Count = 30
     returning: bool = False
     message: str = ""
+    cause: str = ""
+    about: tuple[str, ...] = ()
 
     @property
     def under_way(self) -> bool:

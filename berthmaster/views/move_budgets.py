@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 
 import msgspec.structs
 
-from berthmaster.controllers.moves.budgets import Budgets, MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSelector, MoveSubject
-from berthmaster.controllers.moves.windows import Window
+from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting, candidate_of, pause_of
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject
+from berthmaster.deciding.windows import Window
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import name_list

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.controllers.moves.lease_record import BrakeRecord, SourcesRecord
+from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.duration import duration_text
 from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveState, move_of, move_problem

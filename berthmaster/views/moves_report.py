@@ -7,9 +7,9 @@ from typing import Final, get_args
 
 import msgspec.structs
 
-from berthmaster.controllers.moves.budget_record import budgets_of
-from berthmaster.controllers.moves.config import MovesConfig, Pause, subject_of
-from berthmaster.controllers.moves.lease_record import LeaseRecord, SourcesRecord
+from berthmaster.deciding.budget_record import budgets_of
+from berthmaster.deciding.config import MovesConfig, Pause, subject_of
+from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Gap, GapKind, texts

@@ -88,7 +88,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     live = given["live"] or given["kubeconfig"] is not None or given["context"] is not None
     if not paths and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
-    run = _Run(settings, given["namespace"], strict_files=given["strict_files"])
+    run = _LintRun(settings, given["namespace"], strict_files=given["strict_files"])
     run.add_fleet(given["fleet_paths"])
     if live:
         run.add_live(_live_documents(given))
@@ -123,7 +123,7 @@ def _live_documents(given: Mapping[str, Any]) -> Sequence[Document]:
     return live.documents
 
 
-class _Run:
+class _LintRun:
     """One run: reads everything, then checks."""
 
     def __init__(self, settings: AdmissionSettings, namespace: str, *, strict_files: bool) -> None:

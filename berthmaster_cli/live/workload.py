@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from berthmaster.kube.requests import Key
 from berthmaster.kube.served_types import ServedType, ServedTypes
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.gaps import Gap
+from berthmaster.model.meta import Key
 from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing

@@ -9,13 +9,14 @@ from typing import Any, Final
 import click
 from rich.text import Text
 
-from berthmaster.controllers.moves.lease_record import RESUME, ResumeRequest, text_of
+from berthmaster.deciding.lease_record import RESUME, ResumeRequest, text_of
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.kube.requests import get, merge_patch
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import Key
 from berthmaster.views.cells import numbers
 from berthmaster.views.move_rows import (
     BudgetUse,

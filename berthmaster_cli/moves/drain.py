@@ -16,10 +16,11 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
-from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.kube.requests import get, merge_patch
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
+from berthmaster.model.meta import Key
 from berthmaster.model.selector import parse_selector
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.draining import (

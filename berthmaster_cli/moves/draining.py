@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.event_handlers import names_scheduler
-from berthmaster.controllers.binding_scheduler.failover import Replacement, replacement
-from berthmaster.controllers.binding_scheduler.writes import effective
+from berthmaster.deciding.failover import Replacement, replacement
+from berthmaster.deciding.writes import effective
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY

@@ -5,17 +5,18 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from berthmaster.controllers.moves.lease_record import BrakeRecord, lease_record
+from berthmaster.deciding.lease_record import BrakeRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import Key, get
+from berthmaster.kube.requests import get
 from berthmaster.kube.responses import decode_response
 from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
 
 _POLL_S: Final = 0.2

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
+from berthmaster.deciding.lease_record import LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from berthmaster.controllers.moves.lease_record import LeaseRecord, lease_record
+from berthmaster.deciding.lease_record import LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import Key, get
+from berthmaster.kube.requests import get
 from berthmaster.kube.responses import decode_response
 from berthmaster.manifests import Document
 from berthmaster.model.errors import ApiError
+from berthmaster.model.meta import Key
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint
 

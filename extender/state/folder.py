@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from berthmaster.kube.requests import Key
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import Gap
+from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions

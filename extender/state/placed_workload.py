@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.writes import effective
+from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import SCHEDULED, Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Condition

@@ -16,12 +16,12 @@ from berthmaster.kube.client import APIClient
 from berthmaster.kube.client_wrappers import MetadataOnlyClient
 from berthmaster.kube.discovery import Discovery
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import Key
 from berthmaster.manifests import Document
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.meta import Key
 from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions

@@ -24,11 +24,11 @@ from berthmaster.kube.kinds import (
     Watched,
     WatchOptions,
 )
-from berthmaster.kube.requests import Key
 from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import Key
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
@@ -20,6 +19,7 @@ from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder

@@ -10,8 +10,8 @@ from acceptance.scenes import Scene
 from karmada_model.objects import Ident, ident
 from kube_store import JSON
 
-from berthmaster.controllers.binding_scheduler.decide import ClusterState, decide
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.deciding.decide import ClusterState, decide
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert

@@ -19,6 +19,8 @@ from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import replicas_of
 
 CLUSTER_VERSION: Final = "cluster.karmada.io/v1alpha1"
+LONGEST_DELETE_RETRY_S: Final = 90.0
+"""How long Karmada waits at most before it deletes a resource in a member again that it could not reach (seen)."""
 WITH_PODS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
 """Kinds whose health depends on their pods. Other kinds are healthy once they are applied."""
 _NOT_REFLECTED: Final = {
@@ -37,6 +39,7 @@ class Delays:
         start_s: until new or changed pods are healthy.
         report_s: until a change in a member is in the status of the Work.
         delete_s: until a deleted Work is gone.
+        terminate_s: how long the pods of a deleted copy take to end, at most their grace period.
         detect_s: until a lost cluster has the condition Ready=Unknown; ``--cluster-monitor-grace-period``.
     """
 
@@ -44,6 +47,7 @@ class Delays:
     start_s: float = 20.0
     report_s: float = 3.0
     delete_s: float = 2.0
+    terminate_s: float = 0.0
     detect_s: float = 40.0
 
 
@@ -75,11 +79,13 @@ class Member:
     Attributes:
         up: whether its agent reaches the control plane and its pods serve.
         copies: what runs, by Work.
+        ending: pods that end: the template that they are of, and until when they run.
         allocated: its own use of resources, besides the copies; None until the first report.
     """
 
     up: bool = True
     copies: dict[Ident, RunningCopy] = field(default_factory=dict)
+    ending: list[tuple[Ident, float]] = field(default_factory=list)
     allocated: JSON | None = None
 
 
@@ -114,6 +120,7 @@ class Members:
         self._members: dict[str, Member] = {}
         self._broken: set[tuple[str, str]] = set()
         self._broken_images: set[str] = set()
+        self._delete_waits: dict[Ident, float] = {}
 
     def observe(self, news: News) -> None:
         latest = news.latest
@@ -122,6 +129,7 @@ class Members:
         which = ident(latest)
         if news.after is None:
             self.member(cluster_of(latest)).copies.pop(which, None)
+            self._delete_waits.pop(which, None)
         elif "deletionTimestamp" in latest["metadata"]:
             self._later(self.delays.delete_s, which, self._remove)
         elif news.before is None or news.before["spec"] != latest["spec"]:
@@ -142,6 +150,16 @@ class Members:
             for copy in member.copies.values()
             if ident(copy.manifest) == wanted
         }
+
+    def running(self, template: JSON) -> set[str]:
+        """Return the member clusters that run pods of a template, also pods that are ending."""
+        now_s, wanted = self._agenda.now_s(), ident(template)
+        ending = {
+            name
+            for name, member in self._members.items()
+            if any(each == wanted and until_s > now_s for each, until_s in member.ending)
+        }
+        return ending | {name for name, copy in self.copies(template).items() if copy.wanted}
 
     def healthy(self, template: JSON) -> dict[str, int]:
         """Return how many replicas of a template really are healthy, by member cluster. Lost clusters have none."""
@@ -171,22 +189,27 @@ class Members:
     def lose(self, cluster: str, status: str = "Unknown") -> None:
         """Lose a cluster: its pods serve no more, it reports nothing, and its condition changes when that is noticed.
 
-        What it reported last stays in the status of Works and bindings.
+        What it reported last stays in the status of Works and bindings. What is deleted meanwhile stays, too, until
+        the cluster is back and Karmada tries again.
         """
         self.member(cluster).up = False
         self._detect(self.delays.detect_s, cluster, status)
 
-    def recover(self, cluster: str) -> None:
-        """Bring a lost cluster back: its pods start again, and its agent catches up."""
+    def recover(self, cluster: str, *, pods_ran: bool = False) -> None:
+        """Bring a lost cluster back, and let its agent catch up.
+
+        Args:
+            cluster: the name.
+            pods_ran: whether only its API server was out of reach. Otherwise its pods start again.
+        """
         member = self.member(cluster)
         member.up = True
-        for copy in member.copies.values():
+        for copy in member.copies.values() if not pods_ran else ():
             copy.ready, copy.current = 0, False
         self._detect(self.delays.report_s, cluster, "True")
         for work in list(self._objects.all("Work")):
-            if cluster_of(work) == cluster:
-                deleted = "deletionTimestamp" in work["metadata"]
-                self._later(self.delays.apply_s, ident(work), self._remove if deleted else self._apply)
+            if cluster_of(work) == cluster and "deletionTimestamp" not in work["metadata"]:
+                self._later(self.delays.apply_s, ident(work), self._apply)
 
     def set_ready(self, cluster: str, status: str) -> None:
         """Write the condition Ready of a cluster."""
@@ -263,10 +286,20 @@ class Members:
         self._objects.change(which, lambda it: it["status"]["resourceSummary"].update(allocated=used), status=True)
 
     def _remove(self, which: Ident) -> None:
+        """Delete a copy, and then the finalizer of its Work. Karmada tries again later and later."""
+        work = self._objects.get(which)
+        if work is None or "deletionTimestamp" not in work["metadata"]:
+            return
         member = self.member(_cluster(which))
         if not member.up:
+            wait_s = self._delete_waits[which] = min(2 * self._delete_waits.get(which, 1.0), LONGEST_DELETE_RETRY_S)
+            self._later(wait_s, which, self._remove)
             return
-        member.copies.pop(which, None)
+        copy = member.copies.pop(which, None)
+        if copy is not None and copy.wanted and self.delays.terminate_s:
+            ends_s = self._agenda.now_s() + min(self.delays.terminate_s, _grace_s(copy.manifest))
+            member.ending = [each for each in member.ending if each[1] > self._agenda.now_s()]
+            member.ending.append((ident(copy.manifest), ends_s))
         self._objects.change(which, _remove_finalizer)
         if self._reports_resources:
             self._report_resources(_cluster(which))
@@ -274,6 +307,10 @@ class Members:
 
 def _cluster(work: Ident) -> str:
     return work.namespace.removeprefix(SPACE)
+
+
+def _grace_s(manifest: JSON) -> float:
+    return float(_pod_template(manifest).get("spec", {}).get("terminationGracePeriodSeconds", 30))
 
 
 def _pod_template(manifest: JSON) -> JSON:

@@ -105,6 +105,7 @@ class KarmadaModel:
             reports_resources=settings.reports_resources,
             prefix=settings.prefix,
         )
+        self._status = StatusController(objects, agenda, works, clock.now, settings.status_delay_s)
         controllers: dict[str, Controller] = {
             "garbage": GarbageCollector(objects, agenda),
             "detector": Detector(objects, agenda, preemption=settings.preemption),
@@ -113,10 +114,14 @@ class KarmadaModel:
             "dependencies": DependenciesDistributor(objects, agenda),
             "clusters": ClusterController(objects, agenda),
             "members": self.members,
-            "status": StatusController(objects, agenda, works, clock.now, settings.status_delay_s),
+            "status": self._status,
             "rebalancer": RebalancerController(objects, agenda, clock.now),
         }
         self._controllers = [works, *(controllers[name] for name in ALL if name in only)]
+
+    def restart_controllers(self) -> None:
+        """Restart Karmada's controllers: what members report is missing from bindings until it is collected again."""
+        self._status.restart()
 
     def observe(self) -> int:
         """Let all controllers see what changed. Return the number of changes."""

@@ -11,12 +11,12 @@ from kube_store import Place
 
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import Budgets
-from berthmaster.controllers.moves.config import MovesConfig
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.admissions import Admissions
+from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.kube.events import EventContent
-from berthmaster.kube.requests import Key
+from berthmaster.model.meta import Key
 
 HOUSEKEEPING_S = 1.0
 LEADING_SINCE_S = 3600.0
@@ -64,7 +64,7 @@ class SteppedScheduler:
         self.recorder = RecordedEvents()
         context = ControllerContext(api, clock, self.recorder, FakeMetrics())
         # Leads since long ago, so that no test waits for the end of the quiet time.
-        control = (
+        control = self._control = (
             None
             if moves is None
             else FixedControl(Admissions(Budgets(moves), clock.monotonic_s() - LEADING_SINCE_S), moves)
@@ -80,6 +80,11 @@ class SteppedScheduler:
         self._housekept_s = clock.monotonic_s()
         self._list()
         self.controller._moves.begin()
+
+    def brake(self, reason: str) -> None:
+        """Engage the storm brake; an empty reason ends it."""
+        assert self._control is not None, "the scheduler has a configuration of moves"
+        self._control.brake = reason
 
     def observe(self) -> int:
         """Let the informers see what changed. Return the number of changes."""

@@ -17,8 +17,8 @@ from karmada_model.scheduler import SteppedScheduler
 from kube_in_memory import KubeInMemory
 from kube_store import JSON, merged
 
-from berthmaster.controllers.moves.config import MovesConfig
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.config import MovesConfig
 
 SCHEDULER: Final = "berthmaster"
 _KINDS: Final = (

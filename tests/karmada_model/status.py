@@ -46,6 +46,14 @@ class StatusController:
         elif kind in bindings.PERMANENT_ID and after is not None and after.get("status", {}).get("lastScheduledTime"):
             self._queue(ident(after))
 
+    def restart(self) -> None:
+        """Report nothing of any binding until the Works were looked at again, as after a start of the controllers."""
+        for kind in bindings.PERMANENT_ID:
+            for binding in list(self._objects.all(kind)):
+                at = stamp(self._now())
+                self._objects.change(ident(binding), partial(_set_status, items=[], complete=False, at=at), status=True)
+                self._queue(ident(binding))
+
     def _queue(self, which: Ident) -> None:
         run = partial(self._binding, which)
         if self._delay_s:

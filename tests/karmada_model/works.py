@@ -19,7 +19,9 @@ SPACE: Final = "karmada-es-"
 TEMPLATE_GENERATION: Final = "resourcetemplate.karmada.io/generation"
 DIRECTLY: Final = "Directly"
 WAIT_FOR_PURGE_S: Final = 5.0
-RETRY_S: Final = 1.0
+FIRST_RETRY_S: Final = 1.0
+LONGEST_RETRY_S: Final = 115.0
+"""How long Karmada waits at most before it writes a Work again that is being deleted (60 to 115 s seen)."""
 _REPLICA_FIELD: Final = {
     "Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"
 }  # fmt: skip
@@ -59,6 +61,7 @@ class BindingController:
         self._objects = objects
         self._agenda = agenda
         self._works = works
+        self._retries_s: dict[Ident, float] = {}
 
     def observe(self, news: News) -> None:
         before, after = news
@@ -92,21 +95,28 @@ class BindingController:
             self._queue(which, WAIT_FOR_PURGE_S)
             return
         template = self._objects.get(ident(binding["spec"]["resource"]))
-        if template is not None:
-            for name, replicas in target_clusters(binding).items():
-                self._ensure(which, work_of(binding, template, name, replicas))
+        if template is None:
+            return
+        wanted = [work_of(binding, template, name, replicas) for name, replicas in target_clusters(binding).items()]
+        written = [self._ensure(each) for each in wanted]
+        if all(written):
+            self._retries_s.pop(which, None)
+        else:  # "work ... is being deleted"
+            retry_s = self._retries_s[which] = min(2 * self._retries_s.get(which, FIRST_RETRY_S / 2), LONGEST_RETRY_S)
+            self._queue(which, retry_s)
 
-    def _ensure(self, which: Ident, wanted: JSON) -> None:
-        """Create or update a Work. A Work that is being deleted must be gone first."""
+    def _ensure(self, wanted: JSON) -> bool:
+        """Create or update a Work. A Work that is being deleted must be gone first. Return whether that worked."""
         found = self._objects.get(ident(wanted))
         if found is None:
             cluster = self._objects.get(Ident("cluster.karmada.io/v1alpha1", "Cluster", "", cluster_of(wanted)))
             if cluster is not None and "deletionTimestamp" not in cluster["metadata"]:
                 self._objects.create(wanted)
         elif "deletionTimestamp" in found["metadata"]:
-            self._queue(which, RETRY_S)
+            return False
         else:
             self._objects.change(ident(wanted), lambda work: work.update(spec=wanted["spec"]))
+        return True
 
 
 def binding_id(content: JSON) -> str:

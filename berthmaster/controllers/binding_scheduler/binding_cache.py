@@ -7,9 +7,9 @@ from typing import Final
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
-from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import json_value
+from berthmaster.model.meta import Key
 from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import checked_placement, decode_binding
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache

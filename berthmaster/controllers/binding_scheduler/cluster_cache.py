@@ -5,28 +5,31 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
-from berthmaster.controllers.binding_scheduler.decide import (
+from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.deciding.assumed_replicas import AssumedReplicas
+from berthmaster.deciding.context import MoveContext, MoveTrace
+from berthmaster.deciding.copies import CopiesNotReadError
+from berthmaster.deciding.decide import (
     BindingDecision,
     ClusterState,
     decide,
     needs_decision,
     trigger_for,
 )
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.move_trace import MoveTrace
-from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
-from berthmaster.controllers.binding_scheduler.wishes import about_to_move, is_draining
-from berthmaster.controllers.binding_scheduler.writes import effective
-from berthmaster.controllers.decision_recorder import DecisionInputs
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
-from berthmaster.controllers.fleet_log import FleetLog
-from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.kube.requests import Key
+from berthmaster.deciding.decision_recorder import DecisionInputs
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.fleet_log import FleetLog
+from berthmaster.deciding.lifecycle import CopiesChange
+from berthmaster.deciding.move_targets import about_to_move, is_draining
+from berthmaster.deciding.moves import decide_refused, decide_with_moves
+from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.meta import Key
 from berthmaster.model.move import as_moved
 from berthmaster.model.placement import Placement
+from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
@@ -60,6 +63,7 @@ class ClusterCache:
         *,
         keeps_inputs: bool = False,
         moves: MoveSupervisor | None = None,
+        read_copies: Callable[[Binding], Copies] | None = None,
         overcommit_protection: bool = True,
     ) -> None:
         """Start without clusters.
@@ -71,6 +75,7 @@ class ClusterCache:
             ask: asks scheduler estimators for available replicas. It may block, and must not raise.
             keeps_inputs: whether decisions that a ledger records carry what they read.
             moves: answers for moves; None decides without moves.
+            read_copies: reads the Works of a binding. It may block, and must not raise. None without moves.
             overcommit_protection: whether assigned replicas that do not show in the status of their cluster count (gate
                 ``SchedulingOvercommitProtection``).
         """
@@ -83,6 +88,7 @@ class ClusterCache:
         self._assumed = AssumedReplicas()
         self._clock = clock
         self._ask = ask
+        self._read_copies = read_copies
         self._log = FleetLog() if keeps_inputs else None
         self._protects = overcommit_protection
         self._unconfirmed: dict[Key, BindingDecision] = {}
@@ -141,9 +147,8 @@ class ClusterCache:
         with self._lock:
             self._free(self._assumed.forget(key, names))
             if (decision := self._unconfirmed.get(key)) is not None and decision.assumed_before:
-                decision.assumed_before = {
-                    name: each for name, each in decision.assumed_before.items() if name not in names
-                }
+                left = {name: each for name, each in decision.assumed_before.items() if name not in names}
+                self._unconfirmed[key] = replace(decision, assumed_before=left)
 
     def remove_binding(self, key: Key, binding: Binding) -> None:
         with self._lock:
@@ -212,19 +217,61 @@ class ClusterCache:
             )
 
     def decide_and_assume(self, key: Key, binding: Binding, *, explain: bool = False) -> BindingDecision:
-        """Decide for a binding with a placement, and assume the result. See ``decide_with_moves``."""
+        """Decide for a binding with a placement, and assume the result. See ``decide_with_moves``.
+
+        The Works of the binding are read only if the decision depends on them. The decision is then taken again.
+        """
         bounds = self._bounds(binding)
+        try:
+            return self._decide_and_assume(key, binding, bounds, None, explain=explain)
+        except CopiesNotReadError:
+            return self._decide_and_assume(key, binding, bounds, self._copies(key, binding), explain=explain)
+
+    def decide_refused(self, key: Key, decision: BindingDecision, why: str) -> BindingDecision | None:
+        """Decide what to write instead of a refused step of a move, and assume it. See ``moves.decide_refused``."""
+        if self._moves is None or decision.change is CopiesChange.NONE:
+            return None
+        try:
+            return self._decide_refused(key, decision, why, None)
+        except CopiesNotReadError:
+            return self._decide_refused(key, decision, why, self._copies(key, decision.binding))
+
+    def _copies(self, key: Key, binding: Binding) -> Copies:
+        """Read the Works of a binding, without the lock. What was admitted for the binding is released."""
+        if self._moves is not None:
+            self._moves.refused(key)
+        return Copies(problem="Works are not read") if self._read_copies is None else self._read_copies(binding)
+
+    def _decide_refused(
+        self, key: Key, decision: BindingDecision, why: str, copies: Copies | None
+    ) -> BindingDecision | None:
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            moves = self._context(key, copies)
+            found = decide_refused(self._state, decision, now_s, moves, why) if moves is not None else None
+            if found is not None and found.clusters is not None:
+                found = replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
+            return found
+
+    def _context(self, key: Key, copies: Copies | None) -> MoveContext | None:
+        return None if self._moves is None else self._moves.context(key)._replace(copies=copies)
+
+    def _decide_and_assume(
+        self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, copies: Copies | None, *, explain: bool
+    ) -> BindingDecision:
         with self._lock:
             now_s = self._clock.monotonic_s()
             bounds = self._without_assumed(binding, bounds)
-            moves = self._moves.context(key) if self._moves is not None else None
+            moves = self._context(key, copies)
             trace = MoveTrace(moves) if self._log is not None and moves is not None else None
             moves = trace.context if trace is not None else moves
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
+            if copies is not None and decision.change is CopiesChange.NONE and decision.replaced is None:
+                self._moves.refused(key) if self._moves is not None else None  # it was admitted, and does not begin
             if self._log is not None and decision.is_news:
-                decision.inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
+                decision = replace(decision, inputs=self._inputs(self._log, decision.request, now_s, bounds, trace))
             if decision.clusters is not None:
-                decision.assumed_before = self._assume(key, decision, decision.clusters, now_s)
+                decision = replace(decision, assumed_before=self._assume(key, decision, decision.clusters, now_s))
             return decision
 
     def preview(self, binding: Binding) -> BindingDecision:

@@ -7,7 +7,6 @@ from typing import Final
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, names_scheduler
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -21,10 +20,12 @@ from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
 from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor
+from berthmaster.controllers.moves.works import WorkReader
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
+from berthmaster.model.meta import Key
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.repeating_thread import RepeatingThread
 
@@ -77,6 +78,7 @@ class BindingScheduler:
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,
+            read_copies=WorkReader(context.client).read,
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)

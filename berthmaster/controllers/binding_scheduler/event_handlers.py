@@ -9,17 +9,17 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.wishes import is_draining
-from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting import LIMIT
-from berthmaster.kube.requests import Key
+from berthmaster.deciding.move_targets import is_draining
+from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY, holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
-from berthmaster.model.move import MOVE, move_of
+from berthmaster.model.meta import Key
+from berthmaster.model.move import MOVE, MovePhase, move_of
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
 from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
@@ -34,8 +34,13 @@ def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
 
 
 def eligible(binding: Binding, scheduler_name: str) -> bool:
-    """Whether this scheduler schedules a binding (karmada ``resourceBindingEventFilter``)."""
-    return names_scheduler(binding, scheduler_name) and any(binding.metadata.labels.get(label) for label in MANAGED_BY)
+    """Whether this scheduler schedules a binding (karmada ``resourceBindingEventFilter``).
+
+    A binding whose policy is gone is not scheduled any more. Only its move ends, and then its record goes.
+    """
+    return names_scheduler(binding, scheduler_name) and (
+        any(binding.metadata.labels.get(label) for label in MANAGED_BY) or _has_move(binding)
+    )
 
 
 class EventHandlers:
@@ -215,7 +220,7 @@ def _concerns_move(before: Binding, after: Binding) -> bool:
     if not _has_move(after) or before.status.aggregated_status == after.status.aggregated_status:
         return False
     move = move_of(after)
-    return move is not None and move.under_way
+    return move is not None and (move.under_way or move.phase is MovePhase.RELEASED)
 
 
 def gains_capacity(before: Cluster, after: Cluster) -> bool:

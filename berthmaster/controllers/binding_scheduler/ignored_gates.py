@@ -5,8 +5,9 @@ from typing import Final
 
 from prometheus_client import Gauge
 
-from berthmaster.kube.requests import Key, key_text
+from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding
+from berthmaster.model.meta import Key
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, Gate
 from berthmaster.runtime.logs import fields
 

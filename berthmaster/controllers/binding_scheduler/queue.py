@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from berthmaster.controllers.work_queue import WorkQueue
-from berthmaster.kube.requests import Key
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 
 FIRST_WAIT_S: Final = 1.0

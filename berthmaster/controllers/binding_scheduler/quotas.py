@@ -9,11 +9,11 @@ from typing import Final
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.writes import QUOTA_EXCEEDED
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.deciding.writes import QUOTA_EXCEEDED
 from berthmaster.kube.kinds import FEDERATED_QUOTAS
-from berthmaster.kube.requests import Key
 from berthmaster.model.binding import SCHEDULED, Binding
+from berthmaster.model.meta import Key
 from berthmaster.model.quota import FederatedResourceQuota, is_looser
 
 SETTLE_S: Final = 0.25

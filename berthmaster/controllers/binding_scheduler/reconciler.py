@@ -11,32 +11,30 @@ import msgspec
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, outcome_of
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.writes import (
+from berthmaster.controllers.controller import Requeue
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.deciding.decide import BindingDecision, outcome_of
+from berthmaster.deciding.decision_recorder import DecisionRecord
+from berthmaster.deciding.writes import (
     QUOTA_EXCEEDED,
     SCHEDULER_ERROR,
     SchedulingResult,
     Version,
-    move_write,
     status_write,
 )
-from berthmaster.controllers.controller import Requeue
-from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.decision_recorder import DecisionRecord
-from berthmaster.controllers.moves.lifecycle import flapped
-from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.kinds import binding_collection
-from berthmaster.kube.requests import ONLY_METADATA, Key, key_text, merge_patch
+from berthmaster.kube.requests import ONLY_METADATA, key_text, merge_patch
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import SCHEDULED, Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.model.move import MAX_MESSAGE, MoveReason, move_of
+from berthmaster.model.meta import Key
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
@@ -133,8 +131,9 @@ class BindingReconciler:
         except ApiError as error:
             self._finish("error", key, decision, started_s, error)
             self._record_decision(record, started_s, str(error))
-            raise
-        self._record_decision(record, started_s)
+            decision = self._refused(key, binding, decision, error)
+        else:
+            self._record_decision(record, started_s)
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
@@ -165,8 +164,6 @@ class BindingReconciler:
             self._clusters.mark_unconfirmed(key, decision)
             refused = isinstance(error, ApiError) and (error.rejected or error.conflict)
             self._moves.refused(key) if refused else self._moves.lost(key)
-            if isinstance(error, ApiError) and error.rejected:
-                self._refused(key, binding, decision, error)
             raise
         latest = decision.write.applied(binding, version)
         self._bindings.add_written(key, binding, latest)
@@ -178,37 +175,33 @@ class BindingReconciler:
         else:
             self._complete(key, latest)
 
-    def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> None:
-        """Report an assignment that the API server refused, and free its capacity until the next try."""
+    def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> BindingDecision:
+        """Write something else instead of a refused step of a move, and return that decision.
+
+        Raises:
+            ApiError: there is nothing else, or that was refused as well. The refusal of the assignment is reported.
+        """
+        if not error.rejected:
+            raise error
         self._clusters.observe(key, binding)
-        if self._held_down(key, binding, decision, error):
-            return
+        instead = self._clusters.decide_refused(key, decision, str(error))
+        if instead is not None:
+            try:
+                self._write(key, binding, instead)
+            except ApiError as other:
+                if not other.rejected:
+                    raise
+                self._clusters.observe(key, binding)
+            else:
+                return instead
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
-        refused = replace(decision, result=SchedulingResult(reason, str(error)), warning="")
-        with suppress(ApiError):  # the caller raises the refusal itself
+        refused = replace(
+            decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_event=None
+        )
+        with suppress(ApiError):  # the refusal itself is raised
             self._write_status(key, binding, refused, self._clock.now())
         self._record_events(binding, refused)
-
-    def _held_down(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> bool:
-        """Hold a binding down whose move the API server refused to start; return whether that is the case.
-
-        The workload runs where it was, so its scheduling has not failed.
-        """
-        event, write = decision.move_event, decision.write
-        if event is None or event.reason != "MoveStarted" or write is None:
-            return False
-        state = move_of(write.applied(binding, Version(binding.metadata.resource_version, binding.metadata.generation)))
-        if state is None or state.reason is MoveReason.FAILOVER:
-            return False
-        why = f"the API server refused the move: {error}"
-        held = flapped(state, self._moves.policy(binding).settings, self._clock.now(), why[:MAX_MESSAGE])
-        held_write = move_write(binding, held)
-        if held_write is not None:
-            with suppress(ApiError):  # the caller raises the refusal itself
-                latest = held_write.applied(binding, self._patch(key, held_write.patch(binding)))
-                self._bindings.add_written(key, binding, latest)
-        self._record(binding, "Warning", "MoveRolledBack", why)
-        return True
+        raise error
 
     def _complete(self, key: Key, binding: Binding) -> Binding:
         """Write the pending status and events of the last assignment, and return the binding after that."""
@@ -258,12 +251,12 @@ class BindingReconciler:
             self._record(binding, "Warning", _FAILOVER_BLOCKED, decision.warning)
         if decision.move_event is not None and decision.write is not None:
             event = decision.move_event
-            self._record(binding, event.urgency, event.reason, event.note)
+            self._record(binding, event.urgency, event.change.value, event.note)
             _LOG.info(
                 "move",
                 extra=fields(
                     binding=key_text(binding.metadata.key),
-                    event=event.reason,
+                    event=event.change.value,
                     note=event.note,
                 ),
             )

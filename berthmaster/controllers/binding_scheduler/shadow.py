@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision
-from berthmaster.kube.requests import Key
+from berthmaster.deciding.decide import BindingDecision
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding
 from berthmaster.model.cluster import Condition
+from berthmaster.model.meta import Key
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 MAX_DIFFERENCES: Final = 1000

@@ -12,9 +12,7 @@ from prometheus_client import Counter, Gauge
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.shadow import (
     ShadowResult,
     ShadowResults,
@@ -27,11 +25,14 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.decide import BindingDecision
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.requests import Key, key_text
+from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
+from berthmaster.model.meta import Key
 from berthmaster.model.move import move_of
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from berthmaster.controllers.moves.config import (
+from berthmaster.deciding.config import (
     DEFAULT_BUDGET,
     BrakeSettings,
     Budget,
@@ -23,7 +23,7 @@ from berthmaster.controllers.moves.config import (
     SourceSettings,
     parse_percent,
 )
-from berthmaster.controllers.moves.windows import MAX_DURATION_S, Window, Windows, check_schedule, zone_of
+from berthmaster.deciding.windows import MAX_DURATION_S, Window, Windows, check_schedule, zone_of
 from berthmaster.manifests.document import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budget_record import budget_records
-from berthmaster.controllers.moves.budgets import Budgets
-from berthmaster.controllers.moves.config import MovesConfig, subject_of
 from berthmaster.controllers.moves.config_file import read_moves_config
-from berthmaster.controllers.moves.lease_record import SOURCES, SourcesRecord, text_of
 from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.controllers.moves.storm_watch import StormWatch
+from berthmaster.deciding.admissions import Admissions
+from berthmaster.deciding.budget_record import budget_records
+from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.config import MovesConfig, subject_of
+from berthmaster.deciding.lease_record import SOURCES, SourcesRecord, text_of
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import Key
 from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved, move_of
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles

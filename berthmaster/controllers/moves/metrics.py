@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.controllers.moves.storm_brake import BrakeState
+from berthmaster.deciding.storm_brake import BrakeState
 from berthmaster.model.move import MovePhase, MoveReason
 
 _BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 21600.0, 86400.0)

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Final, Literal
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.config import BrakeSettings
-from berthmaster.controllers.moves.lease_record import (
+from berthmaster.controllers.moves.metrics import MoveMetrics
+from berthmaster.deciding.config import BrakeSettings
+from berthmaster.deciding.lease_record import (
     BRAKE,
     RESUME,
     BrakeRecord,
@@ -15,11 +16,10 @@ from berthmaster.controllers.moves.lease_record import (
     resume_request,
     text_of,
 )
-from berthmaster.controllers.moves.metrics import MoveMetrics
-from berthmaster.controllers.moves.storm_brake import BrakeState, StormBrake
+from berthmaster.deciding.storm_brake import BrakeState, StormBrake
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.meta import Key
 from berthmaster.runtime.logs import fields
 
 _LOG: Final = logging.getLogger("berthmaster.moves")

@@ -10,17 +10,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.controllers.moves.config import JOB, MovesConfig, MoveSettings, failback_annotation, subject_of
-from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
-from berthmaster.controllers.moves.copies import seconds_since
 from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.controllers.moves.waiting import WaitingMoves
-from berthmaster.kube.requests import Key
+from berthmaster.deciding.admissions import Admissions
+from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
+from berthmaster.deciding.config import JOB, MovesConfig, MoveSettings, failback_annotation, subject_of
+from berthmaster.deciding.context import MoveContext, PolicyMoves
+from berthmaster.deciding.copies import seconds_since
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import FieldError
+from berthmaster.model.meta import Key
 from berthmaster.model.move import FAILBACK, POLICY_KEYS, STRATEGY, MoveState, MoveStrategy, move_of
 from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock

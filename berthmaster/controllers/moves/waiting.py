@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from berthmaster.kube.requests import Key
+from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 
 INTERVAL_S: Final = 10.0

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from berthmaster.controllers.preemption.policy_index import ClaimStore, NamedKind, PolicyIndex, kinds_of, metadata_of
 from berthmaster.kube.discovery import ServedKind
 from berthmaster.kube.informer import Handler, Informer
-from berthmaster.kube.requests import Key
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     PriorityDrop,
@@ -22,7 +21,7 @@ from berthmaster.model.claims import (
     named_resources,
     permanent_id,
 )
-from berthmaster.model.meta import INT32_MIN
+from berthmaster.model.meta import INT32_MIN, Key
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields

@@ -2,8 +2,8 @@
 
 from typing import Final, Literal
 
-from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.preemption.policy_index import FoundResource
+from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, PriorityDrop, Resource
 from berthmaster.model.errors import ApiError

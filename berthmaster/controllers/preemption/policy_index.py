@@ -105,7 +105,7 @@ class FoundResource(NamedTuple):
     metadata: ObjectMeta
 
 
-class _Object(msgspec.Struct, frozen=True):
+class _ClaimedObject(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
 
 
@@ -115,7 +115,7 @@ def metadata_of(raw: bytes) -> ObjectMeta:
     Raises:
         FieldError: the metadata is invalid.
     """
-    return decode_json(_Object, raw).metadata
+    return decode_json(_ClaimedObject, raw).metadata
 
 
 class ClaimStore:

@@ -22,11 +22,11 @@ from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.kinds import binding_collection
-from berthmaster.kube.requests import APIRequest, Collection, Key, delete, get, merge_patch
+from berthmaster.kube.requests import APIRequest, Collection, delete, get, merge_patch
 from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins, decode_json
 from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.meta import ObjectMeta, Timestamp, Value
+from berthmaster.model.meta import Key, ObjectMeta, Timestamp, Value
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
 from berthmaster.model.selector import is_dns_subdomain
 from berthmaster.runtime.logs import BurstFilter, fields

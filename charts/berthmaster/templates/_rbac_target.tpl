@@ -27,6 +27,9 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [work.karmada.io]
   resources: [resourcebindings/status, clusterresourcebindings/status]
   verbs: [patch]
+- apiGroups: [work.karmada.io]
+  resources: [works]
+  verbs: [list] # to know which copies of a moving workload exist
 - apiGroups: [policy.karmada.io]
   resources: [federatedresourcequotas]
   verbs: [list, watch] # to retry what a quota refused when it becomes looser

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from berthmaster.controllers.binding_scheduler.wishes import is_draining
+from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.reader import NO_NAMES

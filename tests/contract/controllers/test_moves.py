@@ -10,8 +10,8 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 
-from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, MovePhase, MoveState, MoveStrategy
@@ -269,7 +269,7 @@ def test_a_move_continues_to_a_target_that_is_no_better_if_the_old_copies_are_un
     play.run(60)
     assert play.healthy == 3
     play.run(200)
-    assert (play.move.phase, play.clusters) == (MovePhase.RELEASED, {"m1": 3})
+    assert (play.events[-1], play.clusters) == ("MoveReleased", {"m1": 3})
 
 
 def test_a_failover_after_a_failback_is_a_flap_and_holds_the_binding_down():
@@ -495,7 +495,7 @@ class Twice:
         while seconds > 0:
             self.play.run(1.0)
             seconds -= 1.0
-            self.seen |= len(self.play.stage.model.members.copies(WEB)) > 1
+            self.seen |= len(self.play.stage.model.members.running(self.play.template)) > 1
 
 
 @pytest.mark.parametrize(
@@ -655,3 +655,292 @@ def refuse_larger_than(replicas: int) -> Any:
             raise ApiError(403, "QuotaExceeded", "exceeds the quota")
 
     return before
+
+
+# What reality showed: copies are what Works say
+
+
+def swift(**defaults: Any) -> MovesConfig:
+    """Moves that begin and end within seconds, so that they overlap with what Karmada still does."""
+    sources = {"failback": SourceSettings("On", 0, 10), "drain": SourceSettings("On", 0, 0)}
+    return replace(ON, defaults=replace(ON.defaults, **{"soak_s": 15, **sources, **defaults}))
+
+
+def test_a_failback_waits_until_the_old_copy_is_removed_that_karmada_could_not_delete_during_the_outage():
+    """Karmada would finish the deletion after the move, and delete the only copies."""
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC, moves=swift())
+    play.stage.model.members.lose("m1")
+    play.run(200)
+    assert play.clusters == {"m2": 4}
+    assert "deletionTimestamp" in play.stage.works(WEB)["m1"]["metadata"]
+    play.stage.model.members.recover("m1", pods_ran=True)
+    play.watch()
+    play.run(20)
+    assert (play.clusters, play.move.cause, play.move.about) == ({"m2": 4}, "old-copy", ("m1",))
+    play.run(300)
+    assert (play.clusters, play.lowest, play.healthy) == ({"m1": 4}, 4, 4)
+    assert play.events.count("MoveStarted") == 1
+
+
+def test_a_drain_does_not_move_to_a_cluster_that_still_removes_its_old_copy():
+    play = Play({"g": ["m1", "m2"]}, STATIC, moves=swift())
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.SOAKING:
+        play.run(1)
+    play.stage.model.members.lose("m1")
+    play.run(25)
+    assert play.clusters == {"m2": 4}
+    assert "deletionTimestamp" in play.stage.works(WEB)["m1"]["metadata"]
+    play.stage.model.members.recover("m1", pods_ran=True)
+    play.stage.edit(cluster("m1"), spec={"taints": []})
+    play.watch()
+    play.drain("m2")
+    play.run(5)
+    assert (play.clusters, play.move.about) == ({"m2": 4}, ("m1",))
+    play.run(400)
+    assert (play.clusters, play.lowest) == ({"m1": 4}, 4)
+
+
+def test_no_move_begins_or_ends_while_the_works_cannot_be_read():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=swift())
+    play.stage.api.before = forbid_works
+    play.drain("m1")
+    play.run(120)
+    assert (play.clusters, play.move.cause) == ({"m1": 4}, "works-unread")
+    assert "cannot be read" in play.move.message
+    play.stage.api.before = nothing
+    play.run(40)
+    assert play.clusters == {"m1": 4, "m2": 4}
+    play.stage.api.before = forbid_works
+    play.run(2000)
+    assert (play.clusters, play.move.phase) == ({"m1": 4, "m2": 4}, MovePhase.SURGING)
+    assert "cannot be read" in play.move.message
+    play.stage.api.before = nothing
+    play.run(120)
+    assert play.clusters == {"m2": 4}
+
+
+def forbid_works(request: Any) -> None:
+    if request.path.endswith("/works"):
+        raise ApiError(403, "Forbidden", "works is forbidden")
+
+
+def test_a_move_costs_at_most_six_more_requests():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
+    before = len(play.stage.api.requests)
+    play.drain("m1")
+    play.run(400)
+    assert play.clusters == {"m2": 4}
+    reads = [each for each in play.stage.api.requests[before:] if each.path.endswith("/works")]
+    assert 1 <= len(reads) <= 6
+
+
+def test_copies_that_vanish_after_the_release_are_reported_and_the_workload_is_decided_again():
+    play = Play({"g": ["m1", "m2"]}, STATIC, moves=swift())
+    play.drain("m1")
+    play.run(60)
+    assert (play.clusters, play.move.phase) == ({"m2": 4}, MovePhase.RELEASED)
+    play.stage.edit(cluster("m1"), spec={"taints": []})
+    play.run(5)
+    play.stage.delete(play.stage.works(WEB)["m2"])
+    play.run(10)
+    assert "MoveCopiesVanished" in play.events
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.HELD_DOWN)
+    assert "m2" in play.move.message
+    play.run(60)
+    assert play.healthy == 4
+
+
+# BreakBeforeMake, when members do not play along
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "longest_s"),
+    [pytest.param(60, 110, id="a grace period of 60 s"), pytest.param(5, 60, id="one shorter than 30 s")],
+)
+def test_the_new_copies_start_after_the_grace_period_of_the_old_pods(grace_s: int, longest_s: int):
+    pod = {**WEB["spec"]["template"]["spec"], "terminationGracePeriodSeconds": grace_s}
+    spec = {**WEB["spec"], "template": {**WEB["spec"]["template"], "spec": pod}}
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, template={**WEB, "spec": spec})
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=1000)
+    play.drain("m1")
+    twice = Twice(play)
+    twice.run(longest_s)
+    assert (play.clusters, twice.seen) == ({"m2": 4}, False)
+
+
+def test_a_copy_is_not_gone_because_karmada_reports_nothing_after_a_restart():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    twice = Twice(play)
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
+        twice.run(1)
+    play.stage.model.members.lose("m1")
+    play.stage.model.restart_controllers()
+    twice.run(300)
+    assert (play.clusters, twice.seen) == ({}, False)
+    assert "m1" in play.move.message
+    play.stage.model.members.recover("m1")
+    twice.run(400)
+    assert (twice.seen, play.healthy) == (False, 4)
+
+
+def test_a_source_that_froze_returns_before_its_copy_counts_as_gone():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=25)
+    play.drain("m1")
+    play.stage.model.members.lose("m1")
+    twice = Twice(play)
+    twice.run(100)
+    assert play.clusters == {}
+    play.stage.model.members.recover("m1", pods_ran=True)
+    twice.run(300)
+    assert (play.clusters, twice.seen, play.healthy) == ({"m2": 4}, False, 4)
+
+
+def test_another_target_starts_after_the_former_one_is_gone():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC, moves=BREAK)
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, terminate_s=25)
+    play.drain("m1")
+    twice = Twice(play)
+    while play.move is None or play.move.phase is not MovePhase.SURGING:
+        twice.run(1)
+    play.drain("m2")
+    twice.run(600)
+    assert (play.clusters, twice.seen, play.healthy) == ({"m3": 4}, False, 4)
+
+
+def test_a_target_that_is_not_ready_when_the_old_copies_are_gone_gets_none_and_the_source_is_restored():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
+        play.run(1)
+    play.stage.model.members.set_ready("m2", "False")
+    play.run(3)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
+    play.run(60)
+    assert play.healthy == 4
+
+
+@pytest.mark.parametrize(
+    ("target_ready", "at_last"),
+    [pytest.param(True, "m2", id="on its target"), pytest.param(False, "m1", id="on its source")],
+)
+def test_the_storm_brake_never_keeps_a_workload_without_copies(at_last: str, *, target_ready: bool):
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
+        play.run(1)
+    play.stage.scheduler.brake("3 of 4 clusters turned unready")
+    if not target_ready:
+        play.stage.model.members.set_ready("m2", "False")
+    play.run(100)
+    assert (play.clusters, play.healthy) == ({at_last: 4}, 4)
+
+
+def refuse_on(*names: str) -> Any:
+    """Return a fault that refuses assignments with replicas on these clusters, as a quota that others have filled."""
+
+    def before(request: Any) -> None:
+        body = json.loads(request.body) if request.body else {}
+        clusters = (body.get("spec") or {}).get("clusters") or ()
+        if any(each["name"] in names for each in clusters):
+            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
+
+    return before
+
+
+def test_a_workload_returns_if_the_api_server_refuses_its_new_copies_when_the_old_ones_are_gone():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
+        play.run(1)
+    play.stage.api.before = refuse_on("m2")
+    play.run(90)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ROLLED_BACK)
+    assert "exceeds the quota" in play.move.message
+    play.run(60)
+    assert play.healthy == 4
+    assert "MoveAbandoned" not in play.events
+
+
+def test_a_workload_whose_way_there_and_back_are_refused_starts_where_it_is_allowed_first():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.ADMITTED:
+        play.run(1)
+    play.stage.api.before = refuse_on("m1", "m2")
+    play.run(1200)
+    assert play.clusters == {}
+    assert play.stage.condition(WEB)["reason"] == "QuotaExceeded"
+    play.stage.api.before = refuse_on("m1")
+    play.run(60)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+# Who ends a move, and what it says while it waits
+
+
+def test_a_move_ends_although_its_policy_was_deleted():
+    play = returning()
+    play.stage.delete(play.policy)
+    play.run(300)
+    assert play.clusters == {"m1": 4}
+    play.run(AFTER_S)
+    assert play.move is None
+
+
+def test_a_target_that_begins_to_drain_is_given_up():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC)
+    play.watch()
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.SURGING:
+        play.run(1)
+    play.drain("m2")
+    play.run(300)
+    assert (play.clusters, play.lowest) == ({"m3": 4}, 4)
+    assert play.events.count("MoveStarted") == 1
+
+
+def test_a_duplicated_workload_leaves_a_drained_cluster_if_another_has_a_copy():
+    play = Play({"g": ["m1", "m2"]}, DUPLICATED)
+    play.drain("m1")
+    play.run(200)
+    assert (play.clusters, play.healthy) == ({"m2": 4}, 4)
+
+
+def test_a_fast_move_soaks_as_soon_as_its_report_can_be_trusted():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=swift())
+    play.stage.model.members.delays = replace(play.stage.model.members.delays, start_s=1.0)
+    play.drain("m1")
+    while play.move is None or play.move.phase is not MovePhase.SURGING:
+        play.run(1)
+    play.run(12)
+    assert play.move.phase is MovePhase.SOAKING
+
+
+def test_a_waiting_move_names_the_cluster_that_it_waits_for_now():
+    play = Play({"primary": ["m1", "m2"], "dr": ["m3"]}, DYNAMIC)
+    for name in ("m1", "m2"):
+        play.stage.model.members.lose(name)
+    play.run(200)
+    assert play.clusters == {"m3": 4}
+    play.stage.model.members.recover("m1")
+    play.run(40)
+    assert play.move.target.keys() == {"m1"}
+    play.stage.model.members.lose("m1")
+    play.stage.model.members.recover("m2")
+    play.run(100)
+    assert play.move.target.keys() == {"m2"}
+
+
+def test_a_record_from_a_wrong_clock_holds_no_longer_than_the_settings_allow():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
+    forged = {
+        "reason": "Drain", "phase": "HeldDown", "failures": 1, "since": "2099-01-01T00:00:00Z",
+        "until": "2099-01-01T00:10:00Z", "heldDownUntil": "2099-01-01T00:10:00Z",
+    }  # fmt: skip
+    play.stage.edit(play.stage.binding(WEB), metadata={"annotations": {MOVE: json.dumps(forged)}})
+    play.drain("m1")
+    play.run(86400 + 300)
+    assert play.clusters == {"m2": 4}

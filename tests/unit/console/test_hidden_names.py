@@ -12,9 +12,9 @@ from karmada_plane import DIVIDED, PP_ID, binding, cluster, deployment, policy, 
 from kube_in_memory import KubeInMemory
 from ledger_histories import Scheduling, finish, recorder_at, sqlite_url
 
-from berthmaster.controllers.moves.budget_record import budget_records
 from berthmaster.controllers.moves.config_file import parse_moves_config
-from berthmaster.controllers.moves.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.deciding.budget_record import budget_records
+from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster

@@ -21,7 +21,7 @@ from ledger_histories import (
     wanted,
 )
 
-from berthmaster.controllers.moves.config import MovesConfig
+from berthmaster.deciding.config import MovesConfig
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling

@@ -7,9 +7,9 @@ import pytest
 from karmada_plane import binding, deployment, policy, selector
 from msgspec.structs import replace
 
-from berthmaster.controllers.moves.budget_record import BudgetRecord, budget_records, budgets_of
 from berthmaster.controllers.moves.config_file import parse_moves_config
-from berthmaster.controllers.moves.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.deciding.budget_record import BudgetRecord, budget_records, budgets_of
+from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE, PAUSE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from berthmaster.controllers.moves.config import SourceSettings, failback_annotation, pause_annotation
+from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
 from webhook.admission.outcome import FieldProblem

@@ -6,7 +6,7 @@ import pytest
 from console_replies import HOSTILE, NOW, move_row, moves_view
 from console_source import GivenSource, console_client
 
-from berthmaster.controllers.moves.lease_record import SourcesRecord
+from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.move import MovePhase
 from berthmaster.views.move_rows import BrakeReport, BudgetUse, RowState, WaitReason, WindowUse
 from console.pages.moves_model import BADGES, PHASES, STATES, MoveFilter, moves_page

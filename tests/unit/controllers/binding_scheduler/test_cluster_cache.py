@@ -6,13 +6,13 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, asked
 from fake_clock import FakeClock
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
-from berthmaster.controllers.binding_scheduler.writes import Version, status_write
-from berthmaster.kube.requests import Key
+from berthmaster.deciding.assumed_replicas import LIFETIME_S
+from berthmaster.deciding.decide import BindingDecision
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import Version, status_write
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
+from berthmaster.model.meta import Key
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 KEY = "ns", "web"

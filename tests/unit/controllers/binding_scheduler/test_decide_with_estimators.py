@@ -10,17 +10,17 @@ from fake_clock import FakeClock
 from fixed_control import default_moves
 from waiting import LIMIT_S
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.writes import Version
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.settings import EstimatorSettings
+from berthmaster.deciding.assumed_replicas import AssumedReplicas
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import Version
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.resources import requests_of
 

@@ -13,15 +13,15 @@ from kube_in_memory import KubeInMemory
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, eligible, gains_capacity
-from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import RESOURCE_BINDINGS
-from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
+from berthmaster.model.meta import Key
 from berthmaster.model.policy import Suspension
 from berthmaster.scheduling.karmada.profile import karmada_profile
 

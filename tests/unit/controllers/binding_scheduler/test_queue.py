@@ -4,7 +4,7 @@ import pytest
 from fake_clock import FakeClock
 
 from berthmaster.controllers.binding_scheduler.queue import LATE_SHARE, LONGEST_UNSCHEDULABLE_S, SchedulingQueue
-from berthmaster.kube.requests import Key
+from berthmaster.model.meta import Key
 
 START_S = FakeClock().passed_s
 

@@ -4,8 +4,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from berthmaster.controllers.moves.config import DEFAULT_BUDGET, MoveSubject
 from berthmaster.controllers.moves.config_file import SCHEMA_FILE, json_schema, parse_moves_config, read_moves_config
+from berthmaster.deciding.config import DEFAULT_BUDGET, MoveSubject
 from berthmaster.model.errors import InputError
 
 HEAD = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "MovesConfiguration"}

@@ -9,7 +9,7 @@ from kube_in_memory import KubeInMemory
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.lease_record import SOURCES
+from berthmaster.deciding.lease_record import SOURCES
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import InputError

@@ -5,7 +5,7 @@ import json
 import pytest
 from kube_in_memory import ScriptedClient
 
-from berthmaster.controllers.moves.lease_record import BRAKE, SOURCES
+from berthmaster.deciding.lease_record import BRAKE, SOURCES
 from berthmaster.manifests import Document
 from berthmaster.model.errors import ApiError
 from extender.state.controllers_lease import DEFAULT_LEASE, LeasePoll, lease_in

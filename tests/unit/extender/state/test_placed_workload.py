@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from builders import binding, placement
 
-from berthmaster.controllers.binding_scheduler.writes import applied_affinity
+from berthmaster.deciding.writes import applied_affinity
 from berthmaster.model.binding import (
     AggregatedStatusItem,
     Binding,

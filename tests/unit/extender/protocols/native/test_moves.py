@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from karmada_plane import binding, cluster, deployment, policy, selector
 
-from berthmaster.controllers.moves.lease_record import BRAKE
+from berthmaster.deciding.lease_record import BRAKE
 from berthmaster.model.errors import InputError
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import MovesView

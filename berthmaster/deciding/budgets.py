@@ -1,0 +1,281 @@
+"""Budgets: how many moves may be under way at the same time, and when moves may begin.
+
+All budgets that select a binding apply to its move, so the strictest wins. Outside of its windows a budget is closed.
+A move under way is never stopped by a budget: a window that ends or a limit that is lowered stops only the next moves.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from berthmaster.deciding.config import (
+    Budget,
+    MovesConfig,
+    MoveSubject,
+    Pause,
+    pause_annotation,
+    subject_of,
+)
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.move import PAUSE, MoveReason, MoveState
+
+RETRY_S: Final = 15.0
+"""When to ask again if a limit is reached. The end of a move may make place earlier."""
+_LONGEST_RETRY_S: Final = 300.0
+_REASONS_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCandidate:
+    """A move that wants to begin, or is under way.
+
+    Attributes:
+        key: the namespace and the name of the binding.
+        subject: what selectors look at.
+        reason: why it moves.
+        sources: the replicas that leave, by cluster.
+        targets: the replicas that arrive, by cluster.
+        replicas: the replicas of the workload.
+        pause: which moves the workload's policy pauses.
+    """
+
+    key: tuple[str, str]
+    subject: MoveSubject
+    reason: MoveReason
+    sources: Mapping[str, int] = field(default_factory=dict)
+    targets: Mapping[str, int] = field(default_factory=dict)
+    replicas: int = 0
+    pause: Pause = "None"
+
+    @property
+    def moving(self) -> int:
+        """How many replicas move."""
+        return max(sum(self.sources.values()), sum(self.targets.values()))
+
+
+def candidate_of(key: tuple[str, str], binding: Binding, state: MoveState, pause: Pause = "None") -> MoveCandidate:
+    """Return the move of a binding as budgets see it.
+
+    Args:
+        key: the namespace and the name of the binding.
+        binding: the binding.
+        state: the state of its move.
+        pause: which moves the policy of the workload pauses.
+    """
+    return MoveCandidate(
+        key,
+        subject_of(binding),
+        state.reason,
+        state.leaving,
+        state.arriving,
+        binding.spec.replicas,
+        pause,
+    )
+
+
+def pause_of(annotations: Mapping[str, str]) -> Pause:
+    """Return which moves the annotations of a policy pause."""
+    text = annotations.get(PAUSE)
+    if text is None:
+        return "None"
+    try:
+        return pause_annotation(text)
+    except InputError:
+        return "Planned"  # a pause that cannot be read was meant to pause something
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The move has to wait.
+
+    Attributes:
+        reason: the reason for people, which names the budget and its limit.
+        retry_after_s: when to ask again.
+        cause: the kind of the reason, for metrics: ``paused``, ``window``, ``limit``, ``starting`` or ``brake``.
+        budget: the name of the budget; empty for other causes, and for several budgets.
+        about: the names and times that the reason is about. Numbers that change all the time are not part of it.
+    """
+
+    reason: str
+    retry_after_s: float
+    cause: str = "limit"
+    budget: str = ""
+    about: tuple[str, ...] = ()
+
+
+class Budgets:
+    """Decides which moves may begin.
+
+    Attributes:
+        needs_totals: whether ``admit`` needs the replicas of all bindings.
+    """
+
+    def __init__(self, config: MovesConfig) -> None:
+        self._config = config
+        self.needs_totals = any(each.replicas_percent is not None for each in config.budgets)
+
+    def totals(self, bindings: Iterable[tuple[MoveSubject, int]]) -> dict[str, int]:
+        """Return the replicas that each budget with a percentage selects.
+
+        Args:
+            bindings: every binding of the scheduler, with its replicas.
+        """
+        limited = [each for each in self._config.budgets if each.replicas_percent is not None]
+        found = {each.name: 0 for each in limited}
+        for subject, replicas in bindings if limited else ():
+            for budget in limited:
+                if budget.selector.matches(subject):
+                    found[budget.name] += replicas
+        return found
+
+    def admit(
+        self,
+        candidate: MoveCandidate,
+        active: Iterable[MoveCandidate],
+        now: datetime,
+        totals: Mapping[str, int] | None = None,
+    ) -> Waiting | None:
+        """Return what a move waits for; None if it may begin.
+
+        Args:
+            candidate: the move.
+            active: all moves under way. An entry with the candidate's key does not count against it.
+            now: the time.
+            totals: the result of ``totals``. A budget with a percentage is closed without it.
+        """
+        found = self.waits(candidate, active, now, totals)
+        if not found:
+            return None
+        return found[0] if found[0].cause == "paused" else _joined(found)
+
+    def waits(
+        self,
+        candidate: MoveCandidate,
+        active: Iterable[MoveCandidate],
+        now: datetime,
+        totals: Mapping[str, int] | None = None,
+    ) -> list[Waiting]:
+        """Return each reason why a move must wait; none if it may begin. The arguments are those of ``admit``."""
+        if (paused := self._paused(candidate)) is not None:
+            return [paused]
+        budgets = [each for each in self._config.budgets if each.selector.matches(candidate.subject)]
+        others = [each for each in active if each.key != candidate.key] if budgets else []
+        return [each for budget in budgets for each in _waits(budget, candidate, others, now, totals)]
+
+    def limits(self, candidate: MoveCandidate) -> bool:
+        """Whether any budget can let a move wait. A failover waits only for budgets that say so."""
+        return any(
+            each.selector.matches(candidate.subject)
+            and (candidate.reason != MoveReason.FAILOVER or each.limits_failover)
+            for each in self._config.budgets
+        )
+
+    def _paused(self, candidate: MoveCandidate) -> Waiting | None:
+        for pause, place in ((self._config.pause, "the configuration"), (candidate.pause, "its policy")):
+            if pause == "All" or (pause == "Planned" and candidate.reason != MoveReason.FAILOVER):
+                return Waiting(
+                    f"{place} pauses {'all' if pause == 'All' else 'planned'} moves",
+                    60.0,
+                    "paused",
+                    about=(place, pause),
+                )
+        return None
+
+
+def _joined(waits: Sequence[Waiting]) -> Waiting:
+    """Return one answer for several: all reasons, and the latest time that is known."""
+    reasons = list(dict.fromkeys(each.reason for each in waits))
+    # A window is the reason that lasts longest: it is the cause that people look for first.
+    cause = next((each.cause for each in waits if each.cause == "window"), waits[0].cause)
+    return Waiting(
+        "; ".join(reasons[:_REASONS_SHOWN]),
+        min(max(each.retry_after_s for each in waits), _LONGEST_RETRY_S),
+        cause,
+        about=tuple(about for each in waits for about in each.about),
+    )
+
+
+def _waits(
+    budget: Budget,
+    candidate: MoveCandidate,
+    others: Sequence[MoveCandidate],
+    now: datetime,
+    totals: Mapping[str, int] | None,
+) -> Iterator[Waiting]:
+    """Yield each reason why a budget lets a move wait."""
+    failover = candidate.reason == MoveReason.FAILOVER
+    if not failover and (opens_at := budget.windows.opens_at(now)) is not None:
+        wait_s = (opens_at - now).total_seconds()
+        reason = f"budget {budget.name}: its window opens at {_utc(opens_at)}"
+        yield Waiting(reason, max(1.0, wait_s), "window", budget.name, (budget.name, _utc(opens_at)))
+    if failover and not budget.limits_failover:
+        return
+    counted = [each for each in others if budget.selector.matches(each.subject)]
+    for reason in _limits_reached(budget, candidate, counted):
+        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
+    if budget.replicas_percent is not None and (
+        reason := _too_many_replicas(budget, budget.replicas_percent, candidate, counted, totals)
+    ):
+        yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
+
+
+def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: Sequence[MoveCandidate]) -> Iterator[str]:
+    if _reached(budget.max_moves, len(counted)):
+        yield f"{_moves(len(counted))} under way, at most {budget.max_moves}"
+    policy = candidate.subject.policy
+    same = sum(each.subject.policy == policy for each in counted)
+    if _reached(budget.max_moves_per_policy, same):
+        whose = f"policy {policy}" if policy else "workloads without a known policy"
+        yield f"{_moves(same)} of {whose} under way, at most {budget.max_moves_per_policy}"
+    full = _full_clusters(budget.max_moves_from_cluster, candidate.sources, [each.sources for each in counted])
+    if full:
+        yield f"at most {budget.max_moves_from_cluster} moves may leave {name_list(full)}"
+    full = _full_clusters(budget.max_moves_to_cluster, candidate.targets, [each.targets for each in counted])
+    if full:
+        yield f"at most {budget.max_moves_to_cluster} moves may arrive at {name_list(full)}"
+
+
+def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the clusters of a move that have as many moves as a limit allows."""
+    if limit is None:
+        return []
+    return sorted(name for name in wanted if sum(name in each for each in counted) >= limit)
+
+
+def _too_many_replicas(
+    budget: Budget,
+    percent: int,
+    candidate: MoveCandidate,
+    counted: Sequence[MoveCandidate],
+    totals: Mapping[str, int] | None,
+) -> str:
+    """Return why a move exceeds a percentage of replicas; empty if it does not."""
+    total = None if totals is None else totals.get(budget.name)
+    if total is None:
+        return "the replicas of its workloads are not counted yet"
+    allowed = total * percent // 100
+    moving = sum(each.moving for each in counted)
+    if candidate.moving > allowed:
+        return (
+            f"this move needs {candidate.moving} replicas; {percent} % of {total} is {allowed}, so it never fits "
+            "unless the percentage is raised"
+        )
+    if moving + candidate.moving > allowed:
+        return (
+            f"{moving} replicas are moving and this move needs {candidate.moving}; {percent} % of {total} is {allowed}"
+        )
+    return ""
+
+
+def _reached(limit: int | None, count: int) -> bool:
+    return limit is not None and count >= limit
+
+
+def _moves(count: int) -> str:
+    return f"{count} move{'' if count == 1 else 's'}"
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,330 @@
+"""The configuration of moves: what may move, by which strategy, how many at once, and when nothing may move.
+
+``config_file.py`` reads it from a file. Without a file, ``MovesConfig()`` applies: no failback, no drain, and the storm
+brake with its defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, get_args
+
+from berthmaster.deciding.windows import Windows
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.duration import parse_duration_s
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.move import MoveStrategy
+from berthmaster.model.selector import LabelSelector, Requirement
+
+Mode = Literal["Off", "DryRun", "On"]
+"""Whether a source of moves is off, only reports what it would move, or moves."""
+Pause = Literal["None", "Planned", "All"]
+"""Which moves wait: none, those with time (Failback, Drain, Rescheduled), or all, including Failover."""
+
+JOB: Final = "Job"
+_PERCENT: Final = "%"
+_PAUSES: Final[dict[str, Pause]] = {
+    "": "None", "false": "None", "none": "None", "true": "Planned", "planned": "Planned", "all": "All",
+}  # fmt: skip
+_FAILBACK_FORM: Final = 'accepted is a list such as "after=10m,headroom=10%,mode=On"'
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSubject:
+    """What selectors look at.
+
+    Attributes:
+        namespace: the namespace of the binding; empty for a ClusterResourceBinding.
+        labels: the labels of the binding.
+        policy: the policy of the workload: ``NAMESPACE/NAME``, or ``NAME`` for a ClusterPropagationPolicy; empty if it
+            is not known.
+        kind: the kind of the workload.
+    """
+
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
+    kind: str = ""
+
+
+def subject_of(binding: Binding) -> MoveSubject:
+    """Return what selectors look at in a binding. Karmada records the policy in the annotations of the binding."""
+    meta = binding.metadata
+    found = holder(meta)
+    policy = "" if found is None else f"{found.namespace}/{found.name}" if found.namespace else found.name
+    return MoveSubject(meta.namespace, meta.labels, policy, binding.spec.resource.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSelector:
+    """Selects bindings. All of its parts must match. An empty part matches everything.
+
+    Attributes:
+        namespaces: the namespaces of bindings.
+        policies: names of policies, as in ``MoveSubject.policy``.
+        kinds: the kinds of workloads.
+        labels: requirements on the labels of bindings.
+    """
+
+    namespaces: frozenset[str] = frozenset()
+    policies: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    labels: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        namespaces: tuple[str, ...] = (),
+        policies: tuple[str, ...] = (),
+        kinds: tuple[str, ...] = (),
+        labels: LabelSelector | None = None,
+    ) -> "MoveSelector":
+        """Return a selector from lists and a valid label selector."""
+        requirements = (labels.requirements() if labels is not None else ()) or ()
+        return cls(frozenset(namespaces), frozenset(policies), frozenset(kinds), requirements)
+
+    def matches(self, subject: MoveSubject) -> bool:
+        return (
+            (not self.namespaces or subject.namespace in self.namespaces)
+            and (not self.policies or subject.policy in self.policies)
+            and (not self.kinds or subject.kind in self.kinds)
+            and all(each.matches(subject.labels) for each in self.labels)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """How a source (failback, drain) asks for moves.
+
+    Attributes:
+        mode: whether it asks for moves.
+        after_s: for how long the reason must hold without a break.
+        headroom_percent: the capacity that must be free beyond the replicas of the workload, in percent of them.
+    """
+
+    mode: Mode = "Off"
+    after_s: int = 600
+    headroom_percent: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSettings:
+    """How one binding moves.
+
+    Attributes:
+        failback, drain: the sources.
+        strategy: whether new copies run before the old ones go.
+        soak_s: for how long all new copies must be healthy before the old ones go.
+        deadline_s: how long a move may take until the new copies are healthy; then it is rolled back.
+        hold_down_s, max_hold_down_s: how long a binding stays after the first failed move, and the limit of this
+            time, which doubles with each failure.
+    """
+
+    failback: SourceSettings = SourceSettings()
+    drain: SourceSettings = SourceSettings(after_s=0, headroom_percent=0)
+    strategy: MoveStrategy = MoveStrategy.MAKE_BEFORE_BREAK
+    soak_s: int = 60
+    deadline_s: int = 900
+    hold_down_s: int = 600
+    max_hold_down_s: int = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOverride:
+    """The settings of a source that a rule changes; None keeps a setting."""
+
+    mode: Mode | None = None
+    after_s: int | None = None
+    headroom_percent: int | None = None
+
+    def applied(self, settings: SourceSettings) -> SourceSettings:
+        return SourceSettings(
+            settings.mode if self.mode is None else self.mode,
+            settings.after_s if self.after_s is None else self.after_s,
+            settings.headroom_percent if self.headroom_percent is None else self.headroom_percent,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRule:
+    """Settings for the bindings that a selector matches; None keeps a setting."""
+
+    selector: MoveSelector = MoveSelector()
+    failback: SourceOverride = SourceOverride()
+    drain: SourceOverride = SourceOverride()
+    strategy: MoveStrategy | None = None
+    soak_s: int | None = None
+    deadline_s: int | None = None
+
+    def applied(self, settings: MoveSettings) -> MoveSettings:
+        return replace(
+            settings,
+            failback=self.failback.applied(settings.failback),
+            drain=self.drain.applied(settings.drain),
+            strategy=settings.strategy if self.strategy is None else self.strategy,
+            soak_s=settings.soak_s if self.soak_s is None else self.soak_s,
+            deadline_s=settings.deadline_s if self.deadline_s is None else self.deadline_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits on moves that are under way at the same time.
+
+    Attributes:
+        name: the name in messages and metrics.
+        selector: the bindings whose moves count.
+        max_moves: the limit of moves in all; None for none, as for the other limits.
+        max_moves_per_policy: the limit of moves of workloads of one policy.
+        max_moves_from_cluster, max_moves_to_cluster: the limit of moves that leave one cluster, and that arrive there.
+        replicas_percent: the limit of moving replicas, in percent of the replicas of all selected bindings.
+        limits_failover: whether a failover waits for these limits, too. It never waits for windows.
+        windows: when moves may begin.
+    """
+
+    name: str
+    selector: MoveSelector = MoveSelector()
+    max_moves: int | None = None
+    max_moves_per_policy: int | None = None
+    max_moves_from_cluster: int | None = None
+    max_moves_to_cluster: int | None = None
+    replicas_percent: int | None = None
+    limits_failover: bool = False
+    windows: Windows = field(default_factory=Windows)
+
+
+@dataclass(frozen=True, slots=True)
+class BrakeSettings:
+    """When the storm brake stops all moves.
+
+    Attributes:
+        enabled: whether there is a brake.
+        unhealthy_percent: the brake engages if more than this share of the ready clusters turn unready.
+        min_clusters: the smallest number of clusters that engages it.
+        window_s: the time within which they turn unready.
+        settle_s: how long the clusters must be back, or the API server in reach, before the brake ends.
+    """
+
+    enabled: bool = True
+    unhealthy_percent: int = 30
+    min_clusters: int = 3
+    window_s: int = 300
+    settle_s: int = 120
+
+
+DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
+"""The budget of a configuration that names none."""
+# Two copies of a CronJob or a Job do the same work twice.
+_BREAK_FIRST: Final = MoveRule(MoveSelector(kinds=frozenset({JOB, "CronJob"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+
+
+@dataclass(frozen=True, slots=True)
+class MovesConfig:
+    """The whole configuration of moves.
+
+    Attributes:
+        pause: which moves wait.
+        defaults: how bindings move.
+        rules: exceptions. For each setting, the first rule that matches and states it applies.
+        budgets: the limits. All that select a binding apply to it.
+        brake: the storm brake.
+    """
+
+    pause: Pause = "None"
+    defaults: MoveSettings = MoveSettings()
+    rules: tuple[MoveRule, ...] = ()
+    budgets: tuple[Budget, ...] = (DEFAULT_BUDGET,)
+    brake: BrakeSettings = BrakeSettings()
+
+    def settings_for(self, subject: MoveSubject) -> MoveSettings:
+        """Return how a binding moves.
+
+        Jobs never move by failback or drain, unless a rule names their kind and sets the mode.
+        """
+        settings = _BREAK_FIRST.applied(self.defaults) if _BREAK_FIRST.selector.matches(subject) else self.defaults
+        if subject.kind == JOB:
+            settings = replace(
+                settings, failback=replace(settings.failback, mode="Off"), drain=replace(settings.drain, mode="Off")
+            )
+        # The first rule wins, so it is applied last.
+        for rule in reversed(self.rules):
+            if rule.selector.matches(subject):
+                chosen = rule if subject.kind != JOB or JOB in rule.selector.kinds else _without_modes(rule)
+                settings = chosen.applied(settings)
+        return settings
+
+
+def _without_modes(rule: MoveRule) -> MoveRule:
+    return replace(rule, failback=replace(rule.failback, mode=None), drain=replace(rule.drain, mode=None))
+
+
+def failback_annotation(text: str, settings: SourceSettings) -> SourceSettings:
+    """Return the settings of failback that the annotation of a policy asks for. The annotation turns failback on.
+
+    Args:
+        text: a list such as ``after=10m,headroom=10%``. ``mode`` can be ``Off``, ``DryRun`` or ``On``; ``On`` is
+            the default. An empty text or ``true`` turns failback on, ``false`` turns it off.
+        settings: the settings that the annotation does not state.
+
+    Raises:
+        FieldError: a part is invalid. The path is the name of the part.
+    """
+    if text.strip().lower() == "false":
+        return replace(settings, mode="Off")
+    found = replace(settings, mode="On")
+    for part in filter(None, (each.strip() for each in text.split(","))) if text.strip() != "true" else ():
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals:
+            raise FieldError("", f"{shown(part)} is not NAME=VALUE; {_FAILBACK_FORM}")
+        found = _with_part(found, name, value)
+    return found
+
+
+def _with_part(settings: SourceSettings, name: str, value: str) -> SourceSettings:
+    try:
+        match name:
+            case "after":
+                return replace(settings, after_s=parse_duration_s(value))
+            case "headroom":
+                return replace(settings, headroom_percent=parse_percent(value))
+            case "mode":
+                return replace(settings, mode=_mode_of(value))
+    except InputError as error:
+        raise FieldError(name, str(error)) from None
+    raise FieldError("", f"{shown(name)} is unknown; {_FAILBACK_FORM}")
+
+
+def _mode_of(text: str) -> Mode:
+    found = next((each for each in get_args(Mode) if each.lower() == text.lower()), None)
+    if found is None:
+        raise InputError(f"{shown(text)} is not a mode; accepted are {', '.join(get_args(Mode))}")
+    mode: Mode = found
+    return mode
+
+
+def parse_percent(text: str) -> int:
+    """Return a percentage of at most 1000 as a number.
+
+    Raises:
+        InputError: the text is not a whole number with a percent sign.
+    """
+    number = text.removesuffix(_PERCENT)
+    if not text.endswith(_PERCENT) or not (number.isascii() and number.isdigit()) or len(number) > 4:
+        raise InputError(f"{shown(text)} is not a percentage; accepted are whole numbers such as 10%")
+    if int(number) > 1000:
+        raise InputError(f"{shown(text)} is too large; accepted are at most 1000%")
+    return int(number)
+
+
+def pause_annotation(text: str) -> Pause:
+    """Return which moves the annotation of a policy pauses.
+
+    Raises:
+        InputError: the text is not accepted. A caller must then pause all planned moves, not none.
+    """
+    found = _PAUSES.get(text.strip().lower())
+    if found is None:
+        raise InputError(
+            f'{shown(text)} is not accepted; accepted are "true" (planned moves), "all" (failover too) and "false"'
+        )
+    return found

@@ -1,0 +1,168 @@
+"""Which copies of a workload exist, and whether they are healthy. Pure functions.
+
+The Works of a binding are the truth: what Karmada asks each member for, and what it is deleting. The entries of
+``status.aggregatedStatus`` lag behind by seconds. An entry may be about an older generation or about a Work that is
+being deleted, and an absent entry may only mean that Karmada's controllers have restarted. So entries say when it is
+worth reading the Works; no copy is released, replaced or believed gone by entries alone. docs/moves.md lists the rules.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Final
+
+from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.meta import Timestamp
+from berthmaster.model.move import MovePhase, MoveState, MoveStrategy
+from berthmaster.model.work import Copies, CopyOfWorkload
+
+STATUS_LAG_S: Final = 10.0
+"""How long a reported status may be older than a write."""
+_COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+"""The kinds whose status leaves out a number of replicas only if it is 0."""
+
+
+class CopiesNotReadError(Exception):
+    """A decision needs the Works of the binding, and was taken without them. The caller reads them and decides again.
+
+    No person sees this error.
+    """
+
+
+def unhealthy_by_report(
+    binding: Binding, state: MoveState, now: Timestamp, unready: Container[str] = ()
+) -> dict[str, str]:
+    """Return the clusters of the target whose copies are not healthy by ``status.aggregatedStatus``, and why.
+
+    Args:
+        binding: the binding with its reported status.
+        state: a move in the phase Surging or Soaking.
+        now: the time of day.
+        unready: the clusters that are not ready. What they reported last does not count.
+    """
+    if lag_left_s(state, now) > 0:
+        return dict.fromkeys(state.target, "its status may be older than the move")
+    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    newest = max((_number(each.status, "resourceTemplateGeneration") for each in items.values()), default=0)
+    problems = {
+        name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind)
+        if name not in unready
+        else "its cluster is not ready"
+        for name, replicas in state.target.items()
+    }
+    return {name: why for name, why in problems.items() if why}
+
+
+def unhealthy_by_works(
+    binding: Binding, state: MoveState, copies: Copies, unready: Container[str] = ()
+) -> dict[str, str]:
+    """Return the clusters of the target whose copies are not healthy by their Works, and why.
+
+    Args:
+        binding: the binding.
+        state: a move in the phase Surging or Soaking.
+        copies: the copies by their Works.
+        unready: the clusters that are not ready.
+    """
+    if copies.problem:
+        return dict.fromkeys(state.target, copies.problem)
+    newest = max((each.generation for each in copies.by_cluster.values() if not each.deleting), default=0)
+    problems = {
+        name: _problem_of_copy(copies.by_cluster.get(name), replicas, newest, binding.spec.resource.kind)
+        if name not in unready
+        else "its cluster is not ready"
+        for name, replicas in state.target.items()
+    }
+    return {name: why for name, why in problems.items() if why}
+
+
+def lag_left_s(state: MoveState, now: Timestamp) -> float:
+    """Return the seconds until a reported status certainly is not older than the write that started the copies."""
+    if state.phase is not MovePhase.SURGING:
+        return 0.0
+    return max(0.0, STATUS_LAG_S - seconds_since(state.since, now))
+
+
+def rollback_loses_replicas(binding: Binding, state: MoveState) -> bool:
+    """Return whether the members report more healthy replicas of the target of a move than of its source.
+
+    The last report of a cluster that is not ready counts: its pods may still serve. With BreakBeforeMake there is
+    nothing to compare: the old copies are gone, and they start again only after the new ones are gone.
+
+    Args:
+        binding: the binding with its reported status.
+        state: a move under way.
+    """
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+        return False
+    return _healthy_replicas(binding, state.source) < _healthy_replicas(binding, state.target)
+
+
+def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
+    """Return those of the clusters that still report a copy. A cluster without a report may still run one."""
+    reported = {each.cluster_name for each in binding.status.aggregated_status}
+    return sorted(reported.intersection(clusters))
+
+
+def seconds_since(moment: Timestamp | None, now: Timestamp) -> float:
+    """Return the seconds since a time; 0 for a time in the future or none."""
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())
+
+
+def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
+    """Return how many replicas of an assignment are healthy. A copy without replicas counts as one."""
+    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    kind = binding.spec.resource.kind
+    return sum(_healthy_of(items[name], count, kind) for name, count in assignment.items() if name in items)
+
+
+def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
+    if kind in _COUNTED or _has(item.status, "replicas"):
+        return min(_ready(item.status), replicas)
+    return max(1, replicas) if item.applied and item.healthy else 0
+
+
+def _problem_of_copy(copy: CopyOfWorkload | None, replicas: int, newest: int, kind: str) -> str:
+    """Return why a copy does not count as healthy by its Work; empty if it does."""
+    if copy is None:
+        return "Karmada has not written its Work yet"
+    if copy.deleting:
+        return "its old copy is still being removed"
+    if copy.replicas is not None and copy.replicas < replicas:
+        return f"its Work asks for {copy.replicas} of {replicas} replicas"
+    if copy.generation < newest:
+        return "its Work carries an older template"
+    return _problem(copy.item, replicas, copy.generation, kind)
+
+
+def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind: str) -> str:
+    """Return why a copy does not count as healthy; empty if it does."""
+    if item is None:
+        return "it reports no status"
+    if not item.applied:
+        return "it is not applied"
+    if not item.healthy:
+        return f"its health is {item.health or 'unknown'}"
+    status = item.status
+    # Karmada reports no observedGeneration for a StatefulSet. Its health already needs one in the member.
+    if _has(status, "observedGeneration") and _number(status, "observedGeneration") < _number(status, "generation"):
+        return "its status is about an older generation"
+    if 0 < _number(status, "resourceTemplateGeneration") < newest:
+        return "it runs an older template"
+    if replicas and (kind in _COUNTED or _has(status, "replicas")):
+        ready = _ready(status)
+        if ready < replicas:
+            return f"{ready} of {replicas} replicas are ready"
+    return ""
+
+
+def _ready(status: Any) -> int:  # noqa: ANN401 - any JSON value
+    return max(_number(status, "readyReplicas"), _number(status, "availableReplicas"))
+
+
+def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(status, Mapping) and field in status
+
+
+def _number(status: Any, field: str) -> int:  # noqa: ANN401 - any JSON value
+    """Return a number in a reported status; 0 without one."""
+    value = status.get(field) if isinstance(status, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,356 @@
+"""Decide what the scheduler does for one binding: pure functions of the clusters' state, the binding and the time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
+from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
+from berthmaster.deciding.lifecycle import CopiesChange, MoveEvent
+from berthmaster.deciding.refusal import MoveRefusal
+from berthmaster.deciding.writes import (
+    NO_FIT,
+    REASONS,
+    SUCCESS,
+    TOO_LARGE,
+    UNSUPPORTED_PLACEMENT,
+    AssignmentWrite,
+    SchedulingResult,
+    assignment_write,
+    effective,
+)
+from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
+from berthmaster.model.binding import SCHEDULED, Binding, TargetComponent
+from berthmaster.model.unsupported import unsupported_message, unsupported_parts
+from berthmaster.scheduling.decision import Attempt, Decision
+from berthmaster.scheduling.karmada.selection import places_whole_sets
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.pending_replicas import PendingReplicas
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+
+_MAX_GROUPS_SHOWN: Final = 32
+_FINAL: Final = frozenset({TOO_LARGE, UNSUPPORTED_PLACEMENT})
+"""The reasons that a change of the clusters does not remove."""
+_REJECTIONS: Final = {
+    "APIEnablement": "do not serve the kind",
+    "ClusterAffinity": "do not match the affinity",
+    "TaintToleration": "have untolerated taints",
+    "SpreadConstraint": "lack the spread field",
+    "ClusterEviction": "are being evicted",
+    "WorkloadAffinity": "do not run its peers",
+    "WorkloadAntiAffinity": "run a workload that it must avoid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a decision reads about clusters. The caller must not change it during a decision.
+
+    Attributes:
+        scheduler: schedules over the fleet, in which assumed replicas are deducted.
+        unready_since_s: the monotonic time since which a cluster is not ready, by name.
+        failover: what happens to replicas on clusters that are not ready.
+        draining: the clusters with the taint that asks for a drain.
+    """
+
+    scheduler: Scheduler
+    unready_since_s: Mapping[str, float]
+    failover: FailoverOptions
+    draining: AbstractSet[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BindingDecision:
+    """What the scheduler does for a binding. It never changes; ``replace`` makes another one.
+
+    Attributes:
+        trigger: why it is scheduled.
+        binding: the binding, with the effective group of its assignment.
+        request: the request that it was scheduled with.
+        result: the content of its condition.
+        write: the write to the binding; None if it does not change.
+        refresh: whether the time of the last scheduling changes.
+        warning: a message for an event; empty for none.
+        requeue_after_s: when to reconcile the binding again; None for never.
+        clusters: the decided replicas by cluster; None if the assignment stays.
+        assumed_before: what was assumed for the binding before this decision; None if that did not change. The
+            cache sets it.
+        attempts: the steps of the decision, one entry per group; empty unless they were asked for.
+        inputs: what it read, for a ledger; None without a ledger, or if the decision is not recorded. The cache sets
+            it.
+        replaced: the failover that the decision performs; None for none.
+        change: what the step of a move that it performs does to the copies.
+        move_event: the event of the move of the binding; None for none.
+        waits_for_place: whether the binding should move, and no place for it exists.
+        plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
+    """
+
+    trigger: Trigger
+    binding: Binding
+    request: Request
+    result: SchedulingResult
+    write: AssignmentWrite | None = None
+    refresh: bool = False
+    warning: str = ""
+    requeue_after_s: float | None = None
+    clusters: Mapping[str, int] | None = None
+    assumed_before: Mapping[str, PendingReplicas] | None = None
+    attempts: tuple[Mapping[str, Any], ...] = ()
+    inputs: DecisionInputs | None = None
+    replaced: Replacement | None = None
+    change: CopiesChange = CopiesChange.NONE
+    move_event: MoveEvent | None = None
+    waits_for_place: bool = False
+    plain: "BindingDecision | None" = None
+
+    @property
+    def attempted(self) -> bool:
+        """Whether this counts as a scheduling attempt. A periodic check that changes nothing does not count."""
+        return self.trigger is not Trigger.NONE and (self.refresh or self.write is not None or not self.result.ok)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
+        known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
+        return self.write is not None or (self.attempted and (self.result.ok or self.result.message not in known))
+
+    @property
+    def waits_for_capacity(self) -> bool:
+        """Whether the binding must be tried again when a cluster has more capacity. Some failures stay the same."""
+        return (not self.result.ok and self.result.reason not in _FINAL) or bool(self.warning)
+
+
+def decide(
+    state: ClusterState,
+    binding: Binding,
+    now_s: float,
+    bounds: Mapping[str, int] | None = None,
+    *,
+    explain: bool = False,
+    may_fail_over: Callable[[Replacement], str] = lambda _: "",
+    avoided: frozenset[str] = frozenset(),
+) -> BindingDecision:
+    """Decide for a binding with a placement. ``moves.decide_with_moves`` adds moves.
+
+    Args:
+        state: the clusters.
+        binding: the latest binding.
+        now_s: monotonic time.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+        explain: whether the result carries the steps of the decision. They cost extra time.
+        may_fail_over: returns why a failover must wait; empty if it may happen.
+        avoided: clusters that a failover must not use.
+    """
+    binding = effective(binding)
+    request = Request.of(binding)
+    if unsupported := unsupported_parts(binding.spec.placement):
+        held = SchedulingResult(UNSUPPORTED_PLACEMENT, unsupported_message(unsupported))
+        return BindingDecision(trigger_for(state, binding), binding, request, held)
+    if bounds is not None:
+        request = replace(request, bounds=bounds)
+    lost, requeue_after_s = lost_clusters(state, binding, now_s)
+    warning = ""
+    if lost:
+        found = replacement(
+            state.scheduler, replace(request, evicted_from=request.evicted_from | avoided) if avoided else request, lost
+        )
+        blocked = found.message if isinstance(found, MoveRefusal) else may_fail_over(found)
+        if isinstance(found, Replacement) and not blocked:
+            return _fail_over(state, binding, request, found, now_s)
+        warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {blocked}"
+    trigger = trigger_for(state, binding)
+    if trigger is Trigger.NONE:
+        return BindingDecision(
+            trigger, binding, request, unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
+        )
+    decision = schedule(state, binding, request, trigger, explain=explain)
+    if decision.result.ok and decision.write is not None and decision.clusters is not None:
+        requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
+    if warning or requeue_after_s is not None:
+        decision = replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+    return decision
+
+
+def schedule(
+    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool = False
+) -> BindingDecision:
+    """Schedule a binding for a reason. The arguments are those of ``decide``."""
+    decision = state.scheduler.schedule(request)
+    attempts = _explained(state.scheduler, request, decision) if explain else ()
+    if decision.failure is not None:
+        result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
+        if not decision.clears_assignment:
+            return BindingDecision(trigger, binding, request, result, attempts=attempts)
+        write = assignment_write(binding, request.placement, {}, "")
+        return BindingDecision(trigger, binding, request, result, write, clusters={}, attempts=attempts)
+    group = decision.group or ""
+    components = components_of(state, binding, request)
+    write = assignment_write(binding, request.placement, decision.assignment, group, components=components)
+    return BindingDecision(
+        trigger,
+        binding,
+        request,
+        SchedulingResult(SUCCESS, scheduled_message(group, decision.assignment), group),
+        write,
+        refresh=write is not None or binding.reschedule_requested,
+        clusters=decision.assignment,
+        attempts=attempts,
+    )
+
+
+def outcome_of(decision: BindingDecision) -> DecisionOutcome:
+    """Return what a decision says, for a ledger."""
+    decision = decision.plain or decision
+    result, write, clusters = decision.result, decision.write, decision.clusters
+    return DecisionOutcome(
+        decision.trigger.value,
+        result.reason,
+        result.message,
+        result.group,
+        decision.warning,
+        None if clusters is None else dict(clusters),
+        {} if write is None else dict(write.annotations),
+        None if write is None else write.evictions,
+        decision.refresh,
+        decision.requeue_after_s,
+        None if write is None else write.clusters,
+        "" if decision.move_event is None else f"{decision.move_event.change.value}: {decision.move_event.note}",
+    )
+
+
+def components_of(state: ClusterState, binding: Binding, request: Request) -> tuple[TargetComponent, ...]:
+    """Return the pods of each template on a cluster (karmada ``buildTargetComponents``); empty for most workloads."""
+    components = binding.spec.components
+    if len(components) <= 1 or not places_whole_sets(request, state.scheduler.compile(request.placement)):
+        return ()
+    return tuple(TargetComponent(each.name, each.replicas) for each in components)
+
+
+def needs_decision(state: ClusterState, binding: Binding, now_s: float) -> bool:
+    """Whether ``decide`` would schedule the binding. ``binding`` must be ``effective``."""
+    if unsupported_parts(binding.spec.placement):
+        return False
+    lost, _ = lost_clusters(state, binding, now_s)
+    return bool(lost) or trigger_for(state, binding) is not Trigger.NONE
+
+
+def trigger_for(state: ClusterState, binding: Binding) -> Trigger:
+    """Return why a binding must be scheduled. Two triggers are not Karmada's.
+
+    A binding that fits no cluster is tried again even if it has no replicas. A cluster that no longer exists is left
+    even if its deletion was never observed. If all clusters are gone, that is more likely a fault, and nothing is done.
+    """
+    fleet = state.scheduler.fleet
+    trigger = trigger_of(binding, fleet)
+    if trigger is not Trigger.NONE:
+        return trigger
+    if any(each.type == SCHEDULED and each.reason == NO_FIT for each in binding.status.conditions):
+        return Trigger.RECONCILE
+    gone = len(fleet) > 0 and any(fleet.get(each.name) is None for each in binding.spec.clusters)
+    return Trigger.FAILOVER if gone else Trigger.NONE
+
+
+def lost_clusters(state: ClusterState, binding: Binding, now_s: float) -> tuple[frozenset[str], float | None]:
+    """Return the assigned clusters that were not ready for too long, and the seconds until the next one is lost."""
+    waits_s = _waits_s(state, (each.name for each in binding.spec.clusters), now_s)
+    lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
+    return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+
+def _next_loss_s(state: ClusterState, clusters: Iterable[str], before: Binding, now_s: float) -> float | None:
+    """Return the seconds until the first of a new assignment's clusters is lost; None if all are ready.
+
+    A cluster that was assigned before and is lost already has no replacement: the binding waits for capacity instead.
+    """
+    lost, _ = lost_clusters(state, before, now_s)
+    waits_s = _waits_s(state, (name for name in clusters if name not in lost), now_s)
+    return max(0.0, min(waits_s.values())) if waits_s else None
+
+
+def _waits_s(state: ClusterState, clusters: Iterable[str], now_s: float) -> dict[str, float]:
+    """Return the seconds until each cluster that is not ready counts as lost; at most 0 if it does already."""
+    after_s, since_s = state.failover.after_s, state.unready_since_s
+    if after_s is None or not since_s:
+        return {}
+    return {name: since_s[name] + after_s - now_s for name in clusters if name in since_s}
+
+
+def _fail_over(
+    state: ClusterState, binding: Binding, request: Request, found: Replacement, now_s: float
+) -> BindingDecision:
+    """Decide to leave lost clusters. A requested rescheduling follows at once, because healthy replicas stayed."""
+    tasks = eviction_tasks(binding, found, state.failover.producer)
+    message = f"scheduled to {short_assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
+    requested = binding.reschedule_requested
+    return BindingDecision(
+        Trigger.FAILOVER,
+        binding,
+        request,
+        SchedulingResult(SUCCESS, message, found.group),
+        assignment_write(
+            binding, request.placement, found.clusters, found.group, tasks, components_of(state, binding, request)
+        ),
+        refresh=not requested,
+        requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),
+        clusters=found.clusters,
+        replaced=found,
+    )
+
+
+def unchanged(binding: Binding) -> SchedulingResult:
+    """Return the result for a binding whose assignment stays: Scheduled=True even if its status is stale."""
+    group = binding.status.scheduler_observing_affinity_name
+    if binding.status.scheduler_observed_generation == binding.metadata.generation:
+        for condition in binding.status.conditions:
+            if condition.type == SCHEDULED and condition.status == "True":
+                return SchedulingResult(SUCCESS, condition.message, group)
+    return SchedulingResult(SUCCESS, scheduled_message(group, binding.assignment), group)
+
+
+def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
+    """Return the message of the condition of a scheduled binding."""
+    where = f"group {group}" if group else "the clusters that fit"
+    return f"scheduled to {where}: {short_assignment(replicas)}"
+
+
+def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
+    """Return why a workload fits no cluster: for each group, how many clusters each filter rejected."""
+    messages = [_attempt_message(scheduler, request, each) for each in decision.attempts[:_MAX_GROUPS_SHOWN]]
+    if (more := len(decision.attempts) - len(messages)) > 0:
+        messages.append(f"and {more} more groups")
+    return "; ".join(messages) or (decision.failure.message if decision.failure is not None else "")
+
+
+def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -> str:
+    prefix = f"group {attempt.group.name}: " if attempt.group.name else ""
+    if attempt.failure is None:
+        return f"{prefix}fits"
+    if len(attempt.rows):
+        return f"{prefix}{attempt.failure.message}"
+    total = len(scheduler.fleet)
+    counts = scheduler.rejected(request, attempt)
+    reasons = [
+        f"{count} {_REJECTIONS.get(plugin, 'are rejected')} ({plugin})"
+        for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    if (others := total - sum(counts.values())) > 0 and total:
+        reasons.append(f"{others} are being deleted, or rejected for this workload only")
+    return f"{prefix}0 of {total} clusters fit{': ' if reasons else ''}{', '.join(reasons)}"
+
+
+def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tuple[Mapping[str, Any], ...]:
+    """Return the steps of a decision for the debug log, one entry per group."""
+    return tuple(
+        {
+            "group": attempt.group.name or "",
+            "clusters": len(scheduler.fleet),
+            "rejected": dict(scheduler.rejected(request, attempt)),
+            "fit": len(attempt.rows),
+            "selected": None if attempt.selected is None else attempt.selected.names()[:CLUSTERS_SHOWN],
+            "assigned": None if attempt.assignment is None else short_assignment(attempt.assignment),
+            "failure": None if attempt.failure is None else attempt.failure.message,
+        }
+        for attempt in decision.attempts
+    )

@@ -1,0 +1,123 @@
+"""What the lease of the controllers records about moves: the state of the storm brake, and which moves are on.
+
+The annotations of the Lease are the right place: only the leader decides on moves, each process reads its lease every
+few seconds anyway, the next leader finds them, and the controllers need no further access right. A user ends the brake
+by an annotation, which needs the right to patch this one Lease.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from berthmaster.deciding.budget_record import BudgetRecord
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError
+from berthmaster.model.meta import Count, Timestamp, Value
+
+BRAKE: Final = "policy.berthmaster.io/storm-brake"
+"""The annotation with a ``BrakeRecord``. It is absent while nothing happened."""
+RESUME: Final = "policy.berthmaster.io/storm-brake-resume"
+"""The annotation by which a user ends the brake. The value is a ``ResumeRequest``. The leader removes it."""
+SOURCES: Final = "policy.berthmaster.io/moves"
+"""The annotation with a ``SourcesRecord``. It is absent without a configuration of moves."""
+
+
+class BrakeRecord(Value, frozen=True):
+    """The state of the storm brake.
+
+    Attributes:
+        reason: why it is engaged; empty if it is not.
+        since: since when it is engaged.
+        unready: the number of unready clusters that it counts.
+        resumed_at: when a user last ended it. The loss of clusters that turned unready before is accepted.
+    """
+
+    reason: str = ""
+    since: Timestamp | None = None
+    unready: Count = 0
+    resumed_at: Timestamp | None = None
+
+
+class ResumeRequest(Value, frozen=True):
+    """A request to end the storm brake.
+
+    Attributes:
+        at: the time of the request.
+        message: why, for the log.
+    """
+
+    at: Timestamp
+    message: str = ""
+
+
+class SourcesRecord(Value, frozen=True):
+    """The configuration that the leader uses.
+
+    Attributes:
+        failback, drain: the default modes.
+        pause: which moves wait.
+        problem: why the file cannot be used, if an earlier content is in use; empty if it can.
+        budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
+        scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
+    """
+
+    failback: str = "Off"
+    drain: str = "Off"
+    pause: str = "None"
+    problem: str = ""
+    budgets: tuple[BudgetRecord, ...] | None = None
+    scheduler: str = ""
+
+
+class LeaseRecord(NamedTuple):
+    """What a lease records about moves.
+
+    Attributes:
+        brake: the state of the storm brake.
+        sources: the configuration that the leader uses; None if it has no file.
+    """
+
+    brake: BrakeRecord
+    sources: SourcesRecord | None
+
+
+def text_of(record: Value) -> str:
+    """Return the value of an annotation."""
+    return encode_json(record).decode()
+
+
+def brake_record(text: str | None) -> BrakeRecord:
+    """Read the state of the brake. An invalid annotation counts as absent: the brake then judges the clusters again."""
+    try:
+        return BrakeRecord() if text is None else decode_json(BrakeRecord, text)
+    except FieldError:
+        return BrakeRecord()
+
+
+def resume_request(text: str, now: datetime) -> ResumeRequest:
+    """Read a request. Any other text is a request without a message: a user may write it by hand."""
+    try:
+        return decode_json(ResumeRequest, text)
+    except FieldError:
+        return ResumeRequest(now, text)
+
+
+def sources_record(text: str | None) -> SourcesRecord | None:
+    """Read the configuration that the leader uses; None if it has none, or if the annotation is invalid."""
+    try:
+        return None if text is None else decode_json(SourcesRecord, text)
+    except FieldError:
+        return None
+
+
+def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
+    """Read what a Lease records.
+
+    Args:
+        lease: the object as JSON.
+    """
+    metadata = lease.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    found = annotations if isinstance(annotations, dict) else {}
+    brake, sources = (text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES))
+    return LeaseRecord(brake_record(brake), sources_record(sources))

@@ -1,0 +1,273 @@
+"""Why a binding at rest should move, and where to: drain and failback. Pure functions of the clusters and the binding.
+
+docs/moves.md has the rules.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec.structs
+import numpy as np
+
+from berthmaster.deciding.break_first import why_not_broken
+from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.context import MoveContext, PolicyMoves
+from berthmaster.deciding.decide import ClusterState
+from berthmaster.deciding.failover import Replacement, replacement
+from berthmaster.deciding.refusal import Cause, MoveRefusal
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster, repelling_taints
+from berthmaster.model.meta import Timestamp
+from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveStrategy, move_of
+from berthmaster.model.placement import Placement
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import TooLargeError
+
+_READY: Final = "Ready"
+
+
+class Target(NamedTuple):
+    """Where a workload could go.
+
+    Attributes:
+        clusters: replicas by cluster.
+        group: the group; empty without groups.
+    """
+
+    clusters: dict[str, int]
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """A reason for a binding to move.
+
+    Attributes:
+        reason: the reason.
+        policy: what configuration and policy say about its moves.
+        target: where it can go, or why it can go nowhere.
+        after_s: how long the target must exist before the move.
+        dry_run: whether the move is only reported.
+        stable_since: since when no cluster of the target has changed its readiness; None if that is not known.
+    """
+
+    reason: MoveReason
+    policy: PolicyMoves
+    target: Target | MoveRefusal
+    after_s: float = 0.0
+    dry_run: bool = False
+    stable_since: Timestamp | None = None
+
+
+def move_request(
+    state: ClusterState, binding: Binding, moves: MoveContext, bounds: Mapping[str, int] | None = None
+) -> MoveRequest | None:
+    """Return why a binding should move; None if it should not. A drain comes before a failback.
+
+    Args:
+        state: the clusters.
+        binding: the effective binding. No move of it is under way.
+        moves: the configuration.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+    """
+    draining = draining_clusters(state, binding)
+    if draining:
+        policy = moves.policy(binding)
+        if policy.settings.drain.mode != "Off":
+            return _drain(state, binding, policy, draining, bounds)
+    if not is_away(state, binding):
+        return None
+    policy = moves.policy(binding)
+    if policy.problem:
+        problem = MoveRefusal(Cause.INVALID_POLICY, policy.problem, (policy.problem,))
+        return MoveRequest(MoveReason.FAILBACK, policy, problem)
+    if policy.settings.failback.mode == "Off":
+        return None
+    return _failback(state, binding, policy, bounds)
+
+
+def about_to_move(state: ClusterState, binding: Binding, now: Timestamp) -> bool:
+    """Whether the next decision may begin a move of a binding at rest. Only then are its estimators asked."""
+    record = move_of(binding)
+    if record is not None and record.phase is MovePhase.STABILISING:
+        return record.until is None or record.until <= now
+    return bool(draining_clusters(state, binding))
+
+
+def draining_clusters(state: ClusterState, binding: Binding) -> frozenset[str]:
+    """Return the clusters of an assignment that are being drained, unless its placement tolerates that."""
+    if not state.draining or not any(each.name in state.draining for each in binding.spec.clusters):
+        return frozenset()
+    placement, fleet = binding.spec.placement, state.scheduler.fleet
+    tolerations = placement.cluster_tolerations if placement is not None else ()
+    found = (each.name for each in binding.spec.clusters if each.name in state.draining)
+    return frozenset(
+        name
+        for name in found
+        if (cluster := fleet.get(name)) is not None and repelling_taints(_drain_taints(cluster), tolerations)
+    )
+
+
+def is_draining(cluster: Cluster) -> bool:
+    """Whether a cluster has the taint that asks for a drain."""
+    return any(taint.key == DRAINING for taint in cluster.spec.taints)
+
+
+def is_away(state: ClusterState, binding: Binding) -> bool:
+    """Whether an assignment is not what its policy prefers: a later group, or overflow."""
+    placement = binding.spec.placement
+    if placement is None or not placement.cluster_affinities or not binding.spec.clusters:
+        return False
+    observed = binding.status.scheduler_observing_affinity_name
+    return rank(state.scheduler, placement, observed, binding.assignment) > (0, False)
+
+
+def is_better(state: ClusterState, binding: Binding, reason: MoveReason, found: Target, source: Target) -> bool:
+    """Whether a new target still serves the reason of a move under way."""
+    if found.clusters == source.clusters:
+        return False
+    placement = binding.spec.placement
+    if reason is MoveReason.FAILBACK and placement is not None:
+        ranks = [rank(state.scheduler, placement, each.group, each.clusters) for each in (found, source)]
+        return ranks[0] < ranks[1]
+    if reason is MoveReason.DRAIN:
+        return not state.draining & found.clusters.keys()
+    return True
+
+
+def rank(scheduler: Scheduler, placement: Placement, group: str, clusters: Mapping[str, int]) -> tuple[int, bool]:
+    """Return how far an assignment is from what its policy prefers: the index of its group, and whether it overflows.
+
+    A smaller value is better. ``(0, False)`` is the best; nothing can be gained then.
+    """
+    if not placement.cluster_affinities:
+        return 0, False
+    try:
+        compiled = scheduler.compile(placement)
+    except TooLargeError:
+        return 0, False
+    index = compiled.group_index(group)
+    own, overflow = compiled.groups[index].own, compiled.groups[index].overflow
+    if not overflow or own is None:
+        return index, False
+    fleet = scheduler.fleet
+    rows = np.array([fleet.row_of[name] for name in clusters if name in fleet.row_of], dtype=np.int64)
+    return index, not bool(own.current()[rows].all())
+
+
+def earlier_target(
+    scheduler: Scheduler,
+    binding: Binding,
+    avoided: frozenset[str],
+    headroom_percent: int,
+    bounds: Mapping[str, int] | None = None,
+) -> Target | MoveRefusal:
+    """Return the best earlier group that can hold a workload, by full decisions, or why none can.
+
+    Args:
+        scheduler: schedules on the present fleet.
+        binding: the binding, with the effective group of its assignment.
+        avoided: clusters that get nothing, for example those that are not ready.
+        headroom_percent: the capacity beyond the replicas that must be free, in percent of them.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+    """
+    placement = binding.spec.placement
+    if placement is None:
+        return MoveRefusal(Cause.NO_PLACE, "it has no placement")
+    request = replace(Request.of(binding), fresh=True, bounds=bounds)
+    request = replace(request, evicted_from=request.evicted_from | avoided)
+    more = -(-request.replicas * (100 + headroom_percent) // 100)
+    problems, about = [], []
+    for name, reduced in _better_groups(scheduler, request, placement):
+        asked = replace(request, placement=reduced)
+        decision = scheduler.schedule(replace(asked, replicas=more))
+        if decision.failure is None and more != request.replicas:
+            decision = scheduler.schedule(asked)
+        if decision.failure is None:
+            return Target(decision.assignment, name)
+        problems.append(f"group {name}: {decision.failure.message}")
+        about += [name, decision.failure.kind.name]
+    return MoveRefusal(Cause.NO_PLACE, "; ".join(problems) or "it is in its first group", tuple(about))
+
+
+def _better_groups(scheduler: Scheduler, request: Request, placement: Placement) -> Iterator[tuple[str, Placement]]:
+    """Yield the placement reduced to each group that is better than the present one, the best one first."""
+    index, overflows = rank(scheduler, placement, request.observed_group, request.current)
+    terms = placement.cluster_affinities or ()
+    for term in terms[:index]:
+        yield term.affinity_name, msgspec.structs.replace(placement, cluster_affinities=(term,))
+    if overflows:
+        own = msgspec.structs.replace(terms[index], overflow_affinities=None)
+        yield own.affinity_name, msgspec.structs.replace(placement, cluster_affinities=(own,))
+
+
+def _drain(
+    state: ClusterState,
+    binding: Binding,
+    policy: PolicyMoves,
+    draining: frozenset[str],
+    bounds: Mapping[str, int] | None,
+) -> MoveRequest:
+    """Ask for a move of the replicas on clusters that are being drained."""
+    settings = policy.settings
+    found = replacement(state.scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
+    target = Target(found.clusters, found.group) if isinstance(found, Replacement) else found
+    return MoveRequest(
+        MoveReason.DRAIN,
+        policy,
+        _possible(binding, settings, target),
+        settings.drain.after_s,
+        settings.drain.mode == "DryRun",
+    )
+
+
+def _failback(
+    state: ClusterState, binding: Binding, policy: PolicyMoves, bounds: Mapping[str, int] | None
+) -> MoveRequest:
+    """Ask for a return to the best earlier group."""
+    settings = policy.settings
+    avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
+    found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)
+    if isinstance(found, Target) and found.clusters == binding.assignment:
+        found = MoveRefusal(Cause.SAME_CLUSTERS, f"group {found.group} would use the same clusters", (found.group,))
+    return MoveRequest(
+        MoveReason.FAILBACK,
+        policy,
+        _possible(binding, settings, found),
+        settings.failback.after_s,
+        settings.failback.mode == "DryRun",
+        _ready_since(state.scheduler.fleet, found.clusters) if isinstance(found, Target) else None,
+    )
+
+
+def _possible(binding: Binding, settings: MoveSettings, found: Target | MoveRefusal) -> Target | MoveRefusal:
+    """Return the target; the reason against it if the old copies cannot go first, as the strategy demands."""
+    if isinstance(found, MoveRefusal) or settings.strategy is not MoveStrategy.BREAK_BEFORE_MAKE:
+        return found
+    leaving = [name for name in binding.assignment if name not in found.clusters]
+    return why_not_broken(binding, leaving) or found
+
+
+def _drain_taints(cluster: Cluster) -> list[Any]:
+    return [each for each in cluster.spec.taints if each.key == DRAINING]
+
+
+def _ready_since(fleet: Fleet, clusters: Iterable[str]) -> Timestamp | None:
+    """Return when the last of some clusters changed its readiness, by their conditions."""
+    times = [_transition(cluster) for name in clusters if (cluster := fleet.get(name)) is not None]
+    return max((each for each in times if each is not None), default=None)
+
+
+def _transition(cluster: Cluster) -> Timestamp | None:
+    for condition in cluster.status.conditions:
+        if condition.type == _READY and condition.last_transition_time:
+            try:
+                found = datetime.fromisoformat(condition.last_transition_time)
+            except ValueError:
+                return None
+            return found if found.tzinfo is not None else None
+    return None

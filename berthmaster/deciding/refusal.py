@@ -1,0 +1,50 @@
+"""Why something cannot happen: a fact, and its sentence."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Cause(Enum):
+    """The kind of a reason why a move cannot begin now. Its value stands in the record of the move."""
+
+    NO_PLACE = "no-place"
+    """No clusters can hold the workload."""
+    SAME_CLUSTERS = "same-clusters"
+    """The preferred group would use the clusters that the workload is on."""
+    KEEPS_OLD_COPY = "keeps-old-copy"
+    """The purge mode of the policy keeps the old copy, and the workload must not run twice."""
+    STATE_UNREADABLE = "state-unreadable"
+    """The state that the policy preserves cannot be read."""
+    INVALID_POLICY = "invalid-policy"
+    """An annotation of the policy is invalid."""
+    DRY_RUN = "dry-run"
+    """The mode DryRun only reports."""
+    OLD_COPY = "old-copy"
+    """An old copy on a cluster of the target is still being removed."""
+    WORKS_UNREAD = "works-unread"
+    """The Works of the binding cannot be read."""
+    BRAKE = "brake"
+    """The storm brake stops all moves."""
+    PAUSED = "paused"
+    """The configuration or the policy pauses moves."""
+    WINDOW = "window"
+    """The window of a budget is closed."""
+    LIMIT = "limit"
+    """A limit of a budget is reached."""
+    STARTING = "starting"
+    """The process has led for a short time only."""
+
+
+class MoveRefusal(NamedTuple):
+    """Why something cannot happen.
+
+    Attributes:
+        cause: the kind of the reason.
+        message: the reason for people.
+        about: the names and times that the reason is about. Numbers of the fleet, which change all the time, are not
+            part of it. Two refusals with the same cause and the same ``about`` say the same.
+    """
+
+    cause: Cause
+    message: str
+    about: tuple[str, ...] = ()

@@ -1,0 +1,151 @@
+"""Karmada's Works (``work.karmada.io/v1alpha1``): the copies of a workload, one for each member cluster.
+
+A binding with an entry for a cluster says what is wanted there. The Work says what Karmada has asked the member for,
+whether it is being deleted, and what the member reported last.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.cluster import Condition
+from berthmaster.model.meta import ObjectMeta, Value, int64_of
+
+SPACE: Final = "karmada-es-"
+"""How the namespace of the Works of a cluster starts."""
+PERMANENT_ID: Final[Mapping[str, str]] = {
+    "ResourceBinding": "resourcebinding.karmada.io/permanent-id",
+    "ClusterResourceBinding": "clusterresourcebinding.karmada.io/permanent-id",
+}
+"""The label of a binding that its Works repeat, by kind of binding."""
+TEMPLATE_GENERATION: Final = "resourcetemplate.karmada.io/generation"
+"""The annotation of the manifest in a Work with the generation of its template."""
+DEFAULT_GRACE_S: Final = 30
+"""The ``terminationGracePeriodSeconds`` of a pod that states none."""
+MAX_GRACE_S: Final = 86400
+_REPLICAS: Final = ("replicas", "parallelism")
+
+
+class _Manifest(Value, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+
+
+class _Manifests(Value, frozen=True):
+    manifests: tuple[_Manifest, ...] = ()
+
+
+class _WorkSpec(Value, frozen=True):
+    workload: _Manifests = _Manifests()
+
+
+class _ManifestStatus(Value, frozen=True):
+    status: Any = None
+    health: str = ""
+
+
+class WorkStatus(Value, frozen=True):
+    """What Karmada and the member report of a Work."""
+
+    conditions: tuple[Condition, ...] = ()
+    manifest_statuses: tuple[_ManifestStatus, ...] = ()
+
+
+class KarmadaWork(Value, frozen=True):
+    """A Work, as far as moves read it. A Work of a binding holds one manifest."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _WorkSpec = _WorkSpec()
+    status: WorkStatus = WorkStatus()
+
+
+class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The copy of a workload in one cluster, by its Work.
+
+    Attributes:
+        deleting: whether Karmada is deleting it. The member may run it as long as the Work exists.
+        replicas: the replicas that the Work asks the member for; None for a kind without replicas.
+        generation: the generation of the template that the Work carries; 0 if the Work does not say.
+        grace_s: how long its pods may take to end.
+        item: what Karmada reports of it in the status of a binding, computed from the Work.
+    """
+
+    deleting: bool
+    replicas: int | None
+    generation: int
+    grace_s: int
+    item: AggregatedStatusItem
+
+
+class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The copies of one workload, read from the Works of its binding.
+
+    Attributes:
+        by_cluster: the copies by cluster, also those that are being deleted.
+        problem: why the Works could not be read; empty if they were.
+    """
+
+    by_cluster: dict[str, CopyOfWorkload] = {}
+    problem: str = ""
+
+    @property
+    def deleting(self) -> frozenset[str]:
+        """The clusters with a copy that Karmada is deleting."""
+        return frozenset(name for name, copy in self.by_cluster.items() if copy.deleting)
+
+    def alive(self, cluster: str) -> bool:
+        """Whether a cluster has a copy that is not being deleted."""
+        copy = self.by_cluster.get(cluster)
+        return copy is not None and not copy.deleting
+
+
+def work_selector(binding: Binding) -> str:
+    """Return the label selector of the Works of a binding; empty if the binding has no permanent id."""
+    key = PERMANENT_ID[binding.kind]
+    value = binding.metadata.labels.get(key, "")
+    return f"{key}={value}" if value else ""
+
+
+def copies_of(works: Iterable[KarmadaWork]) -> Copies:
+    """Return the copies that the Works of one binding describe."""
+    return Copies({_cluster_of(work): _copy_of(work) for work in works if work.metadata.namespace.startswith(SPACE)})
+
+
+def _cluster_of(work: KarmadaWork) -> str:
+    return work.metadata.namespace.removeprefix(SPACE)
+
+
+def _copy_of(work: KarmadaWork) -> CopyOfWorkload:
+    manifest = next(iter(work.spec.workload.manifests), _Manifest())
+    spec = manifest.spec if isinstance(manifest.spec, Mapping) else {}
+    replicas = next((each for name in _REPLICAS if (each := _count(spec.get(name))) is not None), None)
+    return CopyOfWorkload(
+        work.metadata.deletion_timestamp is not None,
+        replicas,
+        int64_of(manifest.metadata.annotations.get(TEMPLATE_GENERATION, "")) or 0,
+        _grace_s(spec),
+        _item_of(work),
+    )
+
+
+def _item_of(work: KarmadaWork) -> AggregatedStatusItem:
+    """Return the entry of a Work in ``status.aggregatedStatus`` (karmada ``assembleWorkStatus``)."""
+    cluster = _cluster_of(work)
+    applied = next((each for each in work.status.conditions if each.type == "Applied"), None)
+    if applied is None or applied.status != "True":
+        return AggregatedStatusItem(cluster, applied_message=applied.message if applied is not None else "")
+    reported = next(iter(work.status.manifest_statuses), _ManifestStatus(health="Unknown"))
+    return AggregatedStatusItem(cluster, reported.status, applied=True, health=reported.health)
+
+
+def _grace_s(spec: Mapping[str, Any]) -> int:
+    template = spec.get("template")
+    pod = template.get("spec") if isinstance(template, Mapping) else None
+    found = _count(pod.get("terminationGracePeriodSeconds")) if isinstance(pod, Mapping) else None
+    return DEFAULT_GRACE_S if found is None else min(found, MAX_GRACE_S)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

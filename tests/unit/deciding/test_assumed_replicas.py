@@ -1,0 +1,365 @@
+"""Assumed replicas by binding, by cluster, and on the nodes of resource models."""
+
+import pytest
+from builders import cluster
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from berthmaster.deciding.assumed_replicas import LIFETIME_S, AssumedReplicas
+from berthmaster.model.cluster import AllocatableModeling, Cluster
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.pending_replicas import (
+    MAX_NODE_CLASSES,
+    MAX_NODES,
+    AssumedCluster,
+    ModelNodes,
+    NodeClass,
+    PendingReplicas,
+)
+from berthmaster.scheduling.resources import Requests
+
+ONE_CPU: Requests = (("cpu", 1000),)
+KEY, OTHER = ("ns", "web"), ("ns", "db")
+
+
+def fleet() -> AssumedReplicas:
+    """No assumed replicas on the clusters m1 and m2, ten cores each."""
+    assumed = AssumedReplicas()
+    for name in ("m1", "m2"):
+        assumed.update_cluster(cluster(name, cpu=10))
+    return assumed
+
+
+def allocating(seen: list[Cluster]) -> dict[str, int]:
+    """The assumed cores by cluster, as decisions see them."""
+    found = {}
+    for each in seen:
+        summary = each.status.resource_summary
+        assert summary is not None
+        found[each.name] = summary.allocating["cpu"].value() if "cpu" in summary.allocating else 0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seen"),
+    [
+        pytest.param({}, {"m1": 2, "m2": 1}, {"m1": 2, "m2": 1}, id="a first assignment counts completely"),
+        pytest.param({"m1": 2}, {"m1": 5}, {"m1": 3}, id="growth counts, running replicas do not"),
+        pytest.param({"m1": 5}, {"m1": 2}, {}, id="shrinking counts nothing"),
+        pytest.param({"m1": 2}, {"m2": 2}, {"m2": 2}, id="a move counts on the new cluster"),
+        pytest.param({}, {"unknown": 2}, {}, id="an unknown cluster counts nothing"),
+    ],
+)
+def test_an_assignment_counts_by_its_growth(before: dict[str, int], after: dict[str, int], seen: dict[str, int]):
+    assert allocating(fleet().assume(KEY, before, after, ONE_CPU, 0.0)) == seen
+
+
+def test_a_workload_that_grows_twice_counts_twice():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assert allocating(assumed.assume(KEY, {"m1": 2}, {"m1": 5}, ONE_CPU, 1.0)) == {"m1": 5}
+
+
+def test_a_workload_that_shrinks_again_frees_capacity():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 5}, ONE_CPU, 0.0)
+    assert allocating(assumed.assume(KEY, {"m1": 5}, {"m1": 1}, ONE_CPU, 1.0)) == {"m1": 1}
+    assert allocating(assumed.assume(KEY, {"m1": 1}, {}, ONE_CPU, 2.0)) == {"m1": 0}
+    assert len(assumed) == 0
+
+
+def test_healthy_replicas_are_forgotten():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)
+    assert allocating(assumed.forget(KEY, ["m1"])) == {"m1": 0}
+    assert set(assumed.pending(KEY)) == {"m2"}
+
+
+def test_a_deleted_binding_is_forgotten():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)
+    assert allocating(assumed.forget(KEY)) == {"m1": 0, "m2": 0}
+
+
+def test_assumed_replicas_expire():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assumed.assume(OTHER, {}, {"m1": 3}, ONE_CPU, 1.0)
+    assert assumed.expire(LIFETIME_S - 1) == []
+    assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 3}
+
+
+def test_a_new_cluster_status_keeps_assumed_replicas():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assert allocating([assumed.update_cluster(cluster("m1", cpu=20))]) == {"m1": 2}
+
+
+def test_a_removed_cluster_is_forgotten():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assumed.remove_cluster("m1")
+    assert len(assumed) == 0
+    assert assumed.pending(KEY) == {}
+    assert assumed.forget(KEY) == []
+
+
+def test_an_assignment_can_be_undone():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    before = assumed.pending(KEY)
+    assumed.assume(KEY, {"m1": 2}, {"m2": 2}, ONE_CPU, 1.0)
+    assert allocating(assumed.restore(KEY, before)) == {"m1": 2, "m2": 0}
+    assert assumed.pending(KEY) == before
+
+
+_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["assume", "release", "gone", "expire"]),
+        st.integers(0, 3),
+        st.dictionaries(st.sampled_from(["m1", "m2"]), st.integers(0, 3)),
+    ),
+    max_size=20,
+)
+
+
+@given(_STEPS)
+def test_decisions_always_see_the_sum_of_the_assumed_replicas(
+    steps: list[tuple[str, int, dict[str, int]]],
+):
+    assumed, assigned, seen = fleet(), {}, {"m1": 0, "m2": 0}
+    for now_s, (step, number, clusters) in enumerate(steps):
+        key = ("ns", str(number))
+        if step == "assume":
+            changed = assumed.assume(key, assigned.get(key, {}), clusters, ONE_CPU, now_s)
+            assigned[key] = clusters
+        elif step == "release":
+            changed = assumed.forget(key, clusters)
+        elif step == "gone":
+            changed = assumed.forget(key)
+            assigned.pop(key, None)
+        else:
+            changed = assumed.expire(now_s + LIFETIME_S - number)
+        seen.update(allocating(changed))
+        for name in ("m1", "m2"):
+            loads = [assumed.pending(("ns", str(each))).get(name) for each in range(4)]
+            assert seen[name] == sum(each.replicas for each in loads if each is not None)
+
+
+def estimate(member: Cluster, requests: Requests) -> int:
+    fleet = Fleet([member])
+    return fleet.resources.estimate_row(fleet.row_of[member.name], requests).replicas
+
+
+def with_pending(member: Cluster, pending: dict[Requests, int]) -> Cluster:
+    """The cluster with pending replicas, by their requests."""
+    assumed = AssumedCluster(member)
+    for number, (requests, replicas) in enumerate(pending.items()):
+        assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0))
+    return assumed.view()
+
+
+def with_nodes(member: Cluster, *counts: int) -> Cluster:
+    """The cluster with this many nodes of each grade."""
+    summary = member.status.resource_summary
+    assert summary is not None
+    modelings = tuple(AllocatableModeling(grade, count) for grade, count in enumerate(counts))
+    status = replace(member.status, resource_summary=replace(summary, allocatable_modelings=modelings))
+    return replace(member, status=status)
+
+
+@pytest.mark.parametrize(
+    ("pending", "available"),
+    [
+        pytest.param({}, 10, id="nothing is pending"),
+        pytest.param({ONE_CPU: 4}, 6, id="pending replicas are deducted"),
+        pytest.param({ONE_CPU: 4, (("cpu", 500),): 4}, 4, id="pending replicas of all kinds are deducted"),
+        pytest.param({ONE_CPU: 12}, 0, id="more than the capacity leaves nothing"),
+        pytest.param({(): 105}, 5, id="pod slots count for all requests"),
+        pytest.param({(("memory", 1),): 1}, 10, id="a resource that the cluster lacks bounds no other resource"),
+    ],
+)
+def test_pending_replicas_reduce_the_summary(pending: dict[Requests, int], available: int):
+    assert estimate(with_pending(cluster(cpu=10, pods=110), pending), ONE_CPU) == available
+
+
+def test_a_cluster_without_summary_is_unchanged():
+    assert with_pending(cluster(), {ONE_CPU: 1}) == cluster()
+
+
+@pytest.mark.parametrize(
+    ("counts", "placed", "available"),
+    [
+        pytest.param((0, 2, 0), 0, 2, id="two nodes of one core"),
+        pytest.param((0, 2, 0), 1, 1, id="one of them is used"),
+        pytest.param((0, 0, 2), 1, 7, id="one of four cores is partly used"),
+        pytest.param((0, 1, 1), 2, 3, id="the smaller node is filled first"),
+        pytest.param((0, 1, 1), 9, 0, id="more than they hold leaves nothing"),
+    ],
+)
+def test_model_nodes_are_filled_one_by_one(counts: tuple[int, ...], placed: int, available: int):
+    member = with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 1}, {"cpu": 4}]), *counts)
+    pending = {ONE_CPU: placed} if placed else {}
+    assert estimate(with_pending(member, pending), ONE_CPU) == available
+
+
+@given(
+    counts=st.lists(st.integers(0, 5), min_size=4, max_size=4),
+    pending=st.dictionaries(st.sampled_from([1, 2, 3, 5]), st.integers(1, 20), max_size=3),
+    asked=st.sampled_from([1, 2, 3, 4]),
+)
+def test_filling_is_first_fit_node_by_node(counts: list[int], pending: dict[int, int], asked: int):
+    grades = [0, 2, 4, 8]
+    nodes = [grade for grade, count in zip(grades, counts, strict=True) for _ in range(count)]
+    for cores, replicas in pending.items():
+        for _ in range(replicas):
+            fitting = next((index for index, free in enumerate(nodes) if free >= cores), None)
+            if fitting is not None:
+                nodes[fitting] -= cores
+    member = with_nodes(cluster(cpu=10**6, pods=10**6, models=[{"cpu": grade} for grade in grades]), *counts)
+    seen = with_pending(member, {(("cpu", cores * 1000),): replicas for cores, replicas in pending.items()})
+    assert estimate(seen, (("cpu", asked * 1000),)) == sum(free // asked for free in nodes)
+
+
+MODELED = with_nodes(cluster(cpu=100, memory=100, pods=500, models=[{"cpu": 2, "memory": 1}, {"cpu": 8}]), 3, 2)
+PLAIN = cluster(cpu=100, memory=100, pods=500)
+
+
+@given(
+    member=st.sampled_from([MODELED, PLAIN]),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([(), ONE_CPU, (("cpu", 3000), ("memory", 1))])),
+        max_size=12,
+    ),
+)
+def test_removed_replicas_leave_the_cluster_unchanged(member: Cluster, steps: list[tuple[int, int, Requests]]):
+    assumed = AssumedCluster(member)
+    for number, replicas, requests in steps:
+        assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0) if replicas else None)
+        assumed.view()
+    assumed.put(("ns", "last"), PendingReplicas(1, ONE_CPU, 0.0))
+    for key in list(assumed.pending):
+        if key != ("ns", "last"):
+            assumed.put(key, None)
+    alone = AssumedCluster(member)
+    alone.put(("ns", "last"), PendingReplicas(1, ONE_CPU, 0.0))
+    asked = [(), ONE_CPU, (("cpu", 3000), ("memory", 1))]
+    assert [assumed.equivalent_replicas(each) for each in asked] == [alone.equivalent_replicas(each) for each in asked]
+    assumed.put(("ns", "last"), None)
+    assert assumed.view() == member
+
+
+def test_changed_nodes_reset_the_placement_and_changed_labels_do_not():
+    assumed = AssumedCluster(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}]), 0, 1))
+    assumed.put(("ns", "web"), PendingReplicas(6, ONE_CPU, 0.0))
+    assert estimate(assumed.view(), ONE_CPU) == 0
+    assumed.update(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}]), 0, 2))
+    assert estimate(assumed.view(), ONE_CPU) == 2
+    assumed.update(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}], labels={"a": "b"}), 0, 2))
+    assert estimate(assumed.view(), ONE_CPU) == 2
+    assert assumed.view().metadata.labels == {"a": "b"}
+
+
+GIB = 2**30
+
+
+def nodes(*counts: int, models: list[dict[str, int]] | None = None) -> ModelNodes:
+    """Nodes by grade; by default of two and of eight cores."""
+    grades = models or [{"cpu": 2}, {"cpu": 8}]
+    modelings = [AllocatableModeling(grade, count) for grade, count in enumerate(counts)]
+    return ModelNodes(cluster(models=grades).spec.resource_models, modelings)
+
+
+def cores(*classes: tuple[int, int]) -> list[NodeClass]:
+    """Classes by cores and count."""
+    return [NodeClass({"cpu": free * 1000}, count) for free, count in classes]
+
+
+@pytest.mark.parametrize(
+    ("pending", "free"),
+    [
+        pytest.param([], cores((2, 3), (8, 2)), id="empty nodes have the capacity of their models"),
+        pytest.param([(1, 1)], cores((1, 1), (2, 2), (8, 2)), id="the smallest node that holds a replica gets it"),
+        pytest.param(
+            [(3, 1)], cores((2, 3), (5, 1), (8, 1)), id="a replica too large for a grade goes to the next grade"
+        ),
+        pytest.param(
+            [(1, 7)], cores((0, 3), (7, 1), (8, 1)), id="replicas that a grade cannot hold go to the next grade"
+        ),
+        pytest.param([(1, 3), (1, 1)], cores((0, 2), (2, 1), (8, 2)), id="a partly used node is filled first"),
+        pytest.param([(9, 1)], cores((2, 3), (8, 2)), id="a replica that fits no node takes nothing"),
+        pytest.param([(1, 99)], cores((0, 5)), id="more replicas than capacity take all of it"),
+    ],
+)
+def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: list[NodeClass]):
+    placed = nodes(3, 2)
+    for number, (size, replicas) in enumerate(pending):
+        placed.place(("ns", str(number)), (("cpu", size * 1000),), replicas)
+    assert placed.classes() == free
+
+
+@pytest.mark.parametrize(
+    ("requests", "free"),
+    [
+        pytest.param((("nvidia.com/gpu", 1),), cores((2, 1)), id="a resource that no model names fits no node"),
+        pytest.param(
+            (("requests.cpu", 1),), cores((2, 1)), id="a resource that does not count for nodes takes nothing"
+        ),
+        pytest.param((("cpu", 1000), ("pods", 1)), cores((1, 1)), id="a replica is one pod, even if it requests pods"),
+    ],
+)
+def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...], free: list[NodeClass]):
+    placed = nodes(1, 0)
+    placed.place(("ns", "web"), requests, 1)
+    assert placed.classes() == free
+
+
+def test_a_node_with_110_pods_is_full():
+    placed = nodes(1, 1)
+    placed.place(("ns", "tiny"), (("cpu", 1),), 110)
+    assert placed.classes() == cores((0, 1), (8, 1))
+    placed.place(("ns", "more"), (), 1)
+    assert placed.classes() == cores((0, 1), (8, 1))
+    placed.remove(("ns", "tiny"))
+    assert placed.classes() == cores((2, 1), (8, 1))
+
+
+def test_all_resources_of_a_node_count():
+    placed = nodes(2, models=[{"cpu": 4, "memory": 8 * GIB}])
+    placed.place(("ns", "web"), (("cpu", 1000), ("memory", 5 * GIB)), 2)
+    assert placed.classes() == [NodeClass({"cpu": 3000, "memory": 3 * GIB}, 2)]
+
+
+def test_without_nodes_there_is_one_empty_class():
+    assert [each.nodes for each in nodes(0, 0).classes()] == [0]
+
+
+def test_of_very_many_classes_the_emptiest_are_returned():
+    placed = nodes(0, 2 * MAX_NODE_CLASSES)
+    for size in range(2 * MAX_NODE_CLASSES):
+        placed.place(("ns", str(size)), (("cpu", 4001 + size),), 1)
+    shown = placed.classes()
+    assert [each.free["cpu"] for each in shown] == [3999 - size for size in reversed(range(MAX_NODE_CLASSES))]
+
+
+def test_of_very_many_nodes_some_of_each_grade_are_used():
+    placed = nodes(10 * MAX_NODES, 10 * MAX_NODES)
+    placed.place(("ns", "small"), (("cpu", 2000),), MAX_NODES // 2)
+    placed.place(("ns", "large"), (("cpu", 8000),), MAX_NODES)
+    assert placed.classes() == cores(
+        (0, MAX_NODES), (2, 10 * MAX_NODES - MAX_NODES // 2), (8, 10 * MAX_NODES - MAX_NODES // 2)
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.integers(0, 30)), max_size=20))
+def test_removed_replicas_leave_no_trace(steps: list[tuple[int, int, int]]):
+    placed, there = nodes(3, 4), set()
+    for name, size, replicas in steps:
+        key = ("ns", str(name))
+        placed.remove(key)
+        placed.place(key, (("cpu", size * 1000),), replicas)
+        there.add(key)
+    for key in there:
+        placed.remove(key)
+    assert placed.classes() == nodes(3, 4).classes()

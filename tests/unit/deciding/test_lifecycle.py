@@ -1,0 +1,191 @@
+"""The steps of a move, as pure functions. tests/contract/controllers/test_moves.py plays whole moves."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec.structs
+import pytest
+from builders import binding
+
+from berthmaster.deciding.config import MoveSettings
+from berthmaster.deciding.lifecycle import (
+    CopiesChange,
+    Surroundings,
+    advanced,
+    begun,
+    flapped,
+    hold_down_s,
+    is_over,
+    later,
+    reduced,
+    retargeted,
+    rolled_back,
+)
+from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
+from berthmaster.model.move import MovePhase, MoveReason, MoveState
+from berthmaster.model.work import Copies, CopyOfWorkload
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = MoveSettings(soak_s=60, deadline_s=900, hold_down_s=600, max_hold_down_s=86400)
+HEALTHY = AggregatedStatusItem("new", {"replicas": 4, "readyReplicas": 4}, applied=True, health="Healthy")
+
+
+COPIES = Copies({"new": CopyOfWorkload(deleting=False, replicas=4, generation=1, grace_s=30, item=HEALTHY)})
+
+
+def around(seconds: float = 0, **changed: Any) -> Surroundings:
+    return Surroundings(SETTINGS, at(seconds), "me", **{"copies": COPIES, **changed})
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def state(phase: MovePhase = MovePhase.SURGING, **changed: Any) -> MoveState:
+    values = {"source": {"old": 4}, "target": {"new": 4}, "source_group": "g2", "target_group": "g1", "since": T0}
+    return MoveState(MoveReason.FAILBACK, phase, **{"until": at(900), **values, **changed})
+
+
+def reporting(*items: AggregatedStatusItem) -> Binding:
+    given = binding(replicas=4, clusters={"old": 4, "new": 4})
+    return msgspec.structs.replace(given, status=BindingStatus(aggregated_status=items))
+
+
+def test_a_move_begins_with_old_and_new_copies_in_the_group_of_the_old_ones():
+    step = begun(reporting(), state(MovePhase.ADMITTED), around())
+    assert step.state is not None
+    assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(900))
+    assert (step.clusters, step.group, step.tasks) == ({"old": 4, "new": 4}, "g2", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "items", "seconds", "phase", "clusters"),
+    [
+        pytest.param(state(), [], 899, "Surging", None, id="it surges until its deadline"),
+        pytest.param(state(), [], 900, "RolledBack", {"old": 4}, id="at the deadline it is rolled back"),
+        pytest.param(state(), [HEALTHY], 900, "Soaking", None, id="health at the deadline counts"),
+        pytest.param(
+            state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 59, "Soaking", None, id="it soaks for the whole time"
+        ),
+        pytest.param(
+            state(MovePhase.SOAKING, until=at(60)), [HEALTHY], 60, "Released", {"new": 4}, id="then it is released"
+        ),
+        pytest.param(
+            state(MovePhase.SOAKING, until=at(60)), [], 30, "RolledBack", {"old": 4}, id="unhealthy while soaking"
+        ),
+        pytest.param(
+            state(MovePhase.SOAKING, until=at(60), template="1"),
+            [],
+            30,
+            "Surging",
+            None,
+            id="a new template surges again",
+        ),
+        pytest.param(state(until=None), [], 10**6, "Surging", None, id="a stalled move waits for health"),
+    ],
+)
+def test_the_next_phase(given: MoveState, items: list[AggregatedStatusItem], seconds: int, phase: str, clusters: Any):
+    step = advanced(reporting(*items), given, around(seconds))
+    assert step.state is not None
+    assert (step.state.phase.value, step.clusters) == (phase, clusters)
+
+
+@pytest.mark.parametrize("given", [state(), state(MovePhase.SOAKING, until=at(60))])
+def test_a_move_without_a_whole_source_stalls_and_keeps_both(given: MoveState):
+    step = advanced(reporting(), given, around(900, returnable=False))
+    assert step.state is not None
+    assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, None, None)
+    assert step.event is not None
+    assert step.event.change is CopiesChange.STALLED
+
+
+def test_a_move_is_not_rolled_back_to_copies_that_are_less_healthy_than_the_new_ones():
+    partly = AggregatedStatusItem("new", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
+    soaking = state(MovePhase.SOAKING, until=at(60))
+    stalled = advanced(reporting(partly), soaking, around(30))
+    assert stalled.state is not None
+    assert stalled.event is not None
+    assert (stalled.state.phase, stalled.clusters, stalled.event.change) == (
+        MovePhase.SURGING,
+        None,
+        CopiesChange.STALLED,
+    )
+    assert stalled.state.until == at(30 + SETTINGS.deadline_s), "it looks again"
+    old = AggregatedStatusItem("old", {"replicas": 4, "readyReplicas": 2}, applied=True, health="Unhealthy")
+    returned = advanced(reporting(partly, old), stalled.state, around(30 + SETTINGS.deadline_s))
+    assert returned.state is not None
+    assert (returned.state.phase, returned.clusters) == (MovePhase.ROLLED_BACK, {"old": 4})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "until"),
+    [
+        pytest.param(100, 900, id="far from the deadline nothing is written"),
+        pytest.param(899, 899 + 900, id="the deadline does not run out"),
+    ],
+)
+def test_under_the_storm_brake_nothing_is_released_or_rolled_back(seconds: int, until: int):
+    for items in ([], [HEALTHY]):
+        step = advanced(reporting(*items), state(), around(seconds, braked="storm"))
+        assert step.state is not None
+        assert (step.state.phase, step.state.until, step.clusters) == (MovePhase.SURGING, at(until), None)
+
+
+def test_a_time_in_the_future_counts_as_the_present():
+    step = advanced(reporting(), state(since=at(3600), until=at(4500)), around())
+    assert step.state is not None
+    assert (step.state.since, step.state.until, step.wait_s) == (T0, at(900), 0.0)
+
+
+def test_each_failure_holds_down_twice_as_long_up_to_a_limit():
+    assert [hold_down_s(failures, SETTINGS) for failures in (1, 2, 3, 8, 9, 1000)] == [
+        600, 1200, 2400, 76800, 86400, 86400,
+    ]  # fmt: skip
+    step = rolled_back(reporting(), state(failures=1), around(), "why")
+    assert step.state is not None
+    assert (step.state.failures, step.state.held_down_until, step.group) == (2, at(1200), "g2")
+    assert flapped(state(failures=2), SETTINGS, T0, "why").held_down_until == at(2400)
+
+
+@pytest.mark.parametrize(
+    ("given", "over"),
+    [
+        pytest.param(state(MovePhase.RELEASED, until=at(0)), True, id="it has lasted"),
+        pytest.param(state(MovePhase.RELEASED, until=at(1)), False, id="it has not lasted yet"),
+        pytest.param(state(MovePhase.RELEASED, until=at(0), held_down_until=at(9)), False, id="it is held down"),
+        pytest.param(state(MovePhase.HELD_DOWN, until=at(0)), False, id="a failure is not over by itself"),
+    ],
+)
+def test_when_a_record_is_over(given: MoveState, *, over: bool):
+    assert is_over(given, T0) is over
+
+
+@pytest.mark.parametrize(
+    ("assignment", "replicas", "divided", "expected"),
+    [
+        pytest.param({"a": 4, "b": 2}, 9, True, {"a": 4, "b": 2}, id="enough for all"),
+        pytest.param({"a": 4, "b": 2}, 3, True, {"a": 2, "b": 1}, id="the largest first, then the last by name"),
+        pytest.param({"a": 4, "b": 2}, 0, True, {"a": 0, "b": 0}, id="none"),
+        pytest.param({"a": 4, "b": 4}, 2, False, {"a": 2, "b": 2}, id="copies have the number each"),
+        pytest.param({"a": 10**9, "b": 10**9}, 3, True, {"a": 2, "b": 1}, id="many replicas cost nothing"),
+    ],
+)
+def test_an_assignment_is_reduced(assignment: Any, replicas: int, *, divided: bool, expected: Any):
+    assert reduced(assignment, replicas, divided=divided) == expected
+
+
+def test_a_new_target_starts_the_time_again_and_keeps_the_old_copies():
+    step = retargeted(
+        msgspec.structs.replace(reporting(), spec=msgspec.structs.replace(reporting().spec, replicas=2)),
+        state(MovePhase.SOAKING),
+        {"new": 2},
+        "g1",
+        around(50),
+    )
+    assert step.state is not None
+    assert (step.state.phase, step.state.until) == (MovePhase.SURGING, at(950))
+    assert step.clusters == {"old": 2, "new": 2}
+
+
+def test_times_are_whole_seconds():
+    assert later(T0 + timedelta(milliseconds=999), 1) == at(1)

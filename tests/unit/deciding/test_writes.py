@@ -1,0 +1,248 @@
+"""The writes for a decision."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from builders import binding, placement
+
+from berthmaster.deciding.writes import (
+    SUCCESS,
+    SchedulingResult,
+    Version,
+    applied_affinity,
+    applied_placement,
+    assignment_write,
+    effective,
+    status_write,
+)
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask
+from berthmaster.model.cluster import Condition
+from berthmaster.model.move import APPLIED_AFFINITY
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+AT_NOW = "2026-01-02T03:04:05Z"
+EARLIER = "2026-01-01T00:00:00Z"
+ANYWHERE = placement(replicaScheduling={"replicaSchedulingType": "Duplicated"})
+GROUPS = placement(clusterAffinities=[{"affinityName": "a"}, {"affinityName": "b"}])
+SCHEDULED = SchedulingResult(SUCCESS, "scheduled to m1:1")
+
+
+def stored(**fields: Any) -> Binding:
+    """A binding with resourceVersion 7 and generation 3."""
+    made = binding(**fields)
+    metadata = msgspec.structs.replace(made.metadata, resource_version="7", generation=3)
+    return msgspec.structs.replace(made, metadata=metadata)
+
+
+def condition(status: str = "True", reason: str = SUCCESS, message: str = SCHEDULED.message) -> Condition:
+    return Condition("Scheduled", status, reason, message, EARLIER)
+
+
+def unchanged_status(**status: Any) -> BindingStatus:
+    """The status of a scheduled binding that has not changed since."""
+    fields = {
+        "scheduler_observed_generation": 3,
+        "last_scheduled_time": datetime(2026, 1, 1, tzinfo=UTC),
+        "conditions": (condition(),),
+    }
+    return BindingStatus(**{**fields, **status})
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        pytest.param({}, "{}", id="an empty placement is an empty object"),
+        pytest.param(
+            {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
+            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
+            id="characters that Go escapes",
+        ),
+        pytest.param(
+            {"clusterTolerations": [{"operator": "Exists"}], "clusterAffinity": {"clusterNames": ["m1"]}},
+            '{"clusterAffinity":{"clusterNames":["m1"]},"clusterTolerations":[{"operator":"Exists"}]}',
+            id="keys in the order of Karmada's type",
+        ),
+        pytest.param(
+            {
+                "clusterAffinities": [
+                    {
+                        "clusterNames": ["m1"],
+                        "affinityName": "a",
+                        "overflowAffinities": [{"exclude": ["m2"], "affinityName": "o"}],
+                    },
+                    {"affinityName": "b", "overflowAffinities": []},
+                ],
+                "spreadConstraints": [{"maxGroups": 2, "minGroups": 1, "spreadByField": "cluster"}],
+            },
+            '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
+            '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
+            '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}',
+            id="a group starts with its name",
+        ),
+        pytest.param({"clusterAffinities": []}, "{}", id="an empty list of groups is omitted"),
+    ],
+)
+def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str):
+    assert applied_placement(placement(**given)) == text
+
+
+def test_a_first_assignment_writes_clusters_placement_and_group_together():
+    write = assignment_write(stored(), GROUPS, {"m2": 1, "m1": 2}, "a")
+    assert write is not None
+    assert write.patch(stored()) == {
+        "metadata": {
+            "resourceVersion": "7",
+            "annotations": {
+                APPLIED_PLACEMENT: applied_placement(GROUPS),
+                APPLIED_AFFINITY: applied_affinity("a", {"m1": 2, "m2": 1}),
+            },
+        },
+        "spec": {"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]},
+    }
+
+
+def test_an_existing_assignment_needs_no_write():
+    before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: applied_placement(ANYWHERE)})
+    assert assignment_write(before, ANYWHERE, {"m1": 1}, "") is None
+
+
+def test_another_placement_with_the_same_result_writes_only_the_annotation():
+    before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: "{}"})
+    write = assignment_write(before, ANYWHERE, {"m1": 1}, "")
+    assert write is not None
+    assert "spec" not in write.patch(before)
+
+
+def test_removing_all_clusters_sends_null():
+    before = stored(clusters={"m1": 1})
+    write = assignment_write(before, ANYWHERE, {}, "")
+    assert write is not None
+    assert write.patch(before)["spec"] == {"clusters": None}
+
+
+def test_the_annotation_of_an_unused_group_is_removed():
+    before = stored(annotations={APPLIED_AFFINITY: "a@1"})
+    write = assignment_write(before, ANYWHERE, {"m1": 1}, "")
+    assert write is not None
+    assert write.patch(before)["metadata"]["annotations"][APPLIED_AFFINITY] is None
+    assert APPLIED_AFFINITY not in write.applied(before, Version("8", 4)).metadata.annotations
+
+
+def test_evictions_are_added_to_existing_ones():
+    before = stored(graceful_eviction_tasks=(GracefulEvictionTask("old"),))
+    write = assignment_write(before, ANYWHERE, {"m1": 1}, "", (GracefulEvictionTask("lost"),))
+    assert write is not None
+    tasks = write.patch(before)["spec"]["gracefulEvictionTasks"]
+    assert [task["fromCluster"] for task in tasks] == ["old", "lost"]
+
+
+def test_a_written_binding_needs_no_further_write():
+    before = stored()
+    write = assignment_write(before, GROUPS, {"m1": 1}, "b")
+    assert write is not None
+    after = write.applied(before, Version("8", 4))
+    assert assignment_write(after, GROUPS, {"m1": 1}, "b") is None
+    status = status_write(after, SCHEDULED, NOW, refresh=True)
+    assert not status_write(status.applied(after, Version("9", 4)), SCHEDULED, NOW, refresh=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "annotation", "group"),
+    [
+        pytest.param("a", None, "a", id="without an annotation the status counts"),
+        pytest.param("a", applied_affinity("b", {"m1": 1}), "b", id="the annotation of this assignment is newer"),
+        pytest.param("a", applied_affinity("b", {"m2": 1}), "a", id="the annotation of another assignment is outdated"),
+        pytest.param("", applied_affinity("b", {"m1": 1}), "b", id="a missing status is completed"),
+        pytest.param("a", "nonsense", "a", id="an invalid annotation is ignored"),
+    ],
+)
+def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotation: str | None, group: str):
+    known = stored(
+        clusters={"m1": 1},
+        annotations={APPLIED_AFFINITY: annotation} if annotation else {},
+        status=BindingStatus(scheduler_observing_affinity_name=status),
+    )
+    assert effective(known).status.scheduler_observing_affinity_name == group
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "refresh", "written"),
+    [
+        pytest.param(SCHEDULED, unchanged_status(), False, {}, id="an unchanged binding: nothing"),
+        pytest.param(
+            SCHEDULED, unchanged_status(), True, {"lastScheduledTime": AT_NOW}, id="the same assignment again: the time"
+        ),
+        pytest.param(
+            SCHEDULED,
+            unchanged_status(scheduler_observed_generation=2),
+            False,
+            {"schedulerObservedGeneration": 3},
+            id="another generation: the generation",
+        ),
+        pytest.param(
+            SchedulingResult(SUCCESS, SCHEDULED.message, "b"),
+            unchanged_status(scheduler_observing_affinity_name="a"),
+            False,
+            {"schedulerObservingAffinityName": "b"},
+            id="another group: its name",
+        ),
+        pytest.param(
+            SchedulingResult("NoClusterFit", "0 of 1"),
+            unchanged_status(),
+            False,
+            {
+                "conditions": [
+                    {
+                        "type": "Scheduled",
+                        "status": "False",
+                        "reason": "NoClusterFit",
+                        "message": "0 of 1",
+                        "lastTransitionTime": AT_NOW,
+                    }
+                ]
+            },
+            id="a failure: the condition only",
+        ),
+        pytest.param(
+            SchedulingResult("Unschedulable", "no room"),
+            unchanged_status(
+                conditions=(condition("False", "NoClusterFit", "0 of 1"),), scheduler_observed_generation=1
+            ),
+            False,
+            {
+                "conditions": [
+                    {
+                        "type": "Scheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "no room",
+                        "lastTransitionTime": EARLIER,
+                    }
+                ]
+            },
+            id="another reason with the same status keeps the transition time",
+        ),
+    ],
+)
+def test_the_status_write_has_only_changed_fields(
+    *, result: SchedulingResult, status: BindingStatus, refresh: bool, written: dict[str, Any]
+):
+    write = status_write(stored(status=status), result, NOW, refresh=refresh)
+    assert bool(write) == bool(written)
+    assert write.patch(stored())["status"] == written
+
+
+def test_other_conditions_stay():
+    others = Condition("FullyApplied", "True", "Applied", "all", EARLIER)
+    write = status_write(stored(status=BindingStatus(conditions=(others,))), SCHEDULED, NOW, refresh=True)
+    assert [each["type"] for each in write.patch(stored())["status"]["conditions"]] == ["FullyApplied", "Scheduled"]
+
+
+def test_a_slow_clock_does_not_reschedule_forever():
+    triggered = datetime(2026, 6, 1, tzinfo=UTC)
+    before = stored(reschedule_triggered_at=triggered, status=unchanged_status())
+    assert before.reschedule_requested
+    write = status_write(before, SCHEDULED, NOW, refresh=True)
+    assert not write.applied(before, Version("8", 3)).reschedule_requested
