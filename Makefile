@@ -135,6 +135,11 @@ bench-console-api: $(VENV)/.dev ## Time what the console asks most, with 10,000 
 .PHONY: bench-impact
 bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bindings, as the webhook asks for them
 	@PYTHONPATH=tests $(BIN)/python bench/impact.py $(ARGS)
+
+.PHONY: bench-gate
+bench-gate: $(VENV)/.dev ## Attack the gate blast-radius with large changes, dry runs and plans, on 10,000 workloads
+	@PYTHONPATH=tests $(BIN)/python bench/gate.py $(ARGS)
+
 .PHONY: bench-move-budgets
 bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, writes and clock steps that exceeds a budget of moves
 	@BERTHMASTER_EXAMPLES=2000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)

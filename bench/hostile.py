@@ -1,15 +1,18 @@
 """Measure what one hostile document may cost, and what others notice: ``make bench-hostile``.
 
 The first table has the cost of each document of ``hostile_rows.py``: time, allocated bytes, and counted steps. The
-second has a well-behaved client beside four clients that send the worst documents without pause.
+second has a well-behaved client beside four clients that send the worst documents without pause. In between are the
+slowest hostile interpreter scripts.
 
 Steps and bytes have limits that fail the program, because they do not depend on the machine. Times fail it with
 ``--strict`` only.
 """
 
+import contextlib
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,10 +22,14 @@ from admission import reviews
 from extender_service import kubeadmiral_requests
 from hostile_measure import Measured
 from hostile_rows import MIB, rows
+from hostile_scripts import HOSTILE
 from served import Server, post, reviewing, serving
 from soak import LIMITS_MIB
 from stress import TITLES, Watcher, beside, line, problems
 from workloads import generated
+
+from berthmaster.interpreters.script_error import ScriptError
+from berthmaster.interpreters.worker import ScriptProcess
 
 MAX_MS, MAX_REFUSED_MS = 250, 50
 MAX_P99_MS = 20
@@ -30,6 +37,7 @@ MAX_BYTES = 64 * MIB
 MAX_STEPS = 2_000_000
 """About 250 ms: a step takes 60 to 200 ns."""
 MAX_REFUSED_STEPS = 300_000
+MAX_SCRIPT_S, MAX_COMMAND_S = 3, 10
 _CAP = re.compile(r"at most", re.IGNORECASE)
 _REFUSAL = re.compile(r'"allowed":false|"error":"[^"]|"Error":"[^"]')
 _FOLDER = Path(__file__).parent
@@ -112,6 +120,33 @@ def beside_table(seconds: float, only: str, *, strict: bool) -> Iterator[str]:
         yield from beside_the_worst("extender", server, good, seconds, only, strict=strict)
 
 
+def script_table(only: str) -> Iterator[str]:
+    """Print how long hostile interpreter scripts run, and yield the limits that are exceeded."""
+    slowest = []
+    for name, script in HOSTILE.items():
+        if only not in name:
+            continue
+        with ScriptProcess() as run:
+            run("function F() end", "F", {})
+            begun_s = time.monotonic()
+            with contextlib.suppress(ScriptError):
+                run(script, "GetReplicas", {})
+            slowest.append((time.monotonic() - begun_s, name))
+    for seconds, name in sorted(slowest)[-5:]:
+        print(f"script: {name:<60} {seconds * 1e3:8.0f} ms")
+    yield from (f"script: {name}: {seconds:.1f} s" for seconds, name in slowest if seconds > MAX_SCRIPT_S)
+    if not only:
+        begun_s = time.monotonic()
+        with ScriptProcess() as run:
+            for script in HOSTILE.values():
+                with contextlib.suppress(ScriptError):
+                    run(script, "GetReplicas", {})
+        seconds = time.monotonic() - begun_s
+        print(f"script: {f'all {len(HOSTILE)} in one command':<60} {seconds * 1e3:8.0f} ms")
+        if seconds > MAX_COMMAND_S:
+            yield f"all scripts in one command: {seconds:.1f} s"
+
+
 @click.command()
 @click.option(
     "--seconds", default=5.0, show_default=True, help="The duration of a row of the second table; 0 omits it."
@@ -120,7 +155,7 @@ def beside_table(seconds: float, only: str, *, strict: bool) -> Iterator[str]:
 @click.option("--strict", is_flag=True, help="Limit times, too. They depend on the machine.")
 def main(*, seconds: float, only: str, strict: bool) -> None:
     """Print both tables. The status is 1 if a limit is exceeded."""
-    found = list(cost_table(only, strict=strict))
+    found = [*cost_table(only, strict=strict), *script_table(only)]
     if seconds:
         found += beside_table(seconds, only, strict=strict)
     for problem in found:

@@ -95,7 +95,7 @@ def serving(clusters: Sequence[Any], *flags: str, descriptors: int = 0) -> Itera
             listed = {"apiVersion": _CLUSTER, "kind": "ClusterList", "items": [builtins(each) for each in clusters]}
             Path(folder, "clusters.json").write_bytes(msgspec.json.encode(listed))
             given = ("-f", folder)
-        yield stack.enter_context(_running("extender", *given, *flags, descriptors=descriptors))
+        yield stack.enter_context(running("extender", *given, *flags, descriptors=descriptors))
 
 
 @contextmanager
@@ -104,12 +104,12 @@ def reviewing(*flags: str, descriptors: int = 0) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         make_pair().write(Path(folder))
         files = ("--cert-file", f"{folder}/tls.crt", "--key-file", f"{folder}/tls.key")
-        with _running("webhook", *files, *flags, descriptors=descriptors) as server:
+        with running("webhook", *files, *flags, descriptors=descriptors) as server:
             yield server._replace(tls=True)
 
 
 @contextmanager
-def _running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]:
+def running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]:
     """Run a service on free ports. ``descriptors`` limits its open files and connections; 0 sets no limit."""
     port, probe_port = free_port(), free_port()
     words = [

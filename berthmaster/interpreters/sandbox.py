@@ -2,9 +2,12 @@
 
 A script may come with a dump from a stranger. It sees the libraries that Karmada offers, without ``os``: base functions
 that cannot leave the sandbox, ``math``, ``string``, ``table``, and the module ``kube``. It sees no Python object. Three
-limits hold: the memory of the runtime, the number of steps, and the processor time. A pattern is charged with the steps
-that it needs at worst, because Lua cannot interrupt it. A full memory can end the process, so that ``worker`` runs the
-sandbox in a process of its own.
+limits hold: the memory of the runtime, the number of steps, and the processor time. Lua cannot interrupt its library.
+Functions that take long or crash with odd arguments are therefore wrapped: a pattern is charged with the steps that it
+needs at worst, and the ranges of ``rep``, ``insert`` and ``unpack`` are bounded. The depth of calls through the library
+is bounded as well: at its own limit Lua does not call the hook that counts steps.
+
+These limits are the first line. ``worker`` runs the sandbox in a process of its own, which the kernel ends.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +15,12 @@ from typing import Any, Final, NoReturn
 
 from lupa.lua51 import LuaError, LuaMemoryError, LuaRuntime, LuaSyntaxError, lua_type
 
-from berthmaster.interpreters.script_error import ScriptError
+from berthmaster.interpreters.script_error import ExhaustedError, ScriptError
 from berthmaster.model.errors import InputError, shown
 
 MEMORY_BYTES: Final = 16 * 2**20
 STEPS: Final = 2_000_000
-CPU_SECONDS: Final = 2
+CPU_SECONDS: Final = 0.8
 _MAX_SCRIPT_BYTES: Final = 64 * 2**10
 _MAX_VALUES: Final = 100_000
 _MAX_DEPTH: Final = 50
@@ -25,6 +28,8 @@ _BYTECODE: Final = "\x1b"
 
 _BOOTSTRAP: Final = """
 local sethook, clock, raw_pcall, raw_error, collect = debug.sethook, os.clock, pcall, error, collectgarbage
+local raw_unpack, raw_rep, raw_insert, raw_sort, raw_gsub = unpack, string.rep, table.insert, table.sort, string.gsub
+local max_depth, max_range, max_text = 20, 5000, 1048576
 local load_text, set_environment, text_metatable = loadstring, setfenv, getmetatable("")
 local limit_steps, limit_seconds, every = ...
 local left, ends, exhausted = 0, 0, false
@@ -37,12 +42,62 @@ local function spend(steps)
   end
 end
 
-local function checked(...)
-  if exhausted then raw_error("needs too many steps", 0) end
-  return ...
+local depth = 0
+
+-- Call a function of the library that calls back. An error leaves the depth to the pcall that catches it.
+local function deeper(call, ...)
+  if depth >= max_depth then raw_error("is nested too deeply", 0) end
+  depth = depth + 1
+  local function back(...)
+    depth = depth - 1
+    return ...
+  end
+  return back(call(...))
 end
 
-local function safe_pcall(f, ...) return checked(raw_pcall(f, ...)) end
+local function safe_pcall(f, ...)
+  local before = depth
+  local function checked(...)
+    depth = before
+    if exhausted then raw_error("needs too many steps", 0) end
+    return ...
+  end
+  return checked(deeper(raw_pcall, f, ...))
+end
+
+local function whole(name, number)
+  number = tonumber(number)
+  if number == nil or number % 1 ~= 0 then raw_error(name .. " needs a whole number", 0) end
+  return number
+end
+
+local function safe_unpack(list, first, last)
+  first, last = whole("unpack", first or 1), whole("unpack", last or #list)
+  if last - first >= max_range then raw_error("unpack of more than " .. max_range .. " values", 0) end
+  return raw_unpack(list, first, last)
+end
+
+local function safe_rep(text, times)
+  times = whole("rep", times)
+  if times < 1 then return "" end
+  if times > max_text or #text * times > max_text then raw_error("rep makes more than 1 MiB", 0) end
+  spend(times)
+  return raw_rep(text, times)
+end
+
+local function safe_insert(list, ...)
+  if select("#", ...) ~= 2 then return raw_insert(list, ...) end
+  local place, value = ...
+  place = whole("insert", place)
+  if place < 1 or place > #list + 1 then raw_error("insert at a place outside of the list", 0) end
+  spend(#list + 1 - place)
+  return raw_insert(list, place, value)
+end
+
+local function safe_sort(list, ...)
+  spend(#list)
+  return deeper(raw_sort, list, ...)
+end
 
 local function copy(from, names)
   local to = {}
@@ -50,26 +105,33 @@ local function copy(from, names)
   return to
 end
 
-local raw_gsub = string.gsub
+-- The steps of a pattern at worst. A number as text or pattern becomes its digits.
 local function charged(match)
   return function(text, pattern, ...)
-    local _, repeats = raw_gsub(pattern, "[*+?-]", "")
-    spend((#text + 1) ^ (repeats + 1))
-    return match(text, pattern, ...)
+    if type(text) == "number" then text = tostring(text) end
+    if type(pattern) == "number" then pattern = tostring(pattern) end
+    if type(text) == "string" and type(pattern) == "string" then
+      local _, repeats = raw_gsub(pattern, "[*+?-]", "")
+      local _, jumps = raw_gsub(pattern, "%%[b%d]", "")
+      spend((#text + 1) ^ (repeats + jumps + 1) * (#pattern + 1) / 8)
+    end
+    return deeper(match, text, pattern, ...)
   end
 end
 
 local function strings()
-  local safe = copy(string, "byte char format len lower rep reverse sub upper")
+  local safe = copy(string, "byte char format len lower reverse sub upper")
   for _, name in ipairs({"find", "gmatch", "gsub", "match"}) do safe[name] = charged(string[name]) end
+  safe.rep = safe_rep
   return safe
 end
 text_metatable.__index = strings()
 
 local function environment(kube)
-  local visible = copy(_G, "_VERSION assert error ipairs next pairs select tonumber tostring type unpack")
-  visible._G, visible.pcall, visible.string = visible, safe_pcall, strings()
-  visible.table = copy(table, "concat insert maxn remove sort")
+  local visible = copy(_G, "_VERSION assert error ipairs next pairs select tonumber tostring type")
+  visible._G, visible.pcall, visible.string, visible.unpack = visible, safe_pcall, strings(), safe_unpack
+  visible.table = copy(table, "concat maxn remove")
+  visible.table.insert, visible.table.sort = safe_insert, safe_sort
   visible.math = copy(math, "abs ceil exp floor fmod huge log max min modf pi pow sqrt")
   visible.require = function(name)
     if name ~= "kube" then raw_error("module " .. tostring(name) .. " is not available", 0) end
@@ -84,14 +146,17 @@ local function wrapped(call)
     if not ok then raw_error(value, 0) end
     return value
   end
-  return function(...) return result(call(...)) end
+  return function(...)
+    spend(1000)
+    return result(call(...))
+  end
 end
 
 local module = {}
 local function offer(name, call) module[name] = wrapped(call) end
 
 local function run(script, name, object)
-  left, ends, exhausted = limit_steps, clock() + limit_seconds, false
+  left, ends, exhausted, depth = limit_steps, clock() + limit_seconds, false, 0
   sethook(function() spend(every) end, "", every)
   local ok, first, second = raw_pcall(function()
     local chunk, problem = load_text(script, "=script")
@@ -107,7 +172,7 @@ local function run(script, name, object)
   sethook()
   collect()
   if not ok and type(first) ~= "string" then first = "failed with a " .. type(first) end
-  return ok, first, second
+  return ok, first, second, exhausted or (not ok and first == "not enough memory")
 end
 
 return offer, run
@@ -151,19 +216,20 @@ class Sandbox:
             The first two results as plain values.
 
         Raises:
-            ScriptError: the script is invalid, fails, or exceeds a limit.
+            ScriptError: the script is invalid or fails.
+            ExhaustedError: it exceeds a limit.
         """
         if len(script.encode("utf-8", "replace")) > _MAX_SCRIPT_BYTES or script.startswith(_BYTECODE):
             raise ScriptError(f"is no text of up to {_MAX_SCRIPT_BYTES} bytes")
         try:
-            ok, first, second = self._run(script, name, self._to_lua(argument))
+            ok, first, second, exhausted = self._run(script, name, self._to_lua(argument))
             if not ok:
                 self._start()  # its memory may be full, and Lua 5.1 collects no garbage when it is
-                raise ScriptError(" ".join(str(first).split())[:200])
+                raise (ExhaustedError if exhausted else ScriptError)(" ".join(str(first).split())[:200])
             return _result(first), _result(second)
         except LuaMemoryError:
             self._start()
-            raise ScriptError(f"needs more than {MEMORY_BYTES >> 20} MiB") from None
+            raise ExhaustedError(f"needs more than {MEMORY_BYTES >> 20} MiB") from None
         except (LuaError, LuaSyntaxError, UnicodeError) as error:
             self._start()
             raise ScriptError(" ".join(str(error).split())[:200]) from None

@@ -4,4 +4,8 @@ from berthmaster.model.errors import InputError
 
 
 class ScriptError(InputError):
-    """A script failed, or it exceeded a limit."""
+    """A script failed."""
+
+
+class ExhaustedError(ScriptError):
+    """A script exceeded a limit of time, steps or memory. It is not run again."""

@@ -26,7 +26,7 @@ class UnreachableError(Exception):
     """The extender could not be asked. The message says why."""
 
 
-class NoAnswerError(Exception):
+class NoReviewError(Exception):
     """The extender was asked, and did not answer. The message says why."""
 
 
@@ -63,7 +63,7 @@ class ExtenderClient:
 
         Raises:
             UnreachableError: there is no connection.
-            NoAnswerError: there is no answer.
+            NoReviewError: there is no answer.
         """
         session = self._session()
         try:
@@ -92,7 +92,7 @@ class ExtenderClient:
             content = response.read(MAX_ANSWER_BYTES + 1, decode_content=False)
             if len(content) > MAX_ANSWER_BYTES:
                 response.close()
-                raise NoAnswerError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+                raise NoReviewError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
             response.drain_conn()
             return ExtenderAnswer(response.status, content)
         finally:
@@ -136,8 +136,8 @@ class _Session(NamedTuple):
     headers: dict[str, str]
 
 
-def _mapped(error: urllib3.exceptions.HTTPError) -> UnreachableError | NoAnswerError:
-    return UnreachableError(_reason(error)) if isinstance(error, _UNREACHABLE) else NoAnswerError(_reason(error))
+def _mapped(error: urllib3.exceptions.HTTPError) -> UnreachableError | NoReviewError:
+    return UnreachableError(_reason(error)) if isinstance(error, _UNREACHABLE) else NoReviewError(_reason(error))
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

@@ -12,7 +12,7 @@ from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
 from webhook.impact.answer import impact_of, problem_of, review_request
 from webhook.impact.breaker import Breaker
-from webhook.impact.extender_client import ExtenderAnswer, NoAnswerError, UnreachableError
+from webhook.impact.extender_client import ExtenderAnswer, NoReviewError, UnreachableError
 from webhook.impact.turns import Turns
 
 _LEAST_S: Final = 0.02
@@ -36,7 +36,7 @@ class ReviewClient(Protocol):
 
         Raises:
             UnreachableError: there is no connection.
-            NoAnswerError: there is no answer.
+            NoReviewError: there is no answer.
         """
 
 
@@ -130,7 +130,7 @@ class ExtenderImpact:
         except UnreachableError as error:
             reason = f"the extender cannot be reached: {error}"
             answers.put(NotComputed(Unanswered.UNREACHABLE, reason, unreachable=True))
-        except NoAnswerError as error:
+        except NoReviewError as error:
             answers.put(NotComputed(Unanswered.TIMEOUT, f"the extender did not answer: {error}"))
         finally:
             self._turns.give_back(change)

@@ -19,7 +19,7 @@ from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
 from webhook.impact.answer import impact_of, review_request
 from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
-from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoAnswerError, UnreachableError
+from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoReviewError, UnreachableError
 from webhook.impact.source import ExtenderImpact
 from webhook.impact.turns import Turns
 
@@ -134,7 +134,7 @@ def test_the_extender_can_read_the_request():
         pytest.param(problem(500), Unanswered.REFUSED, "answered 500: why", False, id="a policy that breaks a plan"),
         pytest.param(problem(503), Unanswered.REFUSED, "answered 503: why", False, id="a busy extender"),
         pytest.param(ExtenderAnswer(200, b"{}"), Unanswered.INVALID, "cannot be read: id", False, id="another answer"),
-        pytest.param(NoAnswerError("cut"), Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
+        pytest.param(NoReviewError("cut"), Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
     ],
 )  # fmt: skip
 def test_other_answers_are_reasons(answer, kind, reason, unreachable):
@@ -196,7 +196,7 @@ def test_a_refusal_keeps_the_breaker_closed():
     ],
 )
 def test_slow_answers_open_the_breaker_only_for_several_changes(changes, opens):
-    asked = source(Scripted(NoAnswerError("read timed out")))
+    asked = source(Scripted(NoReviewError("read timed out")))
     for each in changes:
         assert asked.ask(each, 60.0).kind is Unanswered.TIMEOUT
     found = asked.ask(CHANGE._replace(author="another"), 60.0)
@@ -286,7 +286,7 @@ def test_a_connection_that_the_extender_closed_is_replaced(peer):
     ],
 )
 def test_what_cannot_be_read_is_no_answer(peer, answer, error):
-    with pytest.raises(NoAnswerError, match=error):
+    with pytest.raises(NoReviewError, match=error):
         client_of(peer(answer)).post(b"{}", 30.0)
 
 
