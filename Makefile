@@ -60,7 +60,7 @@ fleet: $(VENV)/.e2e ## Play scenarios of moves on member clusters that run pods 
 
 .PHONY: chaos
 chaos: $(VENV)/.e2e ## Play random events on member clusters that run pods (DURATION=600 SEED=1, after e2e-assets)
-	@$(BIN)/python tests/fleet/chaos.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m fleet.chaos $(ARGS)
 
 .PHONY: helm
 helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)

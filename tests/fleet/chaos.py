@@ -15,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane, crd_folder
 from e2e.processes import NotInTimeError

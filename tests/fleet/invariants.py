@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from fleet.member import Pods
 from kube_store import JSON
 
 from berthmaster.model.move import UNDER_WAY, MovePhase
@@ -82,6 +83,8 @@ class Invariants:
         now_s = line["t"]
         if "event" in line:
             self._event(now_s, line)
+        elif "binding" in line and line["gone"]:
+            self.apps.pop(line["binding"], None)
         elif "binding" in line:
             self._binding(now_s, self.apps.setdefault(line["binding"], App()), line)
         elif "ready" in line:
@@ -110,14 +113,17 @@ class Invariants:
             if event in ("kill", "freeze", "recover") and "cluster" in line:
                 self._excuse(line["cluster"], now_s)
             if event == "pods":
-                self._excused[line["cluster"]] = now_s + AFTERWARDS_S if line["pods"] == "normal" else float("inf")
+                fails = line["pods"] == Pods.FAILING.value
+                ends_s = float("inf") if fails else now_s + AFTERWARDS_S
+                if fails or self._excused.get(line["cluster"]) == float("inf"):
+                    self._excused[line["cluster"]] = ends_s
         elif event == "delete" and line["kind"] != "policy":
             del self.apps[line["app"]]
         elif event in ("place", "rebalance") or (event == "edit" and app.kind == "StatefulSet"):
             app.excused_s = now_s + 60.0  # no planned move, and a StatefulSet replaces pod after pod
 
     def _binding(self, now_s: float, app: App, line: JSON) -> None:
-        app.wanted = 0 if line["gone"] else line["wanted"]
+        app.wanted = line["wanted"]
         app.level = min(app.level, app.wanted)
         if line["move"].get("strategy") == "BreakBeforeMake":
             app.twice = False
