@@ -28,7 +28,6 @@ from kube_store import JSON
 
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
-SHRINKS: Final = 4
 BRAKE: Final = {"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "1m", "settle": "20s"}
 _CLUSTER_EVENTS: Final = ("kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "cordon", "drain", "drain")
 _APP_EVENTS: Final = ("scale", "scale", "rollout", "rollout", "place", "rebalance", "unclaim", "delete")
@@ -244,15 +243,15 @@ def start(folder: Path) -> Fleet:
     return Fleet(folder, NAMES, driver)
 
 
-def shrunk(chaos: Chaos, what: Sequence[Workload], history: list[Event], clear: Fleet) -> list[Event]:
+def shrunk(fleet: Fleet, what: Sequence[Workload], history: list[Event], times: int) -> list[Event]:
     """Play halves of a failing history while they fail, and return the shortest."""
-    for _ in range(SHRINKS):
+    for _ in range(times):
         middle = len(history) // 2
         for half in (history[middle:], history[:middle]):
-            clear.clear()
+            fleet.clear()
             begin_s = half[0].at_s if half else 0.0
             shorter = [each._replace(at_s=each.at_s - begin_s) for each in half]
-            if shorter and chaos.play(what, shorter):
+            if shorter and Chaos(fleet).play(what, shorter):
                 history = shorter
                 break
         else:
@@ -267,7 +266,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED", "1")))
     parser.add_argument("--workloads", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=None, help="where logs and time lines are put")
-    parser.add_argument("--shrink", action="store_true", help="play a failing history again with fewer events")
+    parser.add_argument(
+        "--shrink", type=int, default=int(os.environ.get("SHRINK", "0")), help="how often a failing history is halved"
+    )
     chosen = parser.parse_args()
     folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="chaos-"))).resolve()
     what = workloads(chosen.seed, chosen.workloads)
@@ -282,7 +283,7 @@ def main() -> int:
         for at_s, problem in found:
             sys.stdout.write(f"{at_s:8.2f}  {problem}\n")
         if found and chosen.shrink:
-            for event in shrunk(chaos, what, history, fleet):
+            for event in shrunk(fleet, what, history, chosen.shrink):
                 sys.stdout.write(f"  {event}\n")
         moves = sum("binding" in line and line["move"].get("phase") == "Released" for line in fleet.observer.lines)
         sys.stdout.write(f"{len(found)} violations, {moves} moves released\n")
