@@ -7,7 +7,8 @@ engages in two cases:
 - More than ``unhealthy_percent`` of the clusters that were ready, and at least ``min_clusters``, turn unready within
   ``window_s``. It ends when so many of them are back that the rest would not engage it, for ``settle_s``.
 - The API server was out of reach for at least ``MIN_OUTAGE_S``. It ends ``settle_s`` after the server is back, because
-  the conditions of clusters are stale until then.
+  the conditions of clusters are stale until then. A leader exits when it cannot renew its lease, so a process that
+  takes a lease which was not renewed for that long, beyond its duration, counts that as an outage.
 
 A user can end it (``resume``). The clusters that are unready at that time count as lost from then on, and engage the
 brake again only after they were ready.
@@ -108,13 +109,16 @@ class StormBrake:
         self._storm.discard(cluster)
         self._judge_calm(now_s)
 
-    def begin(self, now_s: float, *, engaged: bool = False, resumed_s: float | None = None) -> None:
+    def begin(
+        self, now_s: float, *, engaged: bool = False, resumed_s: float | None = None, outage_s: float = 0.0
+    ) -> None:
         """Judge the clusters that were observed so far. Until then, ``engaged`` reports that the process starts.
 
         Args:
             now_s: the time.
             engaged: whether the previous leader left the brake engaged.
             resumed_s: when a user last ended the brake; None for never.
+            outage_s: how long no process led, although the previous leader had not released its lease.
         """
         self._begun = True
         for name, turned_s in self._unready().items():
@@ -129,9 +133,11 @@ class StormBrake:
             self._engage(
                 set(unready), f"{len(unready)} clusters are unready, and the previous leader stopped all moves"
             )
-        elif engaged:
+        elif engaged or outage_s >= MIN_OUTAGE_S:
             self._settled_s = now_s + self._settings.settle_s
-            self._outage_text = "the previous leader had stopped all moves"
+            self._outage_text = (
+                "the previous leader had stopped all moves" if engaged else f"no controller led for {outage_s:.0f} s"
+            )
 
     def _turned_together(self, times_s: list[float], now_s: float) -> bool:
         """Whether too many of the unready clusters turned unready within one window, at most a day ago."""

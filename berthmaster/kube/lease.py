@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
@@ -78,11 +79,14 @@ class Lease:
 
     Attributes:
         leads_until_s: when the leadership of this process ends unless it renews, on the monotonic clock.
+        unled_s: for how long nobody had renewed the lease when this process took it from a holder that had not released
+            it, by the clock of the computer; 0 for any other acquisition.
     """
 
     def __init__(self, client: APIClient, options: LeaseOptions, clock: Clock) -> None:
         self.options = options
         self.leads_until_s = _NEVER_S
+        self.unled_s = 0.0
         self._client = client
         self._clock = clock
         self._key = options.namespace, options.name
@@ -190,7 +194,16 @@ class Lease:
     def _take(self) -> bool:
         count = self._spec.get("leaseTransitions")
         changes = self._acquired(transitions=count + 1 if isinstance(count, int) else 1)
+        self.unled_s = self._age_of_renewal_s() if self.holder else 0.0
         return self._hold(lambda: self._write(changes))
+
+    def _age_of_renewal_s(self) -> float:
+        """Return the age of the last renewal in the observed record; 0 if it does not say."""
+        try:
+            renewed = datetime.fromisoformat(str(self._spec.get("renewTime")))
+        except ValueError:
+            return 0.0
+        return max(0.0, (self._clock.now() - renewed).total_seconds()) if renewed.tzinfo is not None else 0.0
 
     def _renew(self) -> bool:
         changes = {"renewTime": self._now(), "leaseDurationSeconds": self.options.lease_s}

@@ -66,7 +66,8 @@ class StormWatch:
             now_s = self._clock.monotonic_s()
             resumed_at = self._record.resumed_at
             resumed_s = None if resumed_at is None else now_s - max(0.0, self._age_s(resumed_at))
-            self._brake.begin(now_s, engaged=bool(self._record.reason), resumed_s=resumed_s)
+            outage_s = 0.0 if lease is None else lease.unled_s - lease.options.lease_s
+            self._brake.begin(now_s, engaged=bool(self._record.reason), resumed_s=resumed_s, outage_s=outage_s)
         self._begun = True
         self.tick()
 

@@ -159,6 +159,8 @@ def test_an_accepted_cluster_counts_again_after_it_was_ready():
             [MAX_AGE_S + 1] * 6, {"engaged": True}, "the previous leader stopped all moves", id="the brake was engaged"
         ),
         pytest.param([], {"engaged": True}, "the previous leader had stopped", id="it was, and all clusters are back"),
+        pytest.param([], {"outage_s": 82.0}, "no controller led for 82 s", id="no process has led for long"),
+        pytest.param([], {"outage_s": 9.0}, "", id="a leader has ended and another follows"),
     ],
 )
 def test_a_process_that_starts_judges_by_the_times_of_the_conditions(ages_s, record, reason):

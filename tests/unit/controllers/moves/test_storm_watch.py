@@ -62,6 +62,24 @@ def names(count, first=0):
     return [f"m{number}" for number in range(first, first + count)]
 
 
+@pytest.mark.parametrize(
+    ("silent_s", "braked"),
+    [pytest.param(16, False, id="a killed leader"), pytest.param(60, True, id="an outage in which the leader ended")],
+)
+def test_an_outage_that_ended_the_leader_engages_the_brake_of_the_next_one(silent_s, *, braked):
+    api, clock = KubeInMemory(), FakeClock()
+    first = Process(api, clock)
+    first.lead()
+    clock.pass_by(silent_s - 16)
+    second = Process(api, clock, "two")
+    assert not second.lease.try_acquire_or_renew()
+    clock.pass_by(16)
+    second.lead()
+    assert bool(second.watch.reason()) is braked
+    clock.pass_by(120)
+    assert second.watch.reason() is None
+
+
 @pytest.fixture
 def process():
     found = Process(KubeInMemory(), FakeClock())
