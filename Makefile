@@ -168,6 +168,10 @@ bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000
 bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/plan_property.py $(ARGS)
 
+.PHONY: bench-way
+bench-way: $(VENV)/.e2e ## Count the files that one binding and one plan pass (ARGS=--list names them)
+	@PYTHONPATH=tests $(BIN)/python bench/way.py $(ARGS)
+
 .PHONY: bench-ledger
 bench-ledger: $(VENV)/.run ## Measure the size, the overhead and the query times of the ledger (ARGS="--decisions 1000000")
 	@$(BIN)/python bench/ledger.py $(ARGS)

@@ -1,11 +1,16 @@
 """Random histories of a fleet in trouble, under the modelled Karmada: what moves must keep.
 
-A history has workloads on groups of clusters. Clusters flap and are drained; workloads break, are scaled, edited and
-evicted; the scheduler is killed before or after any of its writes, or gets no answer. The time is the test's.
+A history has workloads on groups of clusters, with both strategies. Clusters flap, cannot be reached, and are drained.
+Workloads break, are scaled, edited, rescheduled and evicted. Quotas fill. Karmada's controllers restart. The storm
+brake engages. The scheduler is killed before or after any of its writes, is refused, or gets no answer. The time is
+the test's.
 """
 
+import json
 import random
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from karmada_model.stage import Stage
@@ -13,16 +18,29 @@ from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSettings, SourceSettings
+from berthmaster.deciding.config import Budget, MoveRule, MovesConfig, MoveSelector, MoveSettings, SourceSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.model.move import DRAINING, MOVE, MoveReason, MoveState, MoveStrategy
+from berthmaster.model.move import (
+    DRAINING,
+    EVICTION_REASON,
+    MOVE,
+    MovePhase,
+    MoveReason,
+    MoveState,
+    MoveStrategy,
+)
 
 TOLERATION_S: Final = 30.0
 HIDDEN_S: Final = 75.0
 """How long a disturbance may be unknown to the control plane: the detection of a lost cluster, and reports."""
 REST_LIMIT_S: Final = 3 * 86400
+RETURN_S: Final = 120.0
+"""How long a workload without copies may wait for writes that are refused now and then."""
+LOOP_S: Final = 120.0
+MAX_STARTS: Final = 2
+"""How many moves of one workload may start within ``LOOP_S``. A failover may follow another move at once."""
 _STRATEGIES: Final[tuple[JSON, ...]] = (
     {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
     {
@@ -62,20 +80,22 @@ class History:
         settings = MoveSettings(
             failback=SourceSettings("On", after_s, 10),
             drain=SourceSettings("On", 0, 0),
-            strategy=self._random.choice((MoveStrategy.MAKE_BEFORE_BREAK,) * 3 + (MoveStrategy.BREAK_BEFORE_MAKE,)),
             soak_s=self._random.choice((15, 60)),
             deadline_s=300,
             hold_down_s=self._random.choice((120, 600)),
         )
-        config = MovesConfig(defaults=settings, budgets=(Budget("all", max_moves=self._limit),))
-        self._templates = [
-            deployment(f"w{index}", self._random.randint(1, 6)) for index in range(self._random.randint(1, 3))
-        ]
+        self._templates = [self._template(index) for index in range(self._random.randint(1, 3))]
+        rules = tuple(
+            MoveRule(MoveSelector(policies=frozenset({f"shop/p{index}"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+            for index in range(len(self._templates))
+            if self._random.random() < 0.4
+        )
+        config = MovesConfig(defaults=settings, rules=rules, budgets=(Budget("all", max_moves=self._limit),))
         strategies = [self._random.choice(_STRATEGIES) for _ in self._templates]
         self._policies = [
             policy(
                 f"p{index}",
-                selector(name=each["metadata"]["name"]),
+                selector(each["kind"], name=each["metadata"]["name"]),
                 schedulerName="berthmaster",
                 placement={"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy},
             )
@@ -92,6 +112,11 @@ class History:
         self._disturbed_s = -HIDDEN_S
         self._trouble = 0.0
         self._before: dict[str, JSON] = {}
+        self._full: frozenset[str] = frozenset()
+        self._braked = ""
+        self._starts: dict[str, list[float]] = defaultdict(list)
+        terminate_s = self._random.choice((0.0, 25.0, 100.0))
+        self.stage.model.members.delays = replace(self.stage.model.members.delays, terminate_s=terminate_s)
         self.stage.api.before = self._sent
         self.stage.api.after = self._performed
 
@@ -115,9 +140,11 @@ class History:
             except Killed:
                 self.kills += 1
                 self.stage.restart_scheduler()
+                self._engage(self._braked)
                 continue
             break
         self._check_groups()
+        self._check_return()
 
     # What happens
 
@@ -125,6 +152,8 @@ class History:
         actions: list[Callable[[], None]] = [
             self._lose, self._lose, self._recover_one, self._recover_one, self._recover_one, self._flap, self._scale,
             self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
+            self._return_with_its_pods, self._restart_karmada, self._fill, self._brake, self._reschedule,
+            self._edit_other_group,
         ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -139,6 +168,51 @@ class History:
         if down:
             self._disturb()
             self.stage.model.members.recover(self._random.choice(down))
+
+    def _return_with_its_pods(self) -> None:
+        """Cut a cluster off for longer than the toleration; its pods run all the time."""
+        name = self._random.choice(self._clusters)
+        if self.stage.model.members.member(name).up:
+            self._disturb()
+            self.stage.model.members.lose(name)
+            self.run(self._random.choice((45.0, 100.0, 300.0)))
+            self._disturb()
+            self.stage.model.members.recover(name, pods_ran=True)
+
+    def _restart_karmada(self) -> None:
+        self.stage.model.restart_controllers()
+
+    def _fill(self) -> None:
+        """Let others fill the quota of a cluster, or free all again."""
+        self._full = frozenset() if self._full else frozenset({self._random.choice(self._clusters)})
+
+    def _brake(self) -> None:
+        self._engage("" if self._braked else "a test")
+
+    def _engage(self, reason: str) -> None:
+        self._braked = reason
+        assert self.stage.scheduler is not None
+        self.stage.scheduler.brake(reason)
+
+    def _reschedule(self) -> None:
+        binding = self.stage.binding(self._random.choice(self._templates))
+        if binding is not None:
+            at = self.stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            self.stage.edit(binding, spec={"rescheduleTriggeredAt": at})
+
+    def _edit_other_group(self) -> None:
+        """Edit a group that the workload is not in. That triggers no scheduling."""
+        index = self._random.randrange(len(self._templates))
+        held, binding = self._policies[index], self.stage.binding(self._templates[index])
+        used = {each["name"] for each in (binding or {"spec": {}})["spec"].get("clusters") or ()}
+        terms = self._terms(self._groups)
+        others = [each for each in terms if not used & set(each["clusterNames"])]
+        if used and others:
+            self._random.choice(others)["labelSelector"] = {
+                "matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]
+            }
+            placement = {**held["spec"]["placement"], "clusterAffinities": terms}
+            self.stage.apply({**held, "spec": {**held["spec"], "placement": placement}})
 
     def _flap(self) -> None:
         name = self._random.choice(self._clusters)
@@ -189,6 +263,8 @@ class History:
     def _recover(self) -> None:
         members = self.stage.model.members
         members.mend()
+        self._full = frozenset()
+        self._engage("")
         for name in self._clusters:
             if not members.member(name).up:
                 members.recover(name)
@@ -204,6 +280,11 @@ class History:
     def _disturb(self) -> None:
         self._disturbed_s = self.stage.clock.monotonic_s()
 
+    def _template(self, index: int) -> JSON:
+        grace_s = self._random.choice((5, 30, 60))
+        made = deployment(f"w{index}", self._random.randint(1, 6), terminationGracePeriodSeconds=grace_s)
+        return {**made, "kind": self._random.choice(("Deployment", "Deployment", "StatefulSet"))}
+
     @staticmethod
     def _terms(groups: list[list[str]]) -> list[JSON]:
         return [{"affinityName": f"g-{'-'.join(names)}", "clusterNames": names} for names in groups]
@@ -215,6 +296,7 @@ class History:
         if request.method != "PATCH":
             return
         self._fault()
+        self._refuse(request)
         found = self.stage.api.get(request.path.removesuffix("/status"))
         if found is not None:
             self._before[request.path] = found
@@ -228,6 +310,16 @@ class History:
         if request.method == "PATCH":
             self._fault()
 
+    def _refuse(self, request: APIRequest) -> None:
+        """Refuse an assignment on a cluster whose quota is full, and any write now and then."""
+        spec = (json.loads(request.body) if request.body else {}).get("spec") or {}
+        if any(each["name"] in self._full for each in spec.get("clusters") or ()):
+            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
+        if self._random.random() < self._trouble:
+            raise self._random.choice(
+                (ApiError(409, "Conflict", "changed"), ApiError(422, "Invalid", "refused"), ApiError(500, "", "failed"))
+            )
+
     def _fault(self) -> None:
         if self._random.random() < self._trouble:
             if self._random.random() < 0.5:
@@ -236,22 +328,33 @@ class History:
 
     def _check_write(self, before: JSON, after: JSON) -> None:
         then, now = _move_of(before), _move_of(after)
-        self.moves += now is not None and now.under_way and (then is None or not then.under_way)
+        if now is not None and now.under_way and (then is None or not then.under_way):
+            self.moves += 1
+            self._check_loop(before["metadata"]["name"])
         self._check_budget()
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
             return
         if not (now.under_way or (then is not None and then.under_way)):
             return
-        if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE or self._is_hidden() or _is_scaled_down(then, after):
-            return
         template = next(
             each for each in self._templates if each["metadata"]["name"] == before["spec"]["resource"]["name"]
         )
+        if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
+            self._check_once(template, then, now, after)
+            return
+        if self._is_hidden() or _is_scaled_down(then, after):
+            return
         healthy = self.stage.model.members.healthy(template)
         assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
         evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
+        works = self.stage.works(template)
+        doomed = {name for name, work in works.items() if "deletionTimestamp" in work["metadata"]}
         # Karmada keeps the copy of an eviction task until the others are healthy.
-        left = sum(count if name in evicted else min(count, assigned.get(name, 0)) for name, count in healthy.items())
+        left = sum(
+            count if name in evicted else min(count, assigned.get(name, 0))
+            for name, count in healthy.items()
+            if name not in doomed
+        )
         known = {each["name"] for each in before["spec"].get("clusters") or ()}
         known |= {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
         ran = sum(count for name, count in healthy.items() if name in known)
@@ -261,6 +364,25 @@ class History:
         wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted
         self.checked += 1
         assert left >= min(wanted, ran), self._history(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
+
+    def _check_once(self, template: JSON, then: MoveState | None, now: MoveState, after: JSON) -> None:
+        """With BreakBeforeMake, new copies start only when no pod runs elsewhere. Evictions are another matter."""
+        if then is None or then.phase is not MovePhase.ADMITTED or now.phase is not MovePhase.SURGING:
+            return
+        known = {each["name"] for each in after["spec"].get("clusters") or ()}
+        known |= {
+            each["fromCluster"]
+            for each in after["spec"].get("gracefulEvictionTasks") or ()
+            if each["reason"] != EVICTION_REASON
+        }
+        running = self.stage.model.members.running(template) & {*then.source, *then.target}
+        self.checked += 1
+        assert running <= known, self._history(f"{running - known} still runs pods, and {known} starts: {now}")
+
+    def _check_loop(self, name: str) -> None:
+        now_s = self.stage.clock.monotonic_s()
+        starts = self._starts[name] = [each for each in self._starts[name] if each > now_s - LOOP_S] + [now_s]
+        assert len(starts) <= MAX_STARTS, self._history(f"{len(starts)} moves of {name} started within {LOOP_S:.0f} s")
 
     def _check_budget(self) -> None:
         found = [_move_of(each) for each in map(self.stage.binding, self._templates) if each is not None]
@@ -278,6 +400,19 @@ class History:
             used = {each["name"] for each in binding["spec"].get("clusters") or ()}
             groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
             assert any(used <= each for each in groups), self._history(f"{used} is more than one group")
+
+    def _check_return(self) -> None:
+        """A workload whose old copies are gone starts somewhere, as long as a place for it exists."""
+        for template in self._templates:
+            binding = self.stage.binding(template)
+            move = _move_of(binding)
+            if binding is None or move is None or move.phase is not MovePhase.ADMITTED or move.gone_since is None:
+                continue
+            members = self.stage.model.members
+            places = [each for each in (move.source, move.target) if not self._full & each.keys()]
+            whole = [each for each in places if each and all(members.member(name).up for name in each)]
+            waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
+            assert not whole or self._is_hidden() or waited_s < RETURN_S, self._history(f"no copies: {move}")
 
     def _is_hidden(self) -> bool:
         """Whether something has happened that the control plane may not know yet."""

@@ -1,0 +1,74 @@
+"""Count the files that one binding passes, and those that ``plan -f`` passes: what a reader has to follow.
+
+A file counts if one of its functions runs. Code that runs at import does not count.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from types import CodeType, FrameType
+
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, selector
+
+from berthmaster_cli.main import main
+
+ROOT = Path(__file__).parent.parent
+PRODUCTION = tuple(f"{ROOT}/{name}/" for name in ("berthmaster", "berthmaster_cli", "extender", "webhook", "console"))
+
+ARGUMENTS = [
+    "plan", "-o", "json", "-f", f"{ROOT}/examples-plan/nginx.yaml",
+    "--against", f"{ROOT}/examples/clusters.yaml", "--against", f"{ROOT}/examples/groups",
+]  # fmt: skip
+
+
+def files_of(run: Callable[[], object]) -> list[str]:
+    """Return the files of production code whose functions run, relative to the root."""
+    seen: set[CodeType] = set()
+
+    def note(frame: FrameType, _event: str, _value: object) -> None:
+        seen.add(frame.f_code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    files = {code.co_filename for code in seen if code.co_name != "<module>"}
+    return sorted(os.path.relpath(each, ROOT) for each in files if each.startswith(PRODUCTION))
+
+
+def binding_way() -> list[str]:
+    """Return the files that a new binding passes in a scheduler that has scheduled others."""
+    templates = [deployment(f"w{number}", 4) for number in range(9)]
+    held = policy("p", selector(), schedulerName="berthmaster")
+    stage = Stage(cluster("m1"), cluster("m2"), held, *templates[:-1])
+    stage.settle()
+    scheduler = stage.scheduler
+    stage.scheduler = None
+    stage.put(templates[-1])
+    stage.settle()
+    return files_of(lambda: scheduler is not None and [scheduler.step() for _ in range(3)])
+
+
+def plan_way() -> list[str]:
+    """Return the files that ``berthmaster plan -f`` passes for the example of a plan."""
+
+    def run() -> None:
+        with suppress(SystemExit), redirect_stdout(StringIO()):  # the exit code says that something moves
+            main(ARGUMENTS, standalone_mode=False)
+
+    return files_of(run)
+
+
+if __name__ == "__main__":
+    for name, files in (("a new binding", binding_way()), ("plan -f", plan_way())):
+        print(f"{name}: {len(files)} files")
+        if "--list" in sys.argv:
+            print("\n".join(f"  {each}" for each in files))
