@@ -13,7 +13,6 @@ from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, TooManyReq
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
-from berthmaster.serving.channel import streamed
 from berthmaster.serving.request_id import request_id_of
 from berthmaster.version import __version__
 from console import markup, security
@@ -242,8 +241,7 @@ class _RequestHooks:
             refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
             refused.headers["Retry-After"] = "30"
             return refused
-        pieces = streamed(stream, request.environ)
-        response = Response(pieces, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        response = Response(stream, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
         response.call_on_close(stream.close)
         return response
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.model.errors import InputError
-from berthmaster.serving.channel import Channel
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
 from console.visitor import Visitor
 
@@ -173,8 +172,6 @@ def _field(header: str) -> str:
 def _subject(environ: Mapping[str, Any]) -> tuple[str, tuple[str, ...]] | None:
     """Return the common name and the organizations of the client's certificate: user and groups, as in Kubernetes."""
     client = environ.get("gunicorn.socket")
-    if isinstance(client, Channel):
-        client = client.tls
     if not isinstance(client, ssl.SSLSocket):
         return None
     certificate: Mapping[str, Any] = client.getpeercert() or {}

@@ -12,10 +12,10 @@ from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.repeating_thread import RepeatingThread
-from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
 from berthmaster.serving.reloaded_files import read_regular_file
+from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile

@@ -16,11 +16,10 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.problem import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.serving.channel import answer_last, begun_at
+from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_lines
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_id import request_id_of
-from berthmaster.serving.request_parser import BodyError, read_body, read_lines
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, field_problem, problem
 from extender.protocols.route import Reply, Route, problem_reply
@@ -104,21 +103,16 @@ class Middleware:
         """Return the reply of a route. Never raises; a stream may end early."""
         begun = self._services.clock.monotonic_s()
         request_id = request_id_of(environ)
-        unread = True
         try:
             self._check(route, environ)
             call = self._call(route, environ, request_id, begun, path_values)
-            unread = route.streamed
             reply = route.handler(self._services, call)
         except (InputError, Refusal, BodyError) as error:
             refusal, headers = _problem_of(error, request_id)
             reply = self._refused(route, refusal, request_id, headers)
-            if unread:
-                answer_last(environ)
         except Exception:  # the crash handler: the client must get an answer in the shape of its protocol
             self._services.log.exception("request failed", extra=fields(request_id=request_id, path=route.path))
             reply = self._refused(route, problem(500, _PROBLEMS[500], request_id), request_id)
-            answer_last(environ)
         elapsed_s = self._services.clock.monotonic_s() - begun
         self._services.metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
         self._log(route.path, reply.status, request_id, elapsed_s)
@@ -133,7 +127,6 @@ class Middleware:
             reply = problem_reply(problem(status, _PROBLEMS[status], request_id))
         self._services.metrics.answered("", "", reply.status, 0.0)
         self._log(environ.get("PATH_INFO", "")[:256], reply.status, request_id, 0.0)
-        answer_last(environ)
         return _http_reply(reply, request_id)
 
     def _refused(

@@ -18,9 +18,9 @@ from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
-from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
+from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile

@@ -1,23 +1,20 @@
-"""Requests of ``tests/golden/requests`` and a way to send one to a WSGI application through gunicorn's parser.
+"""Requests of ``tests/golden/requests`` and a way to send one to a WSGI application as the fast worker does.
 
 Each line of a file is one request: ``name``, expected ``status``, ``method``, ``path``, ``headers`` and ``body``.
 ``padding`` appends so many spaces to the body, ``chunked`` sends it in chunks, and ``close`` ends the connection after
 it.
 """
 
+import io
 import json
 import re
-import socket
-import threading
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from gunicorn.config import Config
-from gunicorn.http.parser import RequestParser
-from gunicorn.http.wsgi import create
 
-from berthmaster.serving.channel import Channel
+from berthmaster.serving.request_parser import BodyCollection, RequestParser
+from berthmaster.serving.responses import WSGICaller
 
 FOLDER: Final = Path(__file__).parent / "golden" / "requests"
 CLIENT: Final = ("192.0.2.1", 5)
@@ -48,50 +45,15 @@ def encoded(case: dict[str, Any]) -> bytes:
 
 def exchange(wsgi: Any, case: dict[str, Any]) -> bytes:
     """Send a request to an application and return the bytes of the response."""
-    ours, theirs = socket.socketpair()
-    received = bytearray()
-
-    def receive() -> None:
-        while piece := theirs.recv(65536):
-            received.extend(piece)
-
-    with ours, theirs:
-        reader, writer = threading.Thread(target=receive), threading.Thread(target=_send, args=(theirs, case))
-        reader.start()
-        writer.start()
-        channel = Channel(ours, 10.0)
-        channel.began_at = float("inf")  # no deadline: applications of these tests have a clock that stands still
-        _serve(wsgi, channel)
-        writer.join()
-        reader.join()
-    return bytes(received)
+    parser, caller = RequestParser(BodyCollection(2**30)), WSGICaller(wsgi, tls=False, processes=1)
+    rest = parser.feed(encoded(case))
+    assert (rest, parser.problem) == (b"", None)
+    request = parser.requests[0]
+    request.began_at = float("inf")  # no deadline: applications of these tests have a clock that stands still
+    environ = caller.connection_environ(CLIENT, SERVER)
+    return caller.answer(request, environ, io.BytesIO(request.body), keep=request.keep and request.complete)
 
 
 def masked(response: bytes) -> bytes:
     """Return a response without the parts that differ between two equal requests: dates and request ids."""
     return _VARIABLE.sub(b"<variable>", response)
-
-
-def _send(client: socket.socket, case: dict[str, Any]) -> None:
-    client.sendall(encoded(case))
-    if case.get("close"):
-        client.shutdown(socket.SHUT_WR)
-
-
-def _serve(wsgi: Any, channel: Channel) -> None:
-    config = Config()
-    with channel.waited_for():
-        parser: Any = RequestParser(config, channel, CLIENT)
-        request = next(parser)
-        channel.on_last_answer = request.force_close
-        response, environ = create(request, channel, CLIENT, SERVER, config)
-        pieces = wsgi(environ, response.start_response)
-        try:
-            for piece in pieces:
-                response.write(piece)
-            response.close()
-        finally:
-            if hasattr(pieces, "close"):
-                pieces.close()
-        parser.finish_body()
-    channel.shutdown(socket.SHUT_WR)

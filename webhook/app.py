@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from berthmaster.kube.events import Recorder
 from berthmaster.model.note import NoteRecorder
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.serving.channel import answer_last, begun_at
+from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
-from berthmaster.serving.request_parser import BodyError, read_body, read_head
 from webhook import metrics
 from webhook.admission import wire
 from webhook.admission.impact import GateDecision, GateResult, Impact, NotComputed, PolicyChange
@@ -80,15 +79,12 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
         try:
             body = read_body(environ, body_bytes)
         except BodyError as error:
-            answer_last(environ)
             reply = reviewer.refuse(path, error.status, str(error), error.received)
             return reply._replace(headers=(*reply.headers, *error.headers))
         return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body, begun_s)
 
     def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:
-        reply = reviewer.refuse(environ["PATH_INFO"][:256], status, _PROBLEMS[status], read_head(environ))
-        answer_last(environ)
-        return reply
+        return reviewer.refuse(environ["PATH_INFO"][:256], status, _PROBLEMS[status], read_head(environ))
 
     routes = [ViewRoute("POST", path, partial(view, path)) for path in ROUTES]
     return create_flask_app("berthmaster.webhook", routes, refuse)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
+from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.version import __version__

@@ -1,88 +1,77 @@
 """The way of a request: collected by the polling thread, answered by it or by a thread of the pool, and sent.
 
-The polling thread answers a request itself if it is plain and known to be cheap: to hand it to another thread takes
-longer than to answer it. Everything else waits until it is complete, and then for a thread. While a request of a
-connection is unanswered, nothing is read from that connection.
+The polling thread answers a request itself if it is known to be cheap: to hand it to another thread takes longer than
+to answer it. Everything else waits until it is complete, and then for a thread. While a request of a connection is
+unanswered, nothing is read from that connection.
 """
 
+import io
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from berthmaster.serving.channel import PIECE_BYTES, ServerRefusal
-from berthmaster.serving.connections import Connection, ConnectionPoller, StreamUsage
-from berthmaster.serving.framing import BodyCollection, Framing
-from berthmaster.serving.memory_budget import SMALL_BYTES, MemoryBudget
-from berthmaster.serving.pool_queue import PoolQueue, PoolSizes
-from berthmaster.serving.request_parser import PlainRequest, plain_request
-from berthmaster.serving.wsgi import WSGICaller
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.serving.connection import PIECE_BYTES, ArrivingBody, Connection, Phase
+from berthmaster.serving.poller import Poller
+from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest, ServerRefusal
+from berthmaster.serving.responses import WSGICaller, plain_response
+from berthmaster.serving.sharing import SMALL_BYTES, FairQueue, MemoryBudget, MemoryUse
 
+_LOG: Final = logging.getLogger("berthmaster.server")
+_LOGGED_PER_S: Final = 1.0
+_LOGGED_BURST: Final = 20
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_COMPUTING: Final = 2
+"""With two threads that compute, the polling thread waits for the interpreter half as long as with four."""
 _FIRST_REQUEST_S: Final = 1.0
 """The time that a new connection has for its first request while the worker stops."""
+_ANSWERING_S: Final = 1.0
+"""The time that a client has at least to read its answer."""
 _LARGE_PIECE_BYTES: Final = 256 * 2**10
 _PATIENCE_S: Final = 1.0
 """The time that a client has for a large request while other clients wait for memory."""
-_REFUSED_BYTES: Final = 600 * 2**10
-"""Of a request that is refused, the parser gets the head and the beginning of the body."""
+_STREAM_PATIENCE_S: Final = 0.25
+"""The time that a client has for a piece of its stream while other clients wait for its thread."""
 _LATE: Final = ServerRefusal(408, "the body did not arrive in time")
 _BUSY: Final = ServerRefusal(503, "the server is busy with other requests; retry later, or send a smaller request")
 
 
-class WorkerProcess(Protocol):
-    """The worker, as the dispatcher sees it.
-
-    Attributes:
-        keeps_connections: whether connections stay open after a response. False while the server drains or stops.
-    """
-
-    @property
-    def keeps_connections(self) -> bool: ...
-
-    def start(self, conn: Connection) -> None:
-        """Let a thread of the pool call ``Dispatcher.serve``, and the polling thread ``Dispatcher.finish`` after it."""
-
-    def parse_and_answer(self, conn: Connection) -> bool:
-        """Answer a request with gunicorn's parser. Return whether to keep the connection."""
-
-    def crashed(self, conn: Connection, error: Exception) -> None:
-        """Log an error of the application, and buffer an answer."""
-
-    def close(self, conn: Connection) -> None:
-        """Close a connection at once."""
-
-    def end(self, conn: Connection) -> None:
-        """Close a connection after the client had a moment to read the answer."""
-
-
 class Dispatcher:
-    """Serves the requests of all connections of a worker. The polling thread calls all methods, except ``serve``."""
+    """Serves the requests of all connections of a worker. The polling thread calls all public methods."""
 
-    def __init__(
-        self,
-        worker: WorkerProcess,
-        connections: ConnectionPoller,
-        caller: WSGICaller,
-        cheap: Mapping[str, Callable[[bytes], bool]],
-        collection: BodyCollection,
-        budget: MemoryBudget[Connection],
-        sizes: PoolSizes,
-        waiting: Collection[str] = (),
-    ) -> None:  # fmt: skip
-        self._worker = worker
-        self._connections = connections
+    def __init__(self, poller: Poller, caller: WSGICaller, app: Any, threads: int, keeps: Callable[[], bool]) -> None:  # noqa: ANN401 - see server
+        """Begin with no request.
+
+        Args:
+            poller: waits for the connections.
+            caller: calls the application.
+            app: the settings of the application.
+            threads: the number of threads for streams and for complete requests.
+            keeps: returns whether connections stay open after a response: not while the server drains or stops.
+        """
+        self._poller = poller
         self._caller = caller
-        self._cheap = cheap
-        self._collection = collection
-        self._budget = budget
-        self._requests: PoolQueue[Connection] = PoolQueue(sizes.requests)
-        self._streams: PoolQueue[Connection] = PoolQueue(sizes.streams)
-        self._waiting: PoolQueue[Connection] = PoolQueue(sizes.waiting)
-        self._waiting_paths = frozenset(waiting)
-        self._stream_usage = StreamUsage(sizes.streams)
+        self._keeps = keeps
+        self._limit_s: float = app.request_timeout_s
+        self._log_limit = TokenBucket(SystemClock(), _LOGGED_PER_S, _LOGGED_BURST)
+        self._cheap, self._waiting_paths = app.cheap, app.waiting
+        self._budget: MemoryBudget[Connection] = MemoryBudget(app.request_memory_bytes)
+        self._stream_threads = streams = max(1, threads // 2)
+        rest = max(1, threads - streams)
+        # Python runs one thread at a time: more threads that compute only delay the polling thread. Threads that wait
+        # for another service compute little.
+        computing = rest if app.answers_wait else min(_COMPUTING, rest)
+        self._requests: FairQueue[Connection] = FairQueue(computing)
+        self._streams: FairQueue[Connection] = FairQueue(streams)
+        self._waiting: FairQueue[Connection] = FairQueue(streams)
+        self._pool = ThreadPoolExecutor(computing + 2 * streams)
+        self._streaming: set[Connection] = set()
         self._ready: deque[Connection] = deque()
         self._paused: dict[Connection, None] = {}
         self._exempt: Connection | None = None
@@ -92,214 +81,216 @@ class Dispatcher:
         """Whether ``go_on`` has work."""
         return bool(self._ready)
 
+    def stop(self) -> None:
+        """Start no more requests."""
+        self._pool.shutdown(wait=False)
+
     # The arrival of a request.
 
     def read(self, conn: Connection) -> None:
-        """Read bytes that have arrived, and answer or queue a complete request."""
-        large = len(conn.arrived) > SMALL_BYTES
-        if large and not self._budget.may_arrive and conn is not self._exempt:
-            self._connections.pause(conn)
+        """Read bytes that have arrived, and answer or queue a request."""
+        large = conn.arrived_bytes > SMALL_BYTES
+        if large and self._budget.exhausted(MemoryUse.ARRIVED) and conn is not self._exempt:
+            self._poller.wait(conn, 0, self.read)
             self._paused[conn] = None
             return
         try:
-            piece = conn.channel.take(_LARGE_PIECE_BYTES if large else PIECE_BYTES)
+            piece = conn.take(_LARGE_PIECE_BYTES if large else PIECE_BYTES)
         except OSError:
             self.close(conn)
             return
         if piece is None:
             return
         conn.read_at = time.monotonic()
-        if not conn.arrived:
-            conn.channel.began_at = conn.read_at
-        conn.arrived += piece
-        self._parse(conn)
+        if not conn.arrived_bytes:
+            conn.began_at = conn.read_at
+        conn.arrived_bytes += len(piece)
+        self._parse(conn, piece)
 
     def go_on(self) -> None:
         """Continue connections whose next request has arrived already, and those that waited for memory."""
         for _ in range(len(self._ready)):
             conn = self._ready.popleft()
-            if conn.deadlines is self._connections.requesting and conn.step is None:  # else it has been closed
-                self._parse(conn)
-        while self._paused and self._budget.may_arrive:
+            if conn.phase is Phase.REQUESTING and not conn.waits_for:  # else it has been closed
+                self._parse(conn, conn.rest)
+        while self._paused and not self._budget.exhausted(MemoryUse.ARRIVED):
             self._resume(next(iter(self._paused)))
 
-    def _parse(self, conn: Connection) -> None:
-        if not conn.arrived:
-            if conn.channel.ended:
-                self.close(conn)
-            return
-        if conn.framing is None:
-            request = plain_request(conn.arrived, self._cheap)
-            if isinstance(request, PlainRequest):
-                self._begin(conn, request)
-                return
-            conn.framing = Framing(self._collection)
-            self._connections.start_deadline(conn, self._connections.requesting, conn.channel.began_at)
-        if conn.channel.ended or conn.framing.complete(conn.arrived):
-            self._complete(conn, conn.framing)
+    def _parse(self, conn: Connection, data: bytes) -> None:
+        parser = conn.parser
+        conn.rest = parser.feed(data)
+        request = parser.requests[0] if parser.requests else None
+        if request is not None and (request.ready or (request.has_head and conn.ended)):
+            self._begin(conn, request)
+        elif parser.problem is not None:
+            if self._log_limit.take():
+                _LOG.warning("request of %s refused with status %d: %s", conn.peer, *parser.problem)
+            self._finish_answer(conn, plain_response(parser.problem), keep=False)
+        elif conn.ended:
+            self.close(conn)
         else:
-            self._await_rest(conn, conn.framing)
+            self._await_rest(conn, request)
 
-    def _await_rest(self, conn: Connection, framing: Framing) -> None:
-        self._budget.arrived(conn, len(conn.arrived))
-        if not self._budget.may_arrive and len(conn.arrived) <= SMALL_BYTES:
+    def _await_rest(self, conn: Connection, request: ClientRequest | None) -> None:
+        conn.enter(Phase.REQUESTING, conn.began_at)
+        self._poller.wait(conn, EVENT_READ, self.read)
+        self._budget.hold(conn, MemoryUse.ARRIVED, conn.arrived_bytes)
+        if self._budget.exhausted(MemoryUse.ARRIVED) and conn.arrived_bytes <= SMALL_BYTES:
             self._drop_slowest(conn)
-        self._connections.on(EVENT_READ, conn, self.read)
-        if framing.expects and not conn.channel.continued:
-            self._interim(conn)
-            conn.channel.continued = True
+        if request is not None and request.expects:
+            request.expects = False
+            self._send_interim(conn)
 
-    def _complete(self, conn: Connection, framing: Framing) -> None:
-        """Answer or queue a request that needs no more bytes."""
-        if not framing.streamed:
-            request = plain_request(conn.arrived, self._cheap, self._collection.body_bytes)
-            if isinstance(request, PlainRequest):
-                self._begin(conn, request)
-                return
-        self._enqueue(conn, len(conn.arrived))
-
-    def _begin(self, conn: Connection, request: PlainRequest) -> None:
-        """Answer a plain request in this thread if it is cheap, else queue it."""
-        del conn.arrived[: request.size_bytes]
-        if len(request.body) <= SMALL_BYTES and self._cheap[request.path](request.body):
-            if conn.framing is not None:
-                self._budget.release(conn)
-                conn.framing = None
+    def _begin(self, conn: Connection, request: ClientRequest) -> None:
+        """Answer a request in this thread if it is cheap, else queue it. To refuse a request is cheap."""
+        request.began_at, conn.knows_interim = conn.began_at, request.knows_chunks
+        if request.streamed:
+            self._enqueue(conn, self._streams)
+            return
+        cheap = self._cheap.get(request.path) if request.method == "POST" else None
+        small = len(request.body) <= SMALL_BYTES
+        if small and (not request.complete or (cheap is not None and cheap(bytes(request.body)))):
             self._answer(conn, request)
         else:
-            conn.plain = request
-            self._enqueue(conn, request.size_bytes + len(conn.arrived))
+            waits = cheap is not None and request.path in self._waiting_paths
+            self._enqueue(conn, self._waiting if waits else self._requests)
 
     # The answer.
 
-    def _answer(self, conn: Connection, request: PlainRequest) -> None:
-        try:
-            conn.keep = self._call(conn, request)
-        except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
-            self._worker.crashed(conn, error)
-            conn.keep = False
-        self.send(conn)
+    def _answer(self, conn: Connection, request: ClientRequest) -> None:
+        conn.enter(Phase.SERVED, 0.0)
+        self._finish_answer(conn, *self._call(conn, request))
 
-    def _call(self, conn: Connection, request: PlainRequest) -> bool:
-        answer, keep = self._caller.answer(request, conn.environ, conn.channel, keep=self._worker.keeps_connections)
-        conn.channel.sendall(answer)
-        return keep
+    def _call(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
+        """Return the answer of the application, and whether the connection stays open."""
+        keep = self._keeps() and request.keep and request.complete
+        try:
+            return self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep), keep
+        except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
+            _log_crash(request, error)
+            return plain_response(ServerRefusal(500, "")), False
+
+    def _finish_answer(self, conn: Connection, answer: bytes, keep: bool) -> None:  # noqa: FBT001 - a result of _call
+        conn.put(answer)
+        conn.keep = keep
+        if conn.parser.requests:
+            conn.parser.requests.popleft()
+        conn.arrived_bytes = len(conn.rest)
+        self._budget.release(conn)
+        self.send(conn)
 
     def send(self, conn: Connection) -> None:
         """Send the rest of an answer. After that, keep the connection or end it."""
         try:
-            sent = conn.channel.flush()
+            sent = conn.flush()
         except OSError:
             self.close(conn)
             return
         if sent:
-            self._sent(conn)
+            self._go_on_with(conn)
             return
-        self._connections.on(EVENT_WRITE, conn, self.send)
-        self._connections.await_reader(conn, time.monotonic())
-        self._budget.unread(conn, conn.channel.unsent_bytes)
-        while self._budget.too_much_unread and (slow := self._connections.answering.oldest()) is not None:
-            self.close(slow)
+        self._poller.wait(conn, EVENT_WRITE, self.send)
+        if conn.phase is not Phase.ANSWERING:  # a late answer has a moment
+            conn.enter(Phase.ANSWERING, max(conn.began_at, time.monotonic() - self._limit_s + _ANSWERING_S))
+        self._budget.hold(conn, MemoryUse.UNREAD, conn.unsent_bytes)
+        while self._budget.exhausted(MemoryUse.UNREAD) and (slow := self._poller.waiting(Phase.ANSWERING)):
+            self.close(slow[0])
 
-    def _sent(self, conn: Connection) -> None:
-        if conn.deadlines is self._connections.answering:
-            self._budget.release(conn)
+    def _go_on_with(self, conn: Connection) -> None:
+        """Wait for the next request of a connection, unless it has arrived, or there is none."""
+        self._budget.release(conn)
         if not conn.keep:
-            self._worker.end(conn)
-        elif conn.arrived:
-            conn.channel.began_at = conn.read_at
-            self._connections.pause(conn)
-            self._connections.start_deadline(conn, self._connections.requesting, conn.read_at)
+            self._poller.end(conn)
+        elif conn.rest or conn.parser.requests or conn.parser.problem is not None:
+            conn.began_at = conn.read_at
+            conn.enter(Phase.REQUESTING, conn.read_at)
+            self._poller.wait(conn, 0, self.read)
             self._ready.append(conn)  # other connections come first
         else:
-            self._connections.on(EVENT_READ, conn, self.read)
-            self._connections.start_deadline(conn, self._connections.idle, time.monotonic())
+            self._poller.wait(conn, EVENT_READ, self.read)
+            conn.enter(Phase.IDLE, time.monotonic())
 
     # The thread pool.
 
-    def _enqueue(self, conn: Connection, size_bytes: int) -> None:
-        """Let a complete request wait for a thread."""
+    def _enqueue(self, conn: Connection, queue: FairQueue[Connection]) -> None:
+        """Let a request wait for a thread."""
         self._forget_reading(conn)
-        self._connections.pause(conn)
-        self._connections.start_deadline(conn, self._connections.queued, conn.channel.began_at)
-        self._budget.arrived(conn, size_bytes)
-        conn.size_bytes = size_bytes
-        self._queue_of(conn).put(conn.environ["REMOTE_ADDR"], conn)
-        self._dispatch()
+        self._poller.wait(conn, 0, self.read)
+        conn.enter(Phase.QUEUED, conn.began_at)
+        conn.queue = queue
+        self._budget.hold(conn, MemoryUse.ARRIVED, conn.arrived_bytes)
+        queue.put(conn.peer, conn)
+        self._give_threads()
 
-    def _dispatch(self) -> None:
+    def _give_threads(self) -> None:
         """Give threads to the requests that can begin."""
         for queue in (self._requests, self._streams, self._waiting):
             while (conn := queue.take(self._fits)) is not None:
-                self._connections.release(conn)
-                self._budget.process(conn, conn.size_bytes)
-                if conn.plain is None:
-                    conn.channel.feed(bytes(conn.arrived))
-                    conn.arrived.clear()
-                self._worker.start(conn)
-        self._stream_usage.drop_slowest(len(self._streams))
+                conn.enter(Phase.SERVED, 0.0)
+                self._budget.process(conn, conn.arrived_bytes)
+                serve = self._serve_stream if queue is self._streams else self._call
+                task = self._pool.submit(serve, conn, conn.parser.requests[0])
+                task.add_done_callback(partial(self._done, conn))
+        self._drop_slow_streams()
 
     def _fits(self, conn: Connection) -> bool:
-        return self._budget.may_process(conn.size_bytes)
+        return self._budget.may_process(conn.arrived_bytes)
 
-    def _queue_of(self, conn: Connection) -> PoolQueue[Connection]:
-        if conn.plain is not None and conn.plain.path in self._waiting_paths:
-            return self._waiting
-        return self._streams if conn.framing is not None and conn.framing.streamed else self._requests
-
-    def serve(self, conn: Connection) -> bool:
-        """Answer a request in a thread of the pool. Return whether to keep the connection."""
-        if conn.plain is not None:
-            try:
-                return self._call(conn, conn.plain)
-            except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
-                self._worker.crashed(conn, error)
-                return False
-        if conn.framing is not None and conn.framing.streamed:
-            with self._stream_usage.serving(conn.channel), conn.channel.waited_for():
-                return self._worker.parse_and_answer(conn)
-        return self._worker.parse_and_answer(conn)
-
-    def finish(self, conn: Connection, result: "Future[Any]") -> None:
-        """Take a connection back from the pool."""
-        self._queue_of(conn).finish(conn)
-        self._budget.release(conn)
+    def _serve_stream(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
+        """Answer a streamed request, and return the end of the answer and whether the connection stays open."""
+        keep = self._keeps() and request.keep and request.knows_chunks
+        self._streaming.add(conn)
         try:
-            conn.keep = bool(result.result())
-        except OSError:
+            if request.expects:
+                conn.send(_CONTINUE, leave_bytes=0)
+            for piece in self._caller.stream(request, conn.environ, ArrivingBody(conn, request), keep=keep):
+                conn.send(piece)
+            conn.send(b"", leave_bytes=0)
+        finally:
+            self._streaming.discard(conn)
+            conn.socket.settimeout(0.0)
+        return b"", keep and request.complete
+
+    def _done(self, conn: Connection, task: Future[tuple[bytes, bool]]) -> None:
+        self._poller.call_soon(partial(self._finish, conn, task))
+
+    def _finish(self, conn: Connection, done: Future[tuple[bytes, bool]]) -> None:
+        """Take a connection back from the pool."""
+        conn.queue.finish(conn.peer)
+        try:
+            answer, keep = done.result()
+        except Exception as error:  # noqa: BLE001 - the same
+            if not isinstance(error, OSError):  # the client has gone
+                _log_crash(conn.parser.requests[0], error)
             self.close(conn)
         else:
-            self._take_back(conn)
-            self.send(conn)
-        self._dispatch()
+            self._finish_answer(conn, answer, keep)
+        self._give_threads()
 
-    def _take_back(self, conn: Connection) -> None:
-        """Reset what belongs to the last request. Bytes behind it are the beginning of the next one."""
-        rest = conn.channel.leftover()
-        if conn.plain is None:
-            if conn.unreader.buf.getvalue():
-                conn.arrived += conn.unreader.read()
-            conn.arrived += rest
-            conn.read_at = time.monotonic() if conn.framing is not None and conn.framing.streamed else conn.read_at
-        conn.framing = conn.plain = None
-        conn.channel.continued = False
+    def _drop_slow_streams(self) -> None:
+        """If all threads of streams are taken, interrupt as many slow clients as there are waiting ones."""
+        if (waiting := len(self._streams)) and len(self._streaming) >= self._stream_threads:
+            slow_before = time.monotonic() - _STREAM_PATIENCE_S
+            slow = [(each.held_since, id(each), each) for each in tuple(self._streaming)]
+            for held_since, _, conn in sorted(slow)[:waiting]:
+                if held_since < slow_before:
+                    conn.interrupt()
 
     # Refusals.
 
     def check_deadlines(self, now: float) -> None:
         """Refuse overdue requests, and close connections that do not read their answers."""
-        for conn in self._connections.requesting.overdue(now):
-            if conn.arrived:
-                self._refuse(conn, _reason(conn))
-            else:
-                self.close(conn)
-        for conn in self._connections.queued.overdue(now):
-            self._refuse(conn, _BUSY)
-        for conn in self._connections.answering.overdue(now):
-            self.close(conn)
-        if self._paused and not self._budget.may_arrive:
+        for conn in self._poller.waiting(Phase.REQUESTING, Phase.QUEUED, Phase.ANSWERING):
+            if now < conn.until:
+                continue
+            match conn.phase, next(iter(conn.parser.requests), None):
+                case Phase.QUEUED | Phase.REQUESTING, ClientRequest() as request:
+                    self._refuse(conn, request, _LATE if conn.waits_for else _BUSY)
+                case _:
+                    self.close(conn)
+        if self._paused and self._budget.exhausted(MemoryUse.ARRIVED):
             self._make_way()
-        self._stream_usage.drop_slowest(len(self._streams))
+        self._drop_slow_streams()
 
     def _make_way(self) -> None:
         """Drop a slow client while others wait for memory. If all wait, let one read on."""
@@ -312,31 +303,27 @@ class Dispatcher:
         """Refuse the slowest of the requests that have been arriving for some time. Return whether there is one."""
         now = time.monotonic()
         slow = [
-            (len(conn.arrived) / (now - conn.channel.began_at), id(conn), conn)
-            for conn in self._connections.requesting
-            if conn.arrived and conn.step is not None and conn is not spared
-            and now - conn.channel.began_at > _PATIENCE_S
-        ]  # fmt: skip
+            (conn.arrived_bytes / (now - conn.began_at), id(conn), conn)
+            for conn in self._poller.waiting(Phase.REQUESTING)
+            if conn.parser.requests and conn.waits_for and conn is not spared and now - conn.began_at > _PATIENCE_S
+        ]
         if not slow:
             return False
-        self._refuse(min(slow)[2], _BUSY)
+        conn = min(slow)[2]
+        self._refuse(conn, conn.parser.requests[0], _BUSY)
         return True
 
-    def _refuse(self, conn: Connection, refusal: ServerRefusal | None) -> None:
+    def _refuse(self, conn: Connection, request: ClientRequest, refusal: ServerRefusal) -> None:
         """Let the application refuse a request. It reads little of the request, so this thread can call it."""
-        self._queue_of(conn).discard(conn)
-        self._connections.release(conn)
-        self._budget.release(conn)
-        self._forget_reading(conn)
-        conn.channel.refusal = refusal
-        if conn.plain is not None:
-            self._answer(conn, conn.plain)
+        if not request.has_head:
+            self.close(conn)
             return
-        conn.channel.feed(bytes(conn.arrived[:_REFUSED_BYTES]))
-        conn.arrived.clear()
-        self._worker.parse_and_answer(conn)
-        conn.keep = False
-        self.send(conn)
+        self.forget(conn)
+        self._poller.wait(conn, 0, self.read)
+        if request.enough_bytes is None or "CONTENT_LENGTH" not in request.fields:
+            request.refusal = request.refusal or refusal  # else the application refuses the length
+        request.body = request.body[:REFUSED_BODY_BYTES]
+        self._answer(conn, request)
 
     # The end of a connection.
 
@@ -349,29 +336,29 @@ class Dispatcher:
 
         A client may be about to send the first request of a new connection, and would not repeat that one elsewhere.
         """
-        quiet = (conn for conn in self._connections.requesting.older(now, _FIRST_REQUEST_S) if not conn.arrived)
-        for conn in (*self._connections.idle, *quiet):
-            self._connections.start_deadline(conn, self._connections.leaving, now)
-            if conn.knows_interim:
-                self._interim(conn)
+        for conn in self._poller.waiting(Phase.IDLE, Phase.REQUESTING):
+            if conn.phase is Phase.IDLE or (not conn.arrived_bytes and now - conn.since >= _FIRST_REQUEST_S):
+                conn.enter(Phase.LEAVING, now)
+                if conn.knows_interim:
+                    self._send_interim(conn)
 
-    def _interim(self, conn: Connection) -> None:
-        conn.channel.send(_CONTINUE)
+    def _send_interim(self, conn: Connection) -> None:
+        conn.put(_CONTINUE)
         try:
-            conn.channel.flush()
+            conn.flush()
         except OSError:
             self.close(conn)
 
     def close(self, conn: Connection) -> None:
         """Close a connection at once."""
         self.forget(conn)
-        self._worker.close(conn)
+        self._poller.drop(conn)
 
     def forget(self, conn: Connection) -> None:
         """Release what a connection holds."""
         self._forget_reading(conn)
-        if conn.deadlines is self._connections.queued:
-            self._queue_of(conn).discard(conn)
+        if conn.phase is Phase.QUEUED:
+            conn.queue.discard(conn.peer, conn)
         self._budget.release(conn)
 
     def _forget_reading(self, conn: Connection) -> None:
@@ -381,11 +368,8 @@ class Dispatcher:
 
     def _resume(self, conn: Connection) -> None:
         del self._paused[conn]
-        self._connections.on(EVENT_READ, conn, self.read)
+        self._poller.wait(conn, EVENT_READ, self.read)
 
 
-def _reason(conn: Connection) -> ServerRefusal | None:
-    """Return why an overdue request is refused; None if the application has a reason of its own."""
-    if conn.framing is not None and conn.framing.refused:
-        return None
-    return _LATE if conn.step is not None else _BUSY
+def _log_crash(request: ClientRequest, error: Exception) -> None:
+    _LOG.error("error in %s %s", request.method, request.path[:256], exc_info=error)

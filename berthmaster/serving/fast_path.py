@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from berthmaster.serving.channel import streamed
-
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
@@ -104,7 +102,7 @@ class FastPath:
             start_response(_STATUS_LINES[status], [*headers, ("Content-Length", str(len(body)))])
             return [body]
         start_response(_STATUS_LINES[status], list(headers))
-        return streamed(body, environ)
+        return body
 
 
 class _FlaskView:
@@ -129,6 +127,5 @@ def _error_handler(refuse: Refuse, status: int) -> Callable[[Any], Response]:
 
 
 def _response(reply: HTTPReply) -> Response:
-    body = reply.body if isinstance(reply.body, bytes) else streamed(reply.body, request.environ)
     # Flask would write the reason phrase of a plain number in capitals.
-    return Response(body, _STATUS_LINES[reply.status], list(reply.headers))
+    return Response(reply.body, _STATUS_LINES[reply.status], list(reply.headers))

@@ -1,257 +1,265 @@
-"""Requests and their bodies.
+"""Requests as they arrive: httptools parses them, and ``RequestParser`` decides which of them the server accepts.
 
-``plain_request`` parses the requests that control planes usually send. Requests for which HTTP needs a decision go to
-gunicorn's parser: other methods and versions, chunked bodies, expectations, repeated header fields, ambiguous
-characters. Large requests go there too. The grammar here is narrower than HTTP's: every HTTP parser understands what
-it accepts in the same way.
-
-``read_body`` and ``read_lines`` read the body of a WSGI request within limits.
+httptools is the parser of Node.js, strict by default. It decides alone where a request ends. This module adds what the
+parser leaves to servers: limits, header fields that must not occur twice, and codings that the server does not know.
 """
 
-import re
-import sys
-from collections.abc import Container, Iterator, Sequence
-from enum import Enum, auto
-from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from collections import deque
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes, urlsplit
 
-from berthmaster.serving.channel import extend_deadline, refusal_of
-from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_LINE_BYTES, REFUSED_BODY_BYTES
-from berthmaster.serving.gunicorn_internals import ChunkedReader, LengthReader, ParseException
+import httptools
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
-
-_MAX_HEAD_BYTES: Final = 16 * 2**10
-_MAX_BODY_BYTES: Final = 64 * 2**10
-_RETRY_AFTER_S: Final = 1
-_PIECE_BYTES: Final = 64 * 2**10
-_HEAD: Final = re.compile(
-    rb"(?P<method>POST) (?P<path>/[A-Za-z0-9/._-]*+)(?:\?(?P<query>[!-~]*+))? HTTP/1\.1\r\n"
-    rb"(?P<fields>(?:[A-Za-z0-9-]++:[\t -~]*+\r\n){1,64})\r\n"
-)
-# gunicorn's parser must see lines that end incorrectly at once. It refuses them; waiting for more bytes is useless.
-_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
-_NOT_PLAIN: Final = frozenset({
-    "HTTP_EXPECT", "HTTP_FORWARDED", "HTTP_HTTP2_SETTINGS", "HTTP_TE", "HTTP_TRAILER", "HTTP_TRANSFER_ENCODING",
-    "HTTP_UPGRADE", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_PROTOCOL", "HTTP_X_FORWARDED_SSL",
-})  # fmt: skip
+MAX_LINE_BYTES: Final = 4094
+MAX_FIELD_BYTES: Final = 8190
+MAX_FIELDS: Final = 64
+REFUSED_BODY_BYTES: Final = 4096
+"""The part of a body that arrives before the whole body is refused: its answer may need an id from it."""
+_SLICE_BYTES: Final = 512
+"""Requests that arrive behind another one cost more memory parsed than unparsed: only those in one slice are parsed."""
+_SINGLE: Final = frozenset({"HTTP_HOST", "CONTENT_TYPE"})
 
 
-class Stage(Enum):
-    """The state of bytes that are not a complete plain request.
+class ServerRefusal(NamedTuple):
+    """Why a request is refused.
 
     Attributes:
-        INCOMPLETE: more bytes must arrive.
-        NOT_PLAIN: gunicorn's parser must read the request, in a thread of the pool.
+        status: the HTTP status.
+        problem: the reason.
     """
 
-    INCOMPLETE = auto()
-    NOT_PLAIN = auto()
+    status: int
+    problem: str
 
 
-class PlainRequest(NamedTuple):
-    """A complete request.
+class BodyCollection(NamedTuple):
+    """What the polling thread collects.
+
+    Attributes:
+        body_bytes: the size limit of a body.
+        streams: the POST paths whose bodies the application reads while they arrive.
+        admits: returns whether a client may send a large body, given the header fields by their names in a WSGI
+            environment. The application refuses the others, and needs only the beginning of their bodies.
+        events: the GET paths whose answers last. They share the threads of streams.
+    """
+
+    body_bytes: int
+    streams: Container[str] = ()
+    admits: Callable[[Mapping[str, str]], bool] = lambda _fields: True
+    events: Container[str] = ()
+
+
+@dataclass(slots=True, eq=False)
+class ClientRequest:
+    """A request. Its attributes change while it arrives.
 
     Attributes:
         method, path, query: the parts of the request line.
         fields: the header fields by their names in a WSGI environment.
-        body: the whole body.
-        size_bytes: the size of the request, head and body.
+        knows_chunks: whether the client has HTTP/1.1. Other clients know neither chunks nor interim responses.
+        keep: whether the client wants to keep the connection.
+        expects: the client waits for ``100 Continue`` before it sends the body.
+        streamed: the application reads the body while it arrives, or sends an answer that lasts.
+        has_head, complete: whether the whole head, and the whole request, has arrived.
+        body: the part of the body that has arrived.
+        enough_bytes: with this much of the body the application can refuse the request; None if it needs all.
+        began_at: the monotonic time of the first byte.
+        refusal: why the application must refuse the request; None if it need not.
     """
 
-    method: str
-    path: str
-    query: str
-    fields: dict[str, str]
-    body: bytes
-    size_bytes: int
+    method: str = ""
+    path: str = ""
+    query: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+    knows_chunks: bool = False
+    keep: bool = False
+    expects: bool = False
+    streamed: bool = False
+    has_head: bool = False
+    complete: bool = False
+    body: bytes | bytearray = b""
+    enough_bytes: int | None = None
+    began_at: float = 0.0
+    refusal: ServerRefusal | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the application can answer, or begin to read."""
+        enough = self.enough_bytes is not None and len(self.body) >= self.enough_bytes
+        return self.complete or (self.has_head and (enough or self.streamed or self.refusal is not None))
 
 
-def plain_request(
-    arrived: bytearray, paths: Container[str], max_body_bytes: int = _MAX_BODY_BYTES
-) -> PlainRequest | Stage:
-    """Parse the first request in a buffer.
-
-    Args:
-        arrived: the bytes that have arrived. Further requests may follow the first one.
-        paths: the paths whose requests the polling thread may answer; requests to other paths are not plain.
-        max_body_bytes: the size limit of the body; a request with a larger one is not plain.
-    """
-    head = _HEAD.match(arrived)
-    if head is None:
-        incomplete = len(arrived) < _MAX_HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
-        return Stage.INCOMPLETE if incomplete else Stage.NOT_PLAIN
-    path = head["path"].decode()
-    if path not in paths or head.start("fields") > MAX_LINE_BYTES + 2:
-        return Stage.NOT_PLAIN
-    if (fields := _fields(head["fields"].decode())) is None:
-        return Stage.NOT_PLAIN
-    length = fields.get("CONTENT_LENGTH", "0")
-    if not length.isdecimal() or len(length) > len(str(max_body_bytes)) or int(length) > max_body_bytes:
-        return Stage.NOT_PLAIN
-    end = head.end() + int(length)
-    if len(arrived) < end:
-        return Stage.INCOMPLETE
-    with memoryview(arrived) as whole:  # a slice of the bytes would be one more copy
-        body = bytes(whole[head.end() : end])
-    return PlainRequest(head["method"].decode(), path, (head["query"] or b"").decode(), fields, body, end)
-
-
-def _fields(lines: str) -> dict[str, str] | None:
-    """Return header fields by their names in a WSGI environment, or None if they are not plain."""
-    fields: dict[str, str] = {}
-    for line in lines.splitlines():
-        if len(line) > MAX_FIELD_BYTES - 2:
-            return None
-        name, _, value = line.partition(":")
-        key = name.upper().replace("-", "_")
-        if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
-            key = f"HTTP_{key}"
-        if key in fields:
-            return None
-        fields[key] = value.strip()
-    if fields.get("HTTP_CONNECTION", "keep-alive").lower() != "keep-alive" or not _NOT_PLAIN.isdisjoint(fields):
-        return None
-    return fields
-
-
-class BodyError(Exception):
-    """A body could not be read within its limits.
+class RequestParser:
+    """Parses the requests of a connection.
 
     Attributes:
-        status: the HTTP status for the answer.
-        received: the part of the body that was read.
-        headers: header fields for the answer.
+        requests: the requests that have begun to arrive and are not answered, in their order.
+        problem: why nothing more of the connection can be parsed; None while it can.
     """
 
-    def __init__(self, status: int, problem: str, received: bytes = b"") -> None:
-        super().__init__(problem)
-        self.status = status
-        self.received = received
-        self.headers = (("Retry-After", str(_RETRY_AFTER_S)),) if status == HTTPStatus.SERVICE_UNAVAILABLE else ()
+    def __init__(self, collection: BodyCollection) -> None:
+        self.requests: deque[ClientRequest] = deque()
+        self.problem: ServerRefusal | None = None
+        self._collection = collection
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._fields = self._silent_bytes = self._body_left = 0
+        self._upgrades = False
 
+    def feed(self, data: bytes) -> bytes:
+        """Parse until the application can answer the first request, and return the bytes behind it."""
+        view = memoryview(data)
+        while view and self.problem is None:
+            piece = view[: self._body_left or _SLICE_BYTES]
+            view = view[len(piece) :]
+            self._silent_bytes += len(piece)
+            self._parse(piece)
+            if self.requests and (
+                self.requests[0].complete or (self.requests[0].ready and not self.requests[0].streamed)
+            ):
+                break
+        return bytes(view)
 
-def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
-    """Read the whole body.
-
-    Raises:
-        BodyError: the body is larger than ``limit`` bytes, malformed, incomplete or too slow, or the server refuses the
-            request.
-    """
-    _check_refusal(environ)
-    length = _declared_length(environ)
-    if length is not None and length > limit:
-        raise BodyError(413, f"the body has {length} bytes; the limit is {limit}", read_head(environ))
-    stream: IO[bytes] = environ["wsgi.input"]
-    try:
-        body = stream.read(limit + 1 if length is None else length)
-    except (OSError, ParseException) as error:
-        raise _body_error(error) from None
-    if len(body) > limit:
-        raise BodyError(413, f"the body has more than {limit} bytes", body)
-    if length is not None and len(body) < length:
-        raise BodyError(400, f"the body ended after {len(body)} of {length} bytes", body)
-    return body
-
-
-def read_head(environ: "WSGIEnvironment") -> bytes:
-    """Read the beginning of a body that is refused as a whole. Return b"" if nothing arrives."""
-    stream: IO[bytes] = environ["wsgi.input"]
-    try:
-        return stream.read(REFUSED_BODY_BYTES)
-    except (OSError, ParseException):
-        return b""
-
-
-def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence[bytes]]:
-    """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
-
-    Raises:
-        BodyError: a line is longer than ``line_bytes``, the body is malformed, incomplete or too slow, or the server
-            refuses the request.
-    """
-    _check_refusal(environ)
-    begun: list[bytes] = []
-    length = 0
-    for piece in _pieces(environ):
-        head, newline, rest = piece.partition(b"\n")
-        length += len(head)
-        if length > line_bytes:
-            raise BodyError(413, f"a line has more than {line_bytes} bytes")
-        begun.append(head)
-        if newline:
-            *whole, last = rest.split(b"\n")
-            if max(map(len, (*whole, last))) > line_bytes:
-                raise BodyError(413, f"a line has more than {line_bytes} bytes")
-            yield [b"".join(begun), *whole]
-            begun, length = [last], len(last)
-    if length:
-        yield [b"".join(begun)]
-
-
-def _check_refusal(environ: "WSGIEnvironment") -> None:
-    refusal = refusal_of(environ)
-    if refusal is not None:
-        raise BodyError(refusal.status, refusal.problem, read_head(environ))
-
-
-def _declared_length(environ: "WSGIEnvironment") -> int | None:
-    """Return the value of Content-Length, or None without one.
-
-    Raises:
-        BodyError: the value is not a number.
-    """
-    declared = environ.get("CONTENT_LENGTH") or ""
-    if not declared:
-        return None
-    if not declared.isdecimal() or len(declared) >= len(str(sys.maxsize)):
-        raise BodyError(400, "Content-Length is not a number")
-    return int(declared)
-
-
-def _body_error(error: Exception) -> BodyError:
-    if isinstance(error, TimeoutError):
-        return BodyError(408, "the body did not arrive in time")
-    if isinstance(error, ParseException):
-        return BodyError(400, f"the chunked body is malformed: {error}")
-    return BodyError(400, "the connection was lost before the end of the body")
-
-
-def _pieces(environ: "WSGIEnvironment") -> Iterator[bytes]:
-    """Yield a body in pieces as they arrive. Each piece has its own deadline."""
-    source = environ["wsgi.input"]
-    arriving = _arriving(source)
-    while True:
-        extend_deadline(environ)
+    def _parse(self, piece: memoryview) -> None:
         try:
-            piece = next(arriving, None)
-        except (OSError, ParseException) as error:
-            source.failed = True
-            raise _body_error(error) from None
-        if piece is None:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(piece[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            if self.problem is None:
+                self.problem = ServerRefusal(400, f"the request is malformed: {error}")
+        if self._silent_bytes > MAX_FIELD_BYTES + len(b"\r\n"):
+            self.problem = ServerRefusal(
+                431, f"a header field or a chunk extension has more than {MAX_FIELD_BYTES} bytes"
+            )
+        if self.problem is not None and self.requests and not (last := self.requests[-1]).complete:
+            if last.has_head:
+                last.refusal = self.problem
+            else:
+                self.requests.pop()
+
+    def _ignore_upgrade(self, rest: memoryview) -> None:
+        """Parse a request as if it did not ask for another protocol, to which httptools would count its body."""
+        request, self._upgrades = self.requests[-1], False
+        if request.method == "CONNECT":
+            request.complete, request.keep = True, False
+            self.problem = ServerRefusal(400, "there is no tunnel")
             return
-        if piece:
-            yield piece
+        self._parser = httptools.HttpRequestParser(self)
+        length = f"Content-Length: {request.fields.get('CONTENT_LENGTH', 0)}"
+        framing = "Transfer-Encoding: chunked" if "HTTP_TRANSFER_ENCODING" in request.fields else length
+        self._parser.feed_data(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+        if rest:
+            self._parse(rest)
+
+    # httptools calls the methods below. Of a request whose head has been read, they see trailers, or a head again.
+
+    def on_message_begin(self) -> None:
+        if not self.requests or self.requests[-1].complete:
+            self.requests.append(ClientRequest())
+            self._url = b""
+            self._fields = 0
+
+    def on_url(self, url: bytes) -> None:
+        if not self.requests[-1].has_head:
+            self._silent_bytes = 0
+            self._url += url
+            if len(self._url) > MAX_LINE_BYTES:
+                self._refuse(414, f"the request line has more than {MAX_LINE_BYTES} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        request = self.requests[-1]
+        self._silent_bytes = 0
+        self._fields += 1
+        if self._fields > MAX_FIELDS or len(name) + len(value) > MAX_FIELD_BYTES - 4:
+            self._refuse(431, f"more than {MAX_FIELDS} header fields, or one with more than {MAX_FIELD_BYTES} bytes")
+        if request.has_head:
+            return
+        key, text = _environ_key(name), value.decode("latin-1").strip(" \t")
+        if key in request.fields and key in _SINGLE:
+            self._refuse(400, f"the header field {name.decode()} occurs twice")
+        if key:
+            request.fields[key] = f"{request.fields[key]},{text}" if key in request.fields else text
+
+    def on_headers_complete(self) -> None:
+        request = self.requests[-1]
+        self._silent_bytes = 0
+        if request.has_head:
+            return
+        request.method = self._parser.get_method().decode()
+        request.keep, self._upgrades = self._parser.should_keep_alive(), self._parser.should_upgrade()
+        self._read_line(request, self._parser.get_http_version())
+        self._read_framing(request)
+        request.has_head = True
+
+    def on_body(self, piece: bytes) -> None:
+        request = self.requests[-1]
+        self._silent_bytes = 0
+        self._body_left = max(0, self._body_left - len(piece))
+        if not request.body:
+            request.body = piece
+        elif isinstance(request.body, bytearray):
+            request.body += piece
+        else:
+            request.body = bytearray(request.body) + piece
+
+    def on_chunk_header(self) -> None:
+        self._silent_bytes = self._fields = 0
+
+    def on_message_complete(self) -> None:
+        if not self._upgrades:
+            self.requests[-1].complete = True
+
+    def _read_line(self, request: ClientRequest, version: str) -> None:
+        target = self._url.decode("latin-1")
+        if len(request.method) + len(target) + len("  HTTP/1.1") > MAX_LINE_BYTES:
+            self._refuse(414, f"the request line has more than {MAX_LINE_BYTES} bytes")
+        if version not in {"1.0", "1.1"}:
+            self._refuse(400, f"HTTP/{version} is not supported; use HTTP/1.1")
+        request.knows_chunks = version == "1.1"
+        if target.startswith("/") and "#" not in target:
+            request.path, _, request.query = target.partition("?")
+        else:
+            try:
+                _, _, request.path, request.query, _ = urlsplit(target)
+            except ValueError:
+                self._refuse(400, "the target of the request is malformed")
+        if "%" in request.path:
+            request.path = unquote_to_bytes(request.path).decode("latin-1")
+
+    def _read_framing(self, request: ClientRequest) -> None:
+        """Decide how much of a request must arrive before the application gets it."""
+        fields, collection = request.fields, self._collection
+        endless = collection.streams if request.method == "POST" else collection.events
+        request.streamed = request.method in {"GET", "POST"} and request.path in endless
+        self._body_left = length = int(fields.get("CONTENT_LENGTH") or 0)
+        if (coding := fields.get("HTTP_TRANSFER_ENCODING")) is not None:
+            if coding.lower() != "chunked" or not request.knows_chunks:
+                self._refuse(400, "the only transfer coding of a request is chunked, over HTTP/1.1")
+            request.enough_bytes = collection.body_bytes + 1 if collection.admits(fields) else REFUSED_BODY_BYTES
+        elif length > REFUSED_BODY_BYTES and (length > collection.body_bytes or not collection.admits(fields)):
+            request.enough_bytes = REFUSED_BODY_BYTES
+        if (expectation := fields.get("HTTP_EXPECT")) is not None and request.knows_chunks:
+            if expectation.lower() != "100-continue":
+                self._refuse(417, "the only expectation that the server knows is 100-continue")
+            if coding is None and request.enough_bytes is not None:
+                request.enough_bytes = 0
+            else:
+                request.expects = coding is not None or length > 0
+
+    def _refuse(self, status: int, problem: str) -> None:
+        self.problem = ServerRefusal(status, problem)
+        raise ValueError(problem)  # the parser stops
 
 
-def _arriving(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - the input of any WSGI server
-    """Yield the bytes of a WSGI input as they arrive. ``read`` of gunicorn's body would wait for a full buffer."""
-    reader = getattr(source, "reader", None)
-    if isinstance(reader, LengthReader):
-        return _arriving_in(reader)
-    if isinstance(reader, ChunkedReader) and reader.parser is not None:
-        return reader.parser
-    return iter(lambda: source.read(_PIECE_BYTES), b"")
-
-
-def _arriving_in(reader: LengthReader) -> Iterator[bytes]:
-    while reader.length:
-        piece = reader.unreader.read()
-        if not piece:
-            raise ConnectionResetError
-        if len(piece) > reader.length:
-            reader.unreader.unread(piece[reader.length :])
-            piece = piece[: reader.length]
-        reader.length -= len(piece)
-        yield piece
+@lru_cache(maxsize=256)  # clients send the same few names
+def _environ_key(name: bytes) -> str:
+    """Return the name of a header field in a WSGI environment; "" if another name would have the same."""
+    key = name.decode("latin-1").upper()
+    if "_" in key:
+        return ""
+    key = key.replace("-", "_")
+    return key if key in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{key}"

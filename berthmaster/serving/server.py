@@ -22,10 +22,10 @@ from gunicorn.glogging import Logger
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.runtime.garbage import keep_existing_objects
-from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness
+from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.tls import ServerContext, TLSFiles, TLSSource
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
@@ -51,7 +51,7 @@ class ServerOptions:
         worker_class: a key of ``WORKER_CLASSES``.
         workers, threads: the number of processes, and of threads in each.
         connections: the most connections of each process.
-        request_memory_bytes: the memory for requests in each process: see ``memory_budget``.
+        request_memory_bytes: the memory for requests in each process: see ``sharing``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
         keepalive_s: the time after which an idle connection is closed.
         drain_s: the time for which readiness fails, and responses close their connections, before the port closes.

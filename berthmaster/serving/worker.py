@@ -1,29 +1,27 @@
-"""A worker for endpoints that a control plane waits for: gunicorn's threaded worker with a polling thread.
+"""A worker for endpoints that a control plane waits for: a polling thread, and a pool of threads.
 
-The polling thread waits for all clients and never for a single one. It does TLS handshakes, and collects requests and
+The polling thread waits for all clients and never for a single one. It does TLS handshakes, collects requests and
 sends answers (``dispatcher``). If there are too many connections, the connection that is missed least is closed.
 """
 
 import errno
+import math
+import os
 import ssl
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, cast
 
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.rate_limit import TokenBucket
-from berthmaster.serving.channel import Channel
-from berthmaster.serving.connections import Connection, ConnectionPoller
+from berthmaster.serving.connection import Connection, Phase
 from berthmaster.serving.dispatcher import Dispatcher
-from berthmaster.serving.gunicorn_internals import TConn, ThreadWorker, ssl_wrap_socket
-from berthmaster.serving.memory_budget import MemoryBudget
-from berthmaster.serving.pool_queue import PoolSizes
-from berthmaster.serving.wsgi import WSGICaller
+from berthmaster.serving.gunicorn_internals import Worker
+from berthmaster.serving.poller import Poller
+from berthmaster.serving.request_parser import RequestParser
+from berthmaster.serving.responses import WSGICaller
 
 _HEARTBEAT_S: Final = 1.0
 _POLL_S: Final = 0.1
@@ -31,122 +29,112 @@ _TRUST_S: Final = 1.0
 """The time between two checks whether the CAs of client certificates have changed."""
 _LEFT_TO_OTHERS_S: Final = 0.005
 _POLL_OTHERS_S: Final = 0.001
-_MAX_CLOSING_BYTES: Final = 64 * 2**10
 _HANDSHAKE_S: Final = 1.0
 """The time that a handshake has while other clients wait for a connection."""
+_LEAVING_S: Final = 2.0
+_CLOSING_S: Final = 0.5
 _SWITCH_S: Final = 0.0005
 """Python's interval of thread switches: how long a thread that computes may hold up the polling thread each time."""
-_HANDSHAKES_PER_S: Final = 1.0
-_HANDSHAKE_BURST: Final = 20
+_LOGGED_PER_S: Final = 1.0
+_LOGGED_BURST: Final = 20
 _TOO_MANY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.EPERM, errno.EPROTO)
 
 
-class _Handshakes:
-    """Counts failed TLS handshakes, and logs them at a limited rate."""
-
-    def __init__(self, log: Any, count: Callable[[str], None]) -> None:  # noqa: ANN401 - gunicorn's logger
-        self._log = log
-        self._count = count
-        self._limit = TokenBucket(SystemClock(), _HANDSHAKES_PER_S, _HANDSHAKE_BURST)
-
-    def failed(self, reason: str, client: object, problem: object) -> None:
-        self._count(reason)
-        if reason == "refused" and self._limit.take():
-            self._log.warning("TLS handshake with %s failed: %s", client, problem)
-
-
-class FastWorker(ThreadWorker):
+class FastWorker(Worker):
     """The worker process. ``request_timeout_s`` of the application limits requests; ``cfg.timeout`` does not."""
-
-    @classmethod
-    def check_config(cls, cfg: Any, log: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Do nothing: here, connections do not need a thread each, which gunicorn would warn about."""
 
     def run(self) -> None:
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
-        app = cast("Any", self.app)  # see berthmaster.serving.server
         sys.setswitchinterval(_SWITCH_S)
-        self.max_keepalived = self.worker_connections
-        self._limit_s: float = app.request_timeout_s
-        self._balance = app.balance
-        self._is_draining: Callable[[], bool] = app.is_draining
-        self._handshakes = _Handshakes(self.log, app.handshake_failed)
-        self._caller = WSGICaller(self.wsgi, self.cfg)
-        self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
-        self._dispatcher = Dispatcher(
-            self, self._connections, self._caller, app.cheap, app.collection, MemoryBudget(app.request_memory_bytes),
-            PoolSizes.of(self.cfg.threads, answers_wait=app.answers_wait), app.waiting,
-        )  # fmt: skip
-        self._limits_clients, self._trusts = app.requires_client_certificates, app.trusts
+        self._app = cast("Any", self.app)  # see berthmaster.serving.server
+        limit_s = self._app.request_timeout_s
+        self._limits_s = {
+            Phase.HANDSHAKING: limit_s, Phase.IDLE: self.cfg.keepalive, Phase.LEAVING: _LEAVING_S,
+            Phase.REQUESTING: limit_s, Phase.QUEUED: limit_s, Phase.SERVED: math.inf,
+            Phase.ANSWERING: limit_s, Phase.CLOSING: _CLOSING_S, Phase.CLOSED: math.inf,
+        }  # fmt: skip
+        self._balance = self._app.balance
+        self._caller = WSGICaller(cast("Any", self.wsgi), tls=self.cfg.is_ssl, processes=self.cfg.workers)
+        self._poller = Poller(cast("Any", self.PIPE), self._count)
+        self._dispatcher = Dispatcher(self._poller, self._caller, self._app, self.cfg.threads, self._keeps_connections)
+        self._log_limit = TokenBucket(SystemClock(), _LOGGED_PER_S, _LOGGED_BURST)
         self._check_at = self._accept_at = self._trust_at = 0.0
-        self._leaves_to_others = self._must_accept = False
-        self.poller.register(cast("int", self.method_queue.fileno()), EVENT_READ, self.method_queue.run_callbacks)
-        self._count(0)
-        self.set_accept_enabled(True)
-        while self.alive and self.is_parent_alive():
+        self._accepts = self._leaves_to_others = self._must_accept = False
+        self._count()
+        self._set_accepts(wanted=True)
+        while self.alive and self.ppid == os.getppid():
             self.notify()
             self._poll(time.monotonic() + _HEARTBEAT_S)
         self.alive = self._leaves_to_others = False
         self._balance.ended(self.age)
         self._close_port()
         self._finish_requests()
-        self.tpool.shutdown(wait=False)
-        self.poller.close()
-        self.method_queue.close()
+        self._dispatcher.stop()
+        self._poller.close()
 
     def _poll(self, until: float) -> None:
         """Handle events until a time, a stop, or, in a stopping worker, the end of the last connection."""
         stopping = not self.alive
-        while (self.nr_conns if stopping else self.alive) and (now := time.monotonic()) < until:
+        while (self._poller.open if stopping else self.alive) and (now := time.monotonic()) < until:
             if self._leaves_to_others:
                 self._must_accept = now >= self._accept_at  # the other workers had time to accept
-                self._leaves_to_others = not self._must_accept and self._balance.other_has_fewer(self.nr_conns)
-                self.set_accept_enabled(not self._leaves_to_others)
+                self._leaves_to_others = not self._must_accept and self._others_have_fewer()
+                self._set_accepts(wanted=not self._leaves_to_others)
             wait_s = 0.0 if self._dispatcher.busy else _POLL_OTHERS_S if self._leaves_to_others else _POLL_S
-            for key, _ in self.poller.select(wait_s):
-                key.data(key.fileobj)
+            for listener in self._poller.handle_events(wait_s):
+                self._accept(listener)
             self._dispatcher.go_on()
             self._must_accept = False
             if now >= self._check_at:
-                self._check_deadlines()
+                self._check_deadlines(now)
                 self._check_at = now + _POLL_S
 
     def _finish_requests(self) -> None:
         until = time.monotonic() + self.cfg.graceful_timeout
-        while self.nr_conns and (now := time.monotonic()) < until:
+        while self._poller.open and (now := time.monotonic()) < until:
             self.notify()
             self._poll(now + _POLL_S)  # reads what has arrived
             self._dispatcher.dismiss_idle(time.monotonic())
 
-    def _check_deadlines(self) -> None:
+    def _check_deadlines(self, now: float) -> None:
         """Close overdue connections, and answer overdue requests."""
-        now = time.monotonic()
-        for group in (self._connections.idle, self._connections.leaving, self._connections.closing):
-            for conn in group.overdue(now):
-                self.close(conn)
-        for conn in self._connections.handshaking.overdue(now):
-            self._handshakes.failed("timeout", conn.client, "the client was too slow")
-            self.close(conn)
+        for conn in self._poller.overdue(now):
+            match conn.phase:
+                case Phase.HANDSHAKING:
+                    self._handshake_failed(conn, "timeout", "the client was too slow")
+                    self._poller.drop(conn)
+                case Phase.IDLE | Phase.LEAVING | Phase.CLOSING:
+                    self._poller.drop(conn)
         self._dispatcher.check_deadlines(now)
-        if self._limits_clients and now >= self._trust_at:
+        if self._app.requires_client_certificates and now >= self._trust_at:
             self._trust_at = now + _TRUST_S
-            self._close_distrusted()
-
-    def _close_distrusted(self) -> None:
-        """Close connections of clients whose certificate may come from a CA that is no longer trusted."""
-        for conn in (*self._connections.idle, *self._connections.requesting):
-            if (client := conn.channel.tls) is not None and not self._trusts(client):
-                self._dispatcher.close(conn)
+            for conn in self._poller.waiting(Phase.IDLE, Phase.REQUESTING):
+                if isinstance(conn.socket, ssl.SSLSocket) and not self._app.trusts(conn.socket):
+                    self._dispatcher.close(conn)
 
     # The start of a connection.
 
-    def accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
+    def _set_accepts(self, *, wanted: bool) -> None:
+        if wanted == self._accepts:
+            return
+        for listener in self.sockets:
+            if wanted:
+                listener.settimeout(0.0)
+                self._poller.listen(listener)
+            else:
+                self._poller.ignore(listener)
+        self._accepts = wanted
+
+    def _others_have_fewer(self) -> bool:
+        return bool(self._balance.other_has_fewer(len(self._poller.open)))
+
+    def _accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         """Accept a connection, unless another worker should, or there are too many."""
-        if not self._must_accept and self._balance.other_has_fewer(self.nr_conns):
+        if not self._must_accept and self._others_have_fewer():
             self._leave_to_others()
             return
-        if self.nr_conns >= self.worker_connections and not self._make_room():
+        if len(self._poller.open) >= self.cfg.worker_connections and not self._make_room():
             self._leave_to_others()
             return
         try:
@@ -160,135 +148,86 @@ class FastWorker(ThreadWorker):
 
     def _close_port(self) -> None:
         """Accept the clients that have connected already, and close the port: later clients are refused at once."""
-        self.set_accept_enabled(False)
+        self._set_accepts(wanted=False)
         for listener in self.sockets:
             with suppress(OSError):  # no client is left, or no file descriptor
-                while self.nr_conns < self.worker_connections:
+                while len(self._poller.open) < self.cfg.worker_connections:
                     self._accept_one(listener)
             listener.close()
 
     def _accept_one(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         client, address = listener.accept()
-        self._count(1)
-        conn = Connection(self.cfg, Channel(client, self._limit_s), address, listener.getsockname())
-        conn.environ = self._caller.connection_environ(conn.client, conn.server)
+        environ = self._caller.connection_environ(address, listener.getsockname())
+        environ["gunicorn.socket"] = client
+        conn = Connection(client, environ, RequestParser(self._app.collection), self._limits_s)
+        self._poller.add(conn)
         if self.cfg.is_ssl:
-            self._connections.start_deadline(conn, self._connections.handshaking, time.monotonic())
-            self._connections.on(EVENT_READ, conn, self._shake_hands)
+            conn.enter(Phase.HANDSHAKING, time.monotonic())
+            self._poller.wait(conn, EVENT_READ, self._shake_hands)
         else:
-            self._connections.start_deadline(conn, self._connections.requesting, time.monotonic())
-            self._connections.on(EVENT_READ, conn, self._dispatcher.read)
+            self._await_first_request(conn)
+
+    def _await_first_request(self, conn: Connection) -> None:
+        # A new connection without a request is closed earlier than an idle one between requests.
+        conn.enter(Phase.REQUESTING, time.monotonic())
+        self._poller.wait(conn, EVENT_READ, self._dispatcher.read)
 
     def _leave_to_others(self) -> None:
-        self.set_accept_enabled(False)
+        self._set_accepts(wanted=False)
         self._leaves_to_others = True
         self._accept_at = time.monotonic() + _LEFT_TO_OTHERS_S
 
     def _shake_hands(self, conn: Connection) -> None:
         try:
-            conn.channel.shake_hands(partial(ssl_wrap_socket, conf=self.cfg))
+            client = conn.socket
+            if not isinstance(client, ssl.SSLSocket):
+                context: ssl.SSLContext = self.cfg.ssl_context(self.cfg, None)
+                client = context.wrap_socket(client, server_side=True, do_handshake_on_connect=False)
+                conn.socket = conn.environ["gunicorn.socket"] = client
+            client.do_handshake()
         except ssl.SSLWantReadError:
-            self._connections.on(EVENT_READ, conn, self._shake_hands)
+            self._poller.wait(conn, EVENT_READ, self._shake_hands)
         except ssl.SSLWantWriteError:
-            self._connections.on(EVENT_WRITE, conn, self._shake_hands)
-        except ssl.SSLEOFError as error:
-            self._handshakes.failed("disconnected", conn.client, error)
-            self.close(conn)
-        except ssl.SSLError as error:
-            self._handshakes.failed("refused", conn.client, error)
-            self.end(conn)
+            self._poller.wait(conn, EVENT_WRITE, self._shake_hands)
         except OSError as error:
-            self._handshakes.failed("disconnected", conn.client, error)
-            self.close(conn)
+            refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+            self._handshake_failed(conn, "refused" if refused else "disconnected", error)
+            if refused:
+                self._poller.end(conn)
+            else:
+                self._poller.drop(conn)
         else:
-            # A new connection without a request is closed earlier than an idle one between requests.
-            self._connections.start_deadline(conn, self._connections.requesting, time.monotonic())
-            self._connections.on(EVENT_READ, conn, self._dispatcher.read)
+            self._await_first_request(conn)
 
     # The end of a connection.
-
-    def end(self, conn: Connection) -> None:
-        """Close our direction, and give the client a moment to read the answer and to close its direction."""
-        try:
-            conn.channel.finish()
-        except OSError:
-            self._dispatcher.close(conn)
-            return
-        conn.arrived.clear()
-        conn.size_bytes = 0
-        self._connections.start_deadline(conn, self._connections.closing, time.monotonic())
-        self._connections.on(EVENT_READ, conn, self._discard)
-
-    def _discard(self, conn: Connection) -> None:
-        try:
-            piece = conn.channel.take()
-        except OSError:
-            piece = b""
-        if piece is None:
-            return
-        conn.size_bytes += len(piece)
-        if not piece or conn.size_bytes > _MAX_CLOSING_BYTES:
-            self.close(conn)
 
     def _make_room(self) -> bool:
         """Close the connection that is missed least. Return False if there is none.
 
         A handshake in progress is a new client, so it comes last, and only after it had some time.
         """
-        groups = self._connections
-        conn = groups.closing.oldest() or groups.idle.oldest() or groups.requesting.oldest()
-        conn = conn or groups.handshaking.oldest(time.monotonic() - _HANDSHAKE_S)
-        if conn is None:
-            return False
-        self._dispatcher.close(conn)
-        return True
+        for phase in (
+            Phase.CLOSING,
+            Phase.IDLE,
+            Phase.REQUESTING,
+            Phase.HANDSHAKING,
+        ):
+            oldest = next(iter(self._poller.waiting(phase)), None)
+            if oldest is not None:
+                if phase is Phase.HANDSHAKING and oldest.since > time.monotonic() - _HANDSHAKE_S:
+                    return False
+                self._dispatcher.close(oldest)
+                return True
+        return False
 
-    def close(self, conn: Connection) -> None:
-        """Close a connection at once."""
-        self._connections.release(conn)
-        conn.close()
-        self._count(-1)
-
-    def _count(self, change: int) -> None:
-        self.nr_conns += change
+    def _count(self) -> None:
         if self.alive:
-            self._balance.report(self.age, self.nr_conns)
+            self._balance.report(self.age, len(self._poller.open))
 
-    @property
-    def keeps_connections(self) -> bool:
-        """Whether connections stay open after a response."""
-        return self.alive and not self._is_draining()
+    def _keeps_connections(self) -> bool:
+        return self.alive and not self._app.is_draining()
 
-    # The thread pool.
-
-    def get_thread_pool(self) -> ThreadPoolExecutor:
-        """Create the pool. Streams, complete requests and those that wait each have a share of it."""
-        # The application is not loaded yet. The pool starts a thread only for a request that needs one.
-        return ThreadPoolExecutor(max_workers=sum(PoolSizes.of(self.cfg.threads, answers_wait=True)))
-
-    def start(self, conn: Connection) -> None:
-        """Let a thread of the pool serve a request."""
-        self.enqueue_req(conn)
-
-    def handle(self, conn: TConn) -> bool:
-        """Serve a request in a thread of the pool. Return whether to keep the connection."""
-        return self._dispatcher.serve(cast("Connection", conn))
-
-    def parse_and_answer(self, conn: Connection) -> bool:
-        """Answer a request with gunicorn's parser. Return whether to keep the connection."""
-        return bool(super().handle(conn))
-
-    def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
-        """Call the application for a request that gunicorn has parsed."""
-        client = cast("Connection", conn)
-        client.knows_interim = req.version >= (1, 1)
-        client.channel.on_last_answer = req.force_close
-        return super().handle_request(req, conn)
-
-    def crashed(self, conn: Connection, error: Exception) -> None:
-        """Log an error of the application, and buffer an answer."""
-        self.handle_error(None, conn.sock, conn.client, error)
-
-    def finish_request(self, conn: TConn, fs: "Future[Any]") -> None:
-        """Take the connection back from the pool."""
-        self._dispatcher.finish(cast("Connection", conn), fs)
+    def _handshake_failed(self, conn: Connection, reason: str, problem: object) -> None:
+        self._app.handshake_failed(reason)
+        if reason == "refused" and self._log_limit.take():
+            self.log.warning("TLS handshake with %s failed: %s", conn.peer, problem)

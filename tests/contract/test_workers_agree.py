@@ -48,12 +48,20 @@ HEADS = (
     (LINE + "\n", "Host: x"), (LINE, "X: " + "y" * 8186), (LINE, "X: " + "y" * 8188), (LINE, *("X: y",) * 65),
     *((f"POST /v1/schedule?explain=true&explain={'y' * length} HTTP/1.1", "X: y") for length in (4046, 4047)),
 )  # fmt: skip
-_STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z ]+\r\n")
 
 
 def head(line, *fields):
     # With another content type the extender closes the connection, where gunicorn's own worker reads the body.
     return "\r\n".join((line, "Content-Type: application/json", *fields, "", "")).encode("latin-1")
+
+
+OWN = {
+    # Nothing in these requests says where they end but the end of the head. gunicorn's parser refuses the first one,
+    # and reads the second one until the client says no more.
+    "two spaces": head("POST  /v1/schedule HTTP/1.1", "Host: x"),
+    "an old version without a length": head("POST /v1/schedule HTTP/1.0", "Host: x"),
+}
+_STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]+\r\n")
 
 
 def shapes():
@@ -88,13 +96,14 @@ def answered(port, data):
                 received += piece
         except ConnectionResetError:
             pass  # a server may close the connection before it has read everything
-    return [int(status) for status in _STATUS_LINE.findall(received) if status != b"100"]
+    # A head may have two faults, and a server names the first that it finds: a length, or an unknown coding.
+    return [400 if status == b"501" else int(status) for status in _STATUS_LINE.findall(received) if status != b"100"]
 
 
 def test_both_workers_find_the_same_requests_in_every_shape(ports):
     fast, stock = ports
     different = {}
-    for shape in dict.fromkeys(shapes()):
+    for shape in dict.fromkeys(each for each in shapes() if each not in OWN.values()):
         got, wanted = answered(fast, shape + SECOND), answered(stock, shape + SECOND)
         if got != wanted:
             different[shape[:300]] = (got, wanted)

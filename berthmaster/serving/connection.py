@@ -1,0 +1,245 @@
+"""A connection of a client, with or without TLS.
+
+Two kinds of threads use it. The polling thread never waits: it takes the bytes that have arrived, and keeps here what
+a client does not accept at once. A thread of the pool serves one streamed request, and waits for its client.
+"""
+
+import errno
+import math
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum, auto
+from typing import TYPE_CHECKING, Final
+
+from berthmaster.serving.request_parser import ClientRequest, RequestParser
+from berthmaster.serving.sharing import FairQueue
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+PIECE_BYTES: Final = 16 * 2**10
+"""The size of one read. It is the size of the largest TLS record: after a partial read, poll would not see the rest."""
+_SEND_BYTES: Final = 64 * 2**10
+_SENDS_IN_A_ROW: Final = 16
+_LAST_PIECE_S: Final = 1.0
+"""The time for an answer that says that the client was too slow."""
+_BACKLOG_BYTES: Final = 8 * 2**20
+"""The part of a streamed response that waits for a client that reads only after it has sent its whole request."""
+_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Phase(IntEnum):
+    """What a connection waits for. Each phase but ``SERVED`` has a time limit."""
+
+    HANDSHAKING = auto()
+    IDLE = auto()  # for the next request
+    LEAVING = auto()  # for the client to close it, because the server stops
+    REQUESTING = auto()  # for the first request, or for the rest of a request
+    QUEUED = auto()  # for a thread
+    SERVED = auto()  # for the application
+    ANSWERING = auto()  # for the client to read its answer
+    CLOSING = auto()  # for the client to close it after its last answer
+    CLOSED = auto()
+
+
+class Connection:
+    """A TCP connection.
+
+    Attributes:
+        socket: the socket. The TLS handshake replaces it.
+        fd: the file descriptor, which stays the same while the connection is open.
+        parser: parses its requests.
+        environ: the part of the WSGI environment that all requests share.
+        rest: bytes behind the current request, which are not parsed yet.
+        peer: the IP address of the client.
+        phase, since, until: what it waits for, since when, and until when, by the monotonic clock.
+        waits_for, step: the event that the poller waits for, and what to do then; 0 for none.
+        queue: the queue in which it waits for a thread, or from which it has one.
+        arrived_bytes: what has arrived since the last answer.
+        began_at: the monotonic time of the first byte of the current request.
+        read_at: the monotonic time of the last read. Bytes behind the current request arrived with it.
+        keep: whether the connection stays open after the current answer.
+        knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
+        ended: the client will send no more bytes.
+        held_since: the monotonic time since which a thread waits for the client; infinite if none does.
+    """
+
+    def __init__(
+        self,
+        client: socket.socket,
+        environ: "WSGIEnvironment",
+        parser: RequestParser,
+        limits_s: Mapping[Phase, float],
+    ) -> None:
+        """Take over a socket.
+
+        Args:
+            client: a connected socket without TLS.
+            environ: see the attribute.
+            parser: see the attribute.
+            limits_s: how long it may wait in each phase.
+        """
+        client.settimeout(0.0)
+        self.socket = client
+        self.fd = client.fileno()
+        self.peer: str = environ["REMOTE_ADDR"]
+        self.parser = parser
+        self.environ = environ
+        self.rest = b""
+        self.phase = Phase.CLOSED
+        self.since = self.until = self.began_at = self.read_at = 0.0
+        self.waits_for = self.arrived_bytes = 0
+        self.step: Callable[[Connection], None]
+        self.queue: FairQueue[Connection]
+        self.keep = self.knows_interim = True
+        self.ended = False
+        self.held_since = math.inf
+        self._limits_s = limits_s
+        self._wait_s = limits_s[Phase.REQUESTING]
+        self._out = bytearray()
+
+    def enter(self, phase: Phase, since: float) -> None:
+        """Start the time limit of a phase."""
+        self.phase, self.since, self.until = phase, since, since + self._limits_s[phase]
+
+    # For the polling thread.
+
+    def take(self, size: int = PIECE_BYTES) -> bytes | None:
+        """Return bytes that have arrived: None if there are none yet, b"" at the end of the connection.
+
+        Args:
+            size: the most bytes to return; at least ``PIECE_BYTES``.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        try:
+            piece = self.socket.recv(size)
+        except _NOT_NOW:
+            return None
+        self.ended = not piece
+        return piece
+
+    def put(self, data: bytes) -> None:
+        """Add data to what is sent next."""
+        self._out += data
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._out)
+
+    def flush(self) -> bool:
+        """Send what the client accepts at once, up to a limit. Return whether everything is sent.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        try:
+            for _ in range(_SENDS_IN_A_ROW):
+                if not self._out:
+                    return True
+                self._send_some()
+        except _NOT_NOW:
+            return False
+        return not self._out
+
+    def finish(self) -> None:
+        """Close our direction only. If we closed both, bytes that the client still sends could cut off our answer.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def interrupt(self) -> None:
+        """End the wait of another thread for this client."""
+        # Bypass TLS: its state belongs to the thread that waits.
+        try:
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+        except OSError:
+            return  # the client has disconnected
+
+    def close(self) -> None:
+        self.socket.close()
+
+    # For a thread of the pool that serves a stream.
+
+    def send(self, data: bytes, *, leave_bytes: int = _BACKLOG_BYTES) -> None:
+        """Send data as soon as the client accepts it, and keep up to ``leave_bytes``.
+
+        If nothing were kept, a client that reads only after it has sent everything would wait for us, and we for it.
+
+        Raises:
+            OSError: the connection is lost, or the client was too slow.
+        """
+        self._out += data
+        while self._out:
+            waits = len(self._out) > leave_bytes
+            self.socket.settimeout(self._wait_s if waits else 0.0)
+            try:
+                self._send_some()
+            except (TimeoutError, *_NOT_NOW):
+                if waits:
+                    raise self._too_slow() from None
+                return
+
+    def receive(self) -> bytes:
+        """Wait for bytes of the client. Return b"" at the end of the connection.
+
+        Raises:
+            TimeoutError: the client was too slow.
+            OSError: the connection is lost.
+        """
+        self.socket.settimeout(self._wait_s)
+        self.held_since = time.monotonic()
+        try:
+            piece = self.socket.recv(PIECE_BYTES)
+        except (TimeoutError, *_NOT_NOW):
+            raise self._too_slow() from None
+        finally:
+            self.held_since = math.inf
+        self.ended = not piece
+        return piece
+
+    def _send_some(self) -> None:
+        del self._out[: self.socket.send(self._out[:_SEND_BYTES])]
+
+    def _too_slow(self) -> TimeoutError:
+        self._wait_s = _LAST_PIECE_S
+        return TimeoutError(errno.ETIMEDOUT, "the client was too slow")
+
+
+class ArrivingBody:
+    """The body of a request that an application reads while it arrives, in a thread of the pool."""
+
+    def __init__(self, conn: Connection, request: ClientRequest) -> None:
+        self._conn = conn
+        self._request = request
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body in pieces as they arrive. Each piece has the time limit of a request.
+
+        Raises:
+            OSError: the connection is lost, or the client was too slow.
+            ValueError: the body is malformed.
+        """
+        conn, request = self._conn, self._request
+        while True:
+            if request.body:
+                yield self.read()
+            if request.refusal is not None:
+                raise ValueError(request.refusal.problem)
+            if request.complete:
+                return
+            piece = conn.receive()
+            if not piece:
+                raise ConnectionResetError
+            conn.read_at = time.monotonic()
+            conn.rest = conn.parser.feed(piece)
+
+    def read(self, _size: int = -1) -> bytes:
+        """Return the bytes that have arrived: an application that refuses the request needs no more."""
+        body, self._request.body = bytes(self._request.body), b""
+        return body

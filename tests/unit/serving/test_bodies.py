@@ -1,0 +1,112 @@
+"""Requests do not depend on how they arrive, and bodies are read within limits."""
+
+import io
+
+import pytest
+from gunicorn.http.body import Body, ChunkedReader, LengthReader
+from gunicorn.http.unreader import IterUnreader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.serving.bodies import BodyError, read_body, read_lines
+from berthmaster.serving.request_parser import BodyCollection, RequestParser
+
+PARTS = st.sampled_from([
+    b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n", b"x", b"POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\n12345",
+    b"POST /b HTTP/1.1\r\nTransfer-Encoding: chunked\r\nA: b\r\nA: c\r\n\r\n2\r\nab\r\n0\r\nT: t\r\n\r\n",
+    b"POST /c HTTP/1.1\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 3\r\n\r\nabc",
+    b"POST /d HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"POST /e HTTP/1.0\r\nContent-Length: 0\r\n\r\n",
+])  # fmt: skip
+
+
+def parsed(pieces):
+    """Return what a connection would answer: requests up to the first that ends it, and why nothing follows."""
+    parser, found, rest = RequestParser(BodyCollection(100)), [], b""
+    for piece in pieces:
+        rest += piece
+        while rest and parser.problem is None:
+            rest = parser.feed(rest)
+            while parser.requests and parser.requests[0].complete:
+                found.append(parser.requests.popleft())
+                if not found[-1].keep:
+                    return summary(found), None
+    return summary(found), parser.problem and parser.problem.status
+
+
+def summary(requests):
+    return [(each.method, each.path, each.query, each.fields, bytes(each.body), each.refusal) for each in requests]
+
+
+@given(st.lists(PARTS, max_size=4).map(b"".join), st.lists(st.integers(1, 300), max_size=6))
+def test_the_requests_of_a_connection_do_not_depend_on_how_they_arrive(data, cuts):
+    at, pieces = 0, []
+    for cut in cuts:
+        pieces.append(data[at : at + cut])
+        at += cut
+    assert parsed(filter(None, (*pieces, data[at:]))) == parsed([data])
+
+
+def sized(parts, length=None):
+    # An empty piece would mean the end of the connection.
+    unreader, whole = IterUnreader(filter(None, parts)), sum(map(len, parts))
+    return {"wsgi.input": Body(LengthReader(unreader, whole if length is None else length))}
+
+
+def chunked(parts):
+    data = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part] + [b"0\r\n\r\n"]
+    return {"wsgi.input": Body(ChunkedReader(None, IterUnreader(data)))}
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda part: part.replace(b"\0", b"\n"))), st.sampled_from([sized, chunked]))
+def test_the_lines_of_a_body_do_not_depend_on_how_it_arrives(parts, framed):
+    found = [line for burst in read_lines(framed(parts), 10_000) for line in burst]
+    wanted = b"".join(parts).split(b"\n")
+    assert found == (wanted if wanted[-1] else wanted[:-1])
+
+
+def test_complete_lines_are_returned_at_once():
+    bursts = read_lines(sized([b"a\nb", b"b\nc\n", b"d"]), 100)
+    assert [list(burst) for burst in bursts] == [[b"a"], [b"bb", b"c"], [b"d"]]
+
+
+def test_bytes_after_the_body_stay_for_the_next_request():
+    environ = sized([b"a\nGET / HTTP/1.1"], length=2)
+    assert [list(burst) for burst in read_lines(environ, 100)] == [[b"a"]]
+    assert environ["wsgi.input"].reader.unreader.read() == b"GET / HTTP/1.1"
+
+
+@pytest.mark.parametrize(
+    ("parts", "length", "status"),
+    [
+        pytest.param([b"x" * 11], None, 413, id="a line that is too long"),
+        pytest.param([b"x" * 6, b"x" * 6], None, 413, id="a line that becomes too long"),
+        pytest.param([b"a\n", b"x" * 11 + b"\n"], None, 413, id="a long line after others"),
+        pytest.param([b"a\n" + b"x" * 11 + b"\nb"], None, 413, id="a long line between others"),
+        pytest.param([b"a\n"], 5, 400, id="an incomplete body"),
+    ],
+)
+def test_lines_and_bodies_beyond_their_limits_are_refused(parts, length, status):
+    with pytest.raises(BodyError) as refused:
+        list(read_lines(sized(parts, length), 10))
+    assert refused.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "status"),
+    [
+        pytest.param(b"x" * 10, "10", None, id="a body at the limit"),
+        pytest.param(b"x" * 11, "11", 413, id="a declared length over the limit"),
+        pytest.param(b"x" * 11, "", 413, id="a body over the limit without a length"),
+        pytest.param(b"x" * 5, "10", 400, id="a body shorter than declared"),
+        pytest.param(b"", "ten", 400, id="a length that is not a number"),
+        pytest.param(b"", "9" * 30, 400, id="a length that is too large for any body"),
+    ],
+)
+def test_a_whole_body_is_read_within_its_limit(body, declared, status):
+    environ = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": declared}
+    if status is None:
+        assert read_body(environ, 10) == body
+        return
+    with pytest.raises(BodyError) as refused:
+        read_body(environ, 10)
+    assert refused.value.status == status
