@@ -18,7 +18,7 @@ from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, Policy
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
-from console.source import SourceError
+from console.source import Namespaces, SourceError
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
@@ -132,17 +132,19 @@ class ExtenderSource:
     def workloads(self, query: WorkloadQuery) -> WorkloadPage:
         return self._kept(("workloads", query), lambda client: client.workloads(query))
 
-    def binding(self, name: str, namespace: str = "") -> BindingView:
-        return self._ask(lambda client: client.binding(name, namespace))
+    def binding(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingView:
+        return self._ask(lambda client: client.binding(name, namespace, namespaces=namespaces))
 
-    def decision(self, name: str, namespace: str = "") -> BindingExplanation:
-        return self._ask(lambda client: client.decision(name, namespace))
+    def decision(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingExplanation:
+        return self._ask(lambda client: client.decision(name, namespace, namespaces=namespaces))
 
     def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
         return self._ask(lambda client: client.outlook(name, namespace, group))
 
-    def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
-        return self._ask(lambda client: client.recorded_decision(record, name, namespace))
+    def recorded_decision(
+        self, record: str, name: str, namespace: str = "", *, namespaces: Namespaces = None
+    ) -> PastExplanation:
+        return self._ask(lambda client: client.recorded_decision(record, name, namespace, namespaces=namespaces))
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         return self._kept(("claims", name, namespace), lambda client: client.claims(name, namespace))
@@ -150,21 +152,36 @@ class ExtenderSource:
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         return self._ask(lambda client: client.why_not(cluster, name, namespace, record=record))
 
-    def history(self, namespace: str, kind: str, name: str, *, after: str = "", limit: int = 50) -> HistoryPage:
+    def history(
+        self,
+        namespace: str,
+        kind: str,
+        name: str,
+        *,
+        after: str = "",
+        limit: int = 50,
+        namespaces: Namespaces = None,
+    ) -> HistoryPage:
         return self._ask(
-            lambda client: client.history(namespace=namespace, kind=kind, name=name, after=after, limit=limit)
+            lambda client: client.history(
+                namespace=namespace, kind=kind, name=name, after=after, limit=limit, namespaces=namespaces
+            )
         )
 
-    def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
-        chosen = None if namespaces is None else frozenset(namespaces)
-        return self._kept(("moves", chosen, limit), lambda client: client.moves(namespaces=chosen, limit=limit))
+    def moves(self, *, namespaces: Namespaces = None, limit: int = 1000) -> MovesView:
+        return self._kept(("moves", namespaces, limit), lambda client: client.moves(namespaces=namespaces, limit=limit))
 
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._kept(("policies", query), lambda client: client.policies(**query._asdict()))
 
-    def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
+    def resilience(
+        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Namespaces = None
+    ) -> ResilienceView:
         domains = tuple(by)
-        return self._kept(("resilience", domains, limit), lambda client: client.resilience(domains, limit=limit))
+        return self._kept(
+            ("resilience", domains, limit, namespaces),
+            lambda client: client.resilience(domains, limit=limit, namespaces=namespaces),
+        )
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         return self._ask(

@@ -28,6 +28,10 @@ class SourceError(ServiceError):
         super().__init__(message, status)
 
 
+Namespaces = frozenset[str] | None
+"""The namespaces that a reader may see, ``-`` for objects without one; None for all."""
+
+
 class Source(Protocol):
     """Answer questions about the fleet, as ``berthmaster.native_api.client.Client`` does.
 

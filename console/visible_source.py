@@ -1,4 +1,4 @@
-"""The source as one visitor may see it: nothing about workloads and policies of other namespaces passes."""
+"""The source as one visitor may see it. Each question carries the namespaces of the visitor; the extender filters."""
 
 from collections.abc import Iterable
 from typing import Final, Protocol
@@ -12,7 +12,6 @@ from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
 from berthmaster.native_api.why import (
     ClaimsView,
-    ImpactView,
     MovesView,
     PolicyList,
     PolicyQuery,
@@ -20,18 +19,39 @@ from berthmaster.native_api.why import (
     WhyNotView,
 )
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
-from berthmaster.simulation.report import Explanation
-from berthmaster.views.policy_rows import PolicyRow
-from console.source import Source, SourceError
+from console.source import Namespaces, Source, SourceError
 from console.visitor import Visitor
 
 _FORBIDDEN: Final = 403
 
 
 class WholeSource(Source, Protocol):
-    """A source that answers for chosen namespaces, or for all."""
+    """A source that answers for a reader of some namespaces, or of all. It leaves out what the reader may not see."""
 
-    def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView: ...
+    def binding(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingView: ...
+
+    def decision(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingExplanation: ...
+
+    def recorded_decision(
+        self, record: str, name: str, namespace: str = "", *, namespaces: Namespaces = None
+    ) -> PastExplanation: ...
+
+    def history(
+        self,
+        namespace: str,
+        kind: str,
+        name: str,
+        *,
+        after: str = "",
+        limit: int = 50,
+        namespaces: Namespaces = None,
+    ) -> HistoryPage: ...
+
+    def moves(self, *, namespaces: Namespaces = None, limit: int = 1000) -> MovesView: ...
+
+    def resilience(
+        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Namespaces = None
+    ) -> ResilienceView: ...
 
 
 class VisibleSource:
@@ -49,14 +69,11 @@ class VisibleSource:
 
     def binding(self, name: str, namespace: str = "") -> BindingView:
         self._require(namespace)
-        found = self._source.binding(name, namespace)
-        required_by = [each for each in found.required_by if self._visitor.may_see(each.namespace)]
-        return replace(found, required_by=required_by)
+        return self._source.binding(name, namespace, namespaces=self._visitor.namespaces)
 
     def decision(self, name: str, namespace: str = "") -> BindingExplanation:
         self._require(namespace)
-        found = self._source.decision(name, namespace)
-        return replace(found, **self._companions(found))
+        return self._source.decision(name, namespace, namespaces=self._visitor.namespaces)
 
     def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
         self._require(namespace)
@@ -64,8 +81,7 @@ class VisibleSource:
 
     def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
         self._require(namespace)
-        found = self._source.recorded_decision(record, name, namespace)
-        return replace(found, explanation=replace(found.explanation, **self._companions(found.explanation)))
+        return self._source.recorded_decision(record, name, namespace, namespaces=self._visitor.namespaces)
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         self._require(namespace)
@@ -77,23 +93,17 @@ class VisibleSource:
 
     def history(self, namespace: str, kind: str, name: str, *, after: str = "", limit: int = 50) -> HistoryPage:
         self._require(namespace)
-        found = self._source.history(namespace, kind, name, after=after, limit=limit)
-        # The question about a cluster-scoped workload also matches workloads of this name in all namespaces.
-        return replace(found, items=[row for row in found.items if self._visitor.may_see(row.namespace)])
+        namespaces = self._visitor.namespaces
+        return self._source.history(namespace, kind, name, after=after, limit=limit, namespaces=namespaces)
 
     def moves(self, *, limit: int = 1000) -> MovesView:
         return self._source.moves(namespaces=self._visitor.namespaces, limit=limit)
 
     def policies(self, query: PolicyQuery) -> PolicyList:
-        namespaces = self._visitor.namespaces
-        found = self._source.policies(query._replace(namespaces=namespaces))
-        return found if namespaces is None else replace(found, items=[self._policy(each) for each in found.items])
+        return self._source.policies(query._replace(namespaces=self._visitor.namespaces))
 
     def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
-        found = self._source.resilience(by, limit=limit)
-        if self._visitor.namespaces is None:
-            return found
-        return replace(found, impacts=[self._impact(each) for each in found.impacts])
+        return self._source.resilience(by, limit=limit, namespaces=self._visitor.namespaces)
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         for change in request.changes:
@@ -110,30 +120,3 @@ class VisibleSource:
         if not self._visitor.may_see(namespace):
             what = f"in the namespace {namespace}" if namespace else "without a namespace"
             raise SourceError(f"You may not list bindings {what}, so the console does not show them.", _FORBIDDEN)
-
-    def _companions(self, explained: Explanation) -> dict[str, list[str]]:
-        """Return the workloads that one follows and that follow it, without the names of others."""
-        named = self._visitor.reader.named
-        return {
-            "follows": named(explained.follows),
-            "followed_by": named(explained.followed_by),
-            "missing": named(explained.missing),
-        }
-
-    def _policy(self, row: PolicyRow) -> PolicyRow:
-        reader = self._visitor.reader
-        return replace(
-            row,
-            claimed=reader.seen(row.claimed),
-            takes=[each for each in row.takes if reader.sees_resource(each.resource)],
-            loses=[each for each in row.loses if reader.sees_resource(each.resource)],
-        )
-
-    def _impact(self, impact: ImpactView) -> ImpactView:
-        reader = self._visitor.reader
-        return replace(
-            impact,
-            nowhere=reader.seen(impact.nowhere),
-            short=reader.seen(impact.short),
-            staying=reader.seen(impact.staying),
-        )

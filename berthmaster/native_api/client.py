@@ -156,32 +156,36 @@ class Client:
         # The namespaces of a reader may exceed a request line.
         return self._connection.request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
 
-    def binding(self, name: str, namespace: str = "") -> BindingView:
+    def binding(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> BindingView:
         """Return a binding as the service knows it; one without a namespace is cluster-scoped.
 
-        Raises:
-            ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
-        """
-        return self._connection.request("GET", _path_of(name, namespace), BindingView)
-
-    def decision(self, name: str, namespace: str = "") -> BindingExplanation:
-        """Explain the decision on a binding; one without a namespace is cluster-scoped.
+        Args:
+            name: its name.
+            namespace: its namespace.
+            namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
 
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
-        return self._connection.request("GET", f"{_path_of(name, namespace)}/decision", BindingExplanation)
+        return self._for_reader(_path_of(name, namespace), BindingView, namespaces)
 
-    def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
+    def decision(
+        self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
+    ) -> BindingExplanation:
+        """Explain the decision on a binding. The arguments and errors are those of ``binding``."""
+        return self._for_reader(f"{_path_of(name, namespace)}/decision", BindingExplanation, namespaces)
+
+    def recorded_decision(
+        self, record: str, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
+    ) -> PastExplanation:
         """Explain a recorded decision on a binding, with the fleet as it was, and what changed since the one before.
 
         Raises:
             ServiceError: there is no such record of this binding, the service refuses the request, or cannot be
                 reached.
         """
-        return self._connection.request(
-            "GET", f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}", PastExplanation
-        )
+        path = f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}"
+        return self._for_reader(path, PastExplanation, namespaces)
 
     def history(
         self,
@@ -193,6 +197,7 @@ class Client:
         policy: str = "",
         after: str = "",
         limit: int = 50,
+        namespaces: Iterable[str] | None = None,
     ) -> HistoryPage:
         """Return what is on record, the latest first. An empty argument selects everything.
 
@@ -204,12 +209,13 @@ class Client:
             policy: only records about workloads of this policy.
             after: ``next`` of the page before.
             limit: the most records.
+            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: the service has no ledger, refuses the request, or cannot be reached.
         """
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
-        return self._listed("/v1/history", HistoryPage, None, **given, after=after, limit=limit)
+        return self._for_reader("/v1/history", HistoryPage, namespaces, **given, after=after, limit=limit)
 
     def claims(self, name: str, namespace: str = "") -> ClaimsView:
         """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
@@ -241,7 +247,7 @@ class Client:
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._listed("/v1/moves", MovesView, namespaces, limit=limit)
+        return self._for_reader("/v1/moves", MovesView, namespaces, limit=limit)
 
     def policies(
         self,
@@ -269,24 +275,25 @@ class Client:
             ServiceError: the service refuses the request, or cannot be reached.
         """
         restrictions = ",".join(only)
-        return self._listed(
+        return self._for_reader(
             "/v1/policies", PolicyList, namespaces,
             q=q, kind=kind, name=name, only=restrictions, offset=offset, limit=limit,
         )  # fmt: skip
 
-    def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
+    def resilience(
+        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Iterable[str] | None = None
+    ) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
 
         Args:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
             limit: the most failures, the worst first.
+            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._connection.request(
-            "GET", f"/v1/resilience?{urlencode({'by': ','.join(by), 'limit': limit})}", ResilienceView
-        )
+        return self._for_reader("/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit)
 
     def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
         """Return what each group of a binding could hold; one without a namespace is cluster-scoped.
@@ -302,9 +309,10 @@ class Client:
         query = "" if group is None else f"?{urlencode({'group': group})}"
         return self._connection.request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
 
-    def _listed(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
-        """Return a list. The query has no empty values. No namespaces at all are not the same as all namespaces."""
-        address = f"{path}?{urlencode({key: value for key, value in query.items() if value not in {'', 0}})}"
+    def _for_reader(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
+        """Return an answer for a reader. The query has no empty values. No namespaces are not all namespaces."""
+        given = urlencode({key: value for key, value in query.items() if value not in {"", 0}})
+        address = f"{path}?{given}" if given else path
         if namespaces is None:
             return self._connection.request("GET", address, answer)
         # The namespaces of a reader may exceed a request line.

@@ -33,7 +33,7 @@ from extender.protocols.native.openapi_parts import (
     operation,
     request_body,
 )
-from extender.protocols.native.openapi_why import WHY_TYPES, why_paths
+from extender.protocols.native.openapi_why import WHY_TYPES, add_readers, why_paths
 from extender.protocols.route import JSON, JSON_LINES
 
 _TYPES: Final = (
@@ -82,7 +82,7 @@ def description() -> Schema:
 
 
 def _paths(schema: Mapping[type, Schema]) -> Schema:
-    return {
+    paths: Schema = {
         **_computing_paths(schema),
         **_reading_paths(schema),
         **fleet_paths(schema),
@@ -98,6 +98,7 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
             }
         },
     }  # fmt: skip
+    return add_readers(paths, schema)
 
 
 def _computing_paths(schema: Mapping[type, Schema]) -> Schema:

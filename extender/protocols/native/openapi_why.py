@@ -13,12 +13,21 @@ from extender.protocols.route import JSON
 WHY_TYPES: Final = (ReaderRequest, MovesView, PolicyList, ResilienceView, ClaimsView, WhyNotView, PastExplanation)
 """The types of requests and answers."""
 _OF_ALL: Final = (400, 401, 405, 409, 503)
-_WITH_BODY: Final = (400, 401, 405, 408, 409, 413, 415, 503)
+_OF_BODY: Final = (408, 413, 415)
 _NAMESPACES: Final = in_query(
     "namespaces",
     "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none.",
     {"type": "string"},
 )
+_FOR_READERS: Final = (
+    "/v1/moves", "/v1/resilience", "/v1/policies", "/v1/history",
+    *(
+        f"/v1/{binding}{suffix}"
+        for binding in ("bindings/{namespace}/{name}", "clusterbindings/{name}")
+        for suffix in ("", "/decision", "/decisions/{record}")
+    ),
+)  # fmt: skip
+"""The paths whose answers can name objects of other namespaces than the question."""
 _CLUSTER: Final[Schema] = {
     **in_query("cluster", "The cluster.", {"type": "string", "minLength": 1}),
     "required": True,
@@ -54,10 +63,6 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                     _MOST_MOVES,
                 ],
             ),
-            "post": operation(
-                "queryMoves", "List moves for a reader whose namespaces may be too many for a request line", schema,
-                _WITH_BODY, MovesView, None, parameters=[_MOST_MOVES], body=_reader(schema),
-            ),
         },
         "/v1/resilience": {
             "get": operation(
@@ -77,10 +82,6 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
                 "listPolicies", "List what policies claim, what rules find, takeovers and priority drops", schema,
                 _OF_ALL, PolicyList, None, parameters=[*_POLICIES, _NAMESPACES],
             ),
-            "post": operation(
-                "queryPolicies", "List policies for a reader whose namespaces may be too many for a request line",
-                schema, _WITH_BODY, PolicyList, None, parameters=[*_POLICIES], body=_reader(schema),
-            ),
         },
         **binding_paths(
             "/claims", _names("listClaims"), _summaries("Read which policy holds a workload"), schema, ClaimsView,
@@ -99,8 +100,24 @@ def why_paths(schema: Mapping[type, Schema]) -> Schema:
     }  # fmt: skip
 
 
-def _reader(schema: Mapping[type, Schema]) -> Schema:
-    return request_body(JSON, schema[ReaderRequest], {"of two namespaces": {"namespaces": ["default", "shop"]}})
+def add_readers(paths: Schema, schema: Mapping[type, Schema]) -> Schema:
+    """Return the paths with the operations whose body has the namespaces of the reader.
+
+    These namespaces may be too many for a request line.
+    """
+    body = request_body(JSON, schema[ReaderRequest], {"of two namespaces": {"namespaces": ["default", "shop"]}})
+    refused = operation("", "", schema, _OF_BODY, ReaderRequest, None)["responses"]
+    for path in _FOR_READERS:
+        question = paths[path]["get"]
+        paths[path]["post"] = {
+            **question,
+            "operationId": f"{question['operationId']}ForReader",
+            "summary": f"{question['summary']}, for a reader of some namespaces",
+            "parameters": [each for each in question["parameters"] if each is not _NAMESPACES],
+            "responses": {**refused, **question["responses"]},
+            "requestBody": body,
+        }
+    return paths
 
 
 def _names(name: str) -> tuple[str, str]:

@@ -1,12 +1,17 @@
 """Query parameters of the native API: their values, and refusals that name parameter, value and what is accepted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, TypeVar
 
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import shown
+from berthmaster.model.reader import Reader
 from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.problem import Refusal
+from extender.protocols.route import JSON, Route
+from extender.protocols.services import Call
 
 E = TypeVar("E", bound=Enum)
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -43,6 +48,17 @@ def number(query: Mapping[str, str], name: str, default: int, most: int, *, leas
 def names(query: Mapping[str, str], name: str) -> frozenset[str] | None:
     """Return a list of names; None without the parameter. An empty list has no names, and does not mean all."""
     return frozenset(filter(None, query[name].split(","))) if name in query else None
+
+
+def reader_of(call: Call) -> Reader:
+    """Return the reader of an answer: of the body, or of the query; one who may see everything without both."""
+    return Reader(decode_json(ReaderRequest, call.body).namespaces if call.body else names(call.query, "namespaces"))
+
+
+def for_readers(route: Route) -> Iterator[Route]:
+    """Yield a GET route, and the POST route that takes the namespaces of the reader in the body."""
+    yield route
+    yield route._replace(method="POST", accepts=(JSON,), query=(route.query or frozenset()) - {"namespaces"})
 
 
 def choice(name: str, value: str, kind: type[E]) -> E:

@@ -14,11 +14,12 @@ from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.outlook import binding_outlook
-from extender.protocols.native.parameters import flag, number
+from extender.protocols.native.parameters import flag, for_readers, number, reader_of
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
+from extender.protocols.native.visible import visible_binding, visible_decision, visible_history
 from extender.protocols.native.why_routes import binding_key, why_routes
 from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
 from extender.protocols.native.workload_page import query_of, workload_page
@@ -72,13 +73,13 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
         Route("GET", "/v1/fleet", fleet, PROTOCOL, query=frozenset()),
         Route("GET", "/v1/workloads", workloads, PROTOCOL, query=LIST_PARAMETERS),
         Route("POST", "/v1/workloads", workloads, PROTOCOL, accepts=(JSON,), query=frozenset()),
-        Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset()),
-        Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),
-        Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
-        Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
+        *for_readers(Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset())),
+        *for_readers(Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset())),
+        *for_readers(Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset())),
+        *for_readers(Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset())),
         Route("GET", f"{binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
         Route("GET", f"{cluster_binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
-        Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS),
+        *for_readers(Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS)),
         Route("GET", f"{binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
         Route("GET", f"{cluster_binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
         *why_routes(),
@@ -130,13 +131,15 @@ def workloads(services: Services, call: Call) -> Reply:
 def binding_as_known(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}`` and ``GET /v1/clusterbindings/{name}``."""
     require_synced(services)
-    return Reply(encode_json(described(services, *binding_key(call))))
+    found = described(services, *binding_key(call))
+    return Reply(encode_json(visible_binding(found, reader_of(call))))
 
 
 def binding_decision(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
     require_synced(services)
-    return Reply(encode_json(explained(services, *binding_key(call))))
+    found = explained(services, *binding_key(call))
+    return Reply(encode_json(visible_decision(found, reader_of(call))))
 
 
 def outlook_of_binding(services: Services, call: Call) -> Reply:
@@ -148,7 +151,7 @@ def outlook_of_binding(services: Services, call: Call) -> Reply:
 def recorded(services: Services, call: Call) -> Reply:
     """``GET /v1/history``."""
     limit = number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
-    return Reply(encode_json(history(services, call.query, limit)))
+    return Reply(encode_json(visible_history(history(services, call.query, limit), reader_of(call))))
 
 
 def binding_decisions(services: Services, call: Call) -> Reply:

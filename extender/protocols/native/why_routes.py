@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from typing import Final
 
-from berthmaster.model.decode import decode_json, encode_json
+from msgspec.structs import replace
+
+from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
-from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.native.moves import moves_view
-from extender.protocols.native.parameters import names, number
+from extender.protocols.native.parameters import for_readers, number, reader_of
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.resilience import Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
+from extender.protocols.native.visible import visible_impact, visible_policy, visible_record
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
-from extender.protocols.route import JSON, Reply, Route
+from extender.protocols.route import Reply, Route
 from extender.protocols.services import Call, Services
 
 _MOVES: Final = 1000
@@ -32,12 +34,16 @@ def why_routes() -> Sequence[Route]:
         require_synced(services)
         domains = domains_of(call.query.get("by", _DOMAIN))
         limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
-        return Reply(encode_json(failures.answer(services, call, domains, limit)))
+        found = failures.answer(services, call, domains, limit)
+        reader = reader_of(call)
+        return Reply(encode_json(replace(found, impacts=[visible_impact(each, reader) for each in found.impacts])))
 
     def policies(services: Services, call: Call) -> Reply:
         require_synced(services)
-        query = policy_query(call.query)._replace(namespaces=_namespaces(call))
-        return Reply(encode_json(known_policies.page(services, call, query)))
+        reader = reader_of(call)
+        query = policy_query(call.query)._replace(namespaces=reader.namespaces)
+        found = known_policies.page(services, call, query)
+        return Reply(encode_json(replace(found, items=[visible_policy(each, reader) for each in found.items])))
 
     def why_not(services: Services, call: Call) -> Reply:
         cluster, record = call.query.get("cluster", ""), call.query.get("record")
@@ -49,21 +55,20 @@ def why_routes() -> Sequence[Route]:
         return Reply(encode_json(investigator.why_not(services, call, binding_key(call), cluster)))
 
     def recorded(services: Services, call: Call) -> Reply:
-        return Reply(encode_json(investigator.recorded(services, call, binding_key(call), call.path_values["record"])))
+        found = investigator.recorded(services, call, binding_key(call), call.path_values["record"])
+        return Reply(encode_json(visible_record(found, reader_of(call))))
 
     return [
-        Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"})),
-        Route("POST", "/v1/moves", moves, PROTOCOL, accepts=(JSON,), query=frozenset({"limit"})),
-        Route("GET", "/v1/resilience", resilience, PROTOCOL, query=frozenset({"by", "limit"})),
-        Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS),
-        Route("POST", "/v1/policies", policies, PROTOCOL, accepts=(JSON,), query=PARAMETERS - {"namespaces"}),
+        *for_readers(Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"}))),
+        *for_readers(Route("GET", "/v1/resilience", resilience, PROTOCOL, query=frozenset({"by", "limit"}))),
+        *for_readers(Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS)),
         *(
             route
             for binding in _BINDINGS
             for route in (
                 Route("GET", f"{binding}/claims", claims, PROTOCOL, query=frozenset()),
                 Route("GET", f"{binding}/why-not", why_not, PROTOCOL, query=frozenset({"cluster", "record"})),
-                Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset()),
+                *for_readers(Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset())),
             )
         ),
     ]
@@ -79,12 +84,7 @@ def moves(services: Services, call: Call) -> Reply:
     """``GET /v1/moves``, or ``POST`` with the namespaces of the reader."""
     require_synced(services)
     limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
-    return Reply(encode_json(moves_view(services, _namespaces(call), limit)))
-
-
-def _namespaces(call: Call) -> frozenset[str] | None:
-    """Return the namespaces that the reader may see, of the body or of the query; None for all."""
-    return decode_json(ReaderRequest, call.body).namespaces if call.body else names(call.query, "namespaces")
+    return Reply(encode_json(moves_view(services, reader_of(call).namespaces, limit)))
 
 
 def binding_key(call: Call) -> tuple[str, str]:

@@ -55,6 +55,13 @@ def test_the_client_decodes_answers(client):
     assert client.version().version == fleet.version == page.version
 
 
+def test_questions_take_the_namespaces_of_the_reader(client):
+    seen = {"namespaces": {"default"}}
+    assert client.binding("nginx-deployment", "default", **seen) == client.binding("nginx-deployment", "default")
+    assert client.decision("nginx-deployment", "default", **seen).clusters == {"member1": 2}
+    assert client.resilience(**seen).impacts == client.resilience().impacts
+
+
 def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
     namespaces = {"default", *(f"a-namespace-with-a-long-name-{number}" for number in range(1000))}
     listed = client.policies(namespaces=namespaces)

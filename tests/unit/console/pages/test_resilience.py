@@ -69,7 +69,7 @@ def test_the_page_shows_figures_picture_and_table():
         resilience=resilience_view(impact(HOSTILE, ["a"], nowhere=["shop/Deployment/web"]), impact("south", ["b"]))
     )
     page = console_client(source).get("/resilience?by=provider").get_data(as_text=True)
-    assert source.asked == [("resilience", (["provider"],), {"limit": 1000})]
+    assert source.asked == [("resilience", (["provider"],), {"limit": 1000, "namespaces": None})]
     assert 'aria-current="page">Providers' in page
     assert '<svg xmlns="http://www.w3.org/2000/svg" class="heat"' in page
     assert "outage" in page

@@ -329,7 +329,7 @@ def test_the_page_answers_in_its_first_lines(workload):
     )
     assert list(first) == sorted(first)
     assert max(first) < text.index("Groups in order") < text.index("Clusters by stage") < text.index("Timeline")
-    assert ("history", ("shop", "Deployment", "web"), {"after": "", "limit": 20}) in source.asked
+    assert ("history", ("shop", "Deployment", "web"), {"after": "", "limit": 20, "namespaces": None}) in source.asked
     for part in ("PropagationPolicy shop/web", "a PropagationPolicy goes before it", f"{ADDRESS}?record=1.1"):
         assert part in text
 
@@ -349,7 +349,8 @@ def test_the_last_accepted_plan_of_its_policy_is_shown(workload):
     assert "by ann" in answer.text
     assert "refused-plan" not in answer.text
     assert "older-plan" not in answer.text
-    assert ("history", ("shop", "PropagationPolicy", "web"), {"after": "", "limit": 20}) in source.asked
+    named = {"after": "", "limit": 20, "namespaces": None}
+    assert ("history", ("shop", "PropagationPolicy", "web"), named) in source.asked
 
 
 def test_a_recorded_decision_is_shown_as_it_was(workload):
@@ -384,7 +385,7 @@ def test_the_clusters_of_another_group_can_be_listed(workload):
 def test_a_cluster_scoped_workload_is_asked_without_a_namespace(page):
     answer, source = page("/workloads/-/web-clusterrole", **workload_answers())
     assert answer.status_code == 200
-    assert source.asked[0] == ("binding", ("web-clusterrole", ""), {})
+    assert source.asked[0] == ("binding", ("web-clusterrole", ""), {"namespaces": None})
 
 
 def test_related_workloads_and_notes_are_named(workload):
