@@ -85,11 +85,28 @@ console-assets: console/static/vendor/LICENSES.txt ## Fetch the scripts of the c
 image-test: $(VENV)/.dev console-assets ## Run the steps of the Containerfile and check the result
 	@$(BIN)/pytest tests/image $(ARGS)
 
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py)
+
 .PHONY: image
-image: console-assets ## Build the image (BASE=registry/python@sha256:..., with podman or BUILDER=docker)
-	@test -n "$(BASE)" || { echo "name the base image by its digest: make image BASE=docker.io/library/python:3.13-slim@sha256:..." >&2; exit 2; }
-	@$(or $(BUILDER),podman) build --file Containerfile --build-arg BASE=$(BASE) --build-arg REVISION=$$(git rev-parse HEAD) \
-		--build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) --tag berthmaster:$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) .
+image: $(BIN)/python console-assets ## Build the image into dist/ from Debian packages (PLATFORMS="amd64 arm64"; BASE=registry/python@sha256:... uses podman or BUILDER=docker)
+	@$(if $(BASE),$(or $(BUILDER),podman) build --file Containerfile --build-arg BASE=$(BASE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD) --tag localhost/berthmaster:$(VERSION) .,\
+		$(BIN)/python packaging/image.py $(if $(PLATFORMS),--platform $(PLATFORMS)))
+
+.PHONY: image-archive
+image-archive: image ## Write dist/berthmaster-image.tar, which ctr, podman, docker and kind load
+	@$(if $(BASE),mkdir -p dist && $(or $(BUILDER),podman) save --output dist/berthmaster-image.tar localhost/berthmaster:$(VERSION),test -f dist/berthmaster-image.tar)
+
+.PHONY: image-lock
+image-lock: $(BIN)/python ## Write the versions of Debian packages that the image consists of (on Debian 12)
+	@$(BIN)/python packaging/image.py --lock
+
+.PHONY: image-sign
+image-sign: ## Sign the files of the image (KEY=cosign.key), or IMAGE=registry/name@sha256:... in a registry
+	@command -v cosign >/dev/null || { echo "install cosign to sign the image (docs/release.md)" >&2; exit 2; }
+	@test -n "$(KEY)" || { echo "name the key: make image-sign KEY=cosign.key" >&2; exit 2; }
+	@$(if $(IMAGE),cosign sign --key $(KEY) $(IMAGE),for file in dist/berthmaster-image*.tar dist/berthmaster-oci/index.json dist/berthmaster-image*.json; do \
+		cosign sign-blob --yes --key $(KEY) --output-signature $$file.sig $$file || exit; done)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports

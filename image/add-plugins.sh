@@ -1,5 +1,5 @@
 #!/bin/sh
-# Add plugins to an environment that install.sh made. image/plugins.Containerfile and the tests run this script.
+# Add plugins to an environment that install.py made. image/plugins.Containerfile and the tests run this script.
 #
 #   add-plugins.sh TARGET FOLDER...
 #

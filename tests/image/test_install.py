@@ -39,7 +39,7 @@ def environment(tmp_path_factory):
         key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "HTTP", "http", "UV_"))
     }
     done = subprocess.run(
-        ["sh", str(source / "image" / "install.sh"), str(target), sys.executable],
+        [sys.executable, str(source / "image" / "install.py"), str(target)],
         env={**CLEAN, "HOME": os.environ.get("HOME", ""), **settings},
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
@@ -66,6 +66,35 @@ def berthmaster(environment, *arguments, **more):
         [str(environment / "bin" / "berthmaster"), *arguments],
         env=CLEAN, capture_output=True, text=True, timeout=120, check=False, **more,
     )  # fmt: skip
+
+
+def test_unit_tests_pass_without_the_files_that_the_image_leaves_out(environment):
+    """pytest comes from the environment of the tests. All packages of the image are found first."""
+    site = Path(pytest.__file__).parents[1]
+    paths = [f"tests/unit/{name}" for name in ("kube", "ledger", "extender", "serving")]
+    code = (
+        f"import sys; sys.path.append({str(site)!r});"
+        f"import pygments.lexers; pygments.lexers.__path__.append({str(site / 'pygments' / 'lexers')!r});"
+        "import pytest, kubernetes; assert kubernetes.__file__.startswith(sys.prefix);"
+        f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{paths!r}]))"
+    )
+    done = subprocess.run(
+        [str(environment / "bin" / "python"), "-c", code],
+        cwd=ROOT, env=CLEAN, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+
+
+def test_every_module_can_be_imported(environment):
+    code = (
+        "import importlib, pkgutil, sys\n"
+        "for name in ('berthmaster', 'webhook', 'extender', 'certs', 'console', 'berthmaster_cli'):\n"
+        "    for found in pkgutil.walk_packages(importlib.import_module(name).__path__, name + '.'):\n"
+        "        if found.name not in ('berthmaster.interpreters.sandbox', 'berthmaster.ledger.migrations.env'):\n"
+        "            importlib.import_module(found.name)\n"
+        "print(len(sys.modules))"
+    )
+    assert int(python(environment, code)) > 1000
 
 
 INSTALLED = """
@@ -138,7 +167,7 @@ def test_it_has_the_scripts_of_the_console_with_their_licences(environment):
 def test_it_refuses_to_build_without_the_scripts_of_the_console(tmp_path):
     shutil.copytree(ROOT / "image", tmp_path / "image")
     done = subprocess.run(
-        ["sh", str(tmp_path / "image" / "install.sh"), str(tmp_path / "target")],
+        [sys.executable, str(tmp_path / "image" / "install.py"), str(tmp_path / "target")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -156,7 +185,7 @@ def test_nothing_in_it_remembers_the_sources(environment):
 
 def test_it_refuses_to_write_over_something(environment):
     done = subprocess.run(
-        ["sh", str(ROOT / "image" / "install.sh"), str(environment)],
+        [sys.executable, str(ROOT / "image" / "install.py"), str(environment)],
         capture_output=True,
         text=True,
         timeout=60,

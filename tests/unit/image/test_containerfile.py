@@ -1,4 +1,4 @@
-"""The Containerfile, checked as text because no base image is available to build it."""
+"""The Containerfile, checked as text: it is for builds on a base image from a registry."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,9 @@ def test_the_builder_chooses_the_base_and_both_stages_use_it():
 
 
 def test_all_that_is_run_is_the_script_that_tests_run():
-    assert [argument for name, argument in BUILD if name == "RUN"] == ["sh /source/image/install.sh /opt/berthmaster"]
+    assert [argument for name, argument in BUILD if name == "RUN"] == [
+        "python3 /source/image/install.py /opt/berthmaster"
+    ]
     assert not [argument for name, argument in RESULT if name in {"RUN", "ADD"}]
 
 
