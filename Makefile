@@ -49,6 +49,11 @@ e2e-assets: $(BIN)/python ## Build etcd, kubectl, kwok and the components of Kub
 e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets)
 	@$(BIN)/pytest tests/e2e $(ARGS)
 
+.PHONY: e2e-node
+e2e-node: $(VENV)/.e2e helm ## Run the chart on a node with containerd and kubelet (root on Debian 12, after make image and e2e-assets)
+	@if [ "$$(id -u)" = 0 ]; then BERTHMASTER_NODE=namespaces unshare --net --mount --pid --fork --kill-child --mount-proc \
+		$(BIN)/pytest tests/node -s $(ARGS); else $(BIN)/pytest tests/node $(ARGS); fi
+
 .PHONY: acceptance
 acceptance: $(VENV)/.e2e ## Run the acceptance scenarios on the Karmada that KARMADA_KUBECONFIG names
 	@if [ -z "$$KARMADA_KUBECONFIG$$KUBEADMIRAL_KUBECONFIG" ]; then echo "skipped: KARMADA_KUBECONFIG and KUBEADMIRAL_KUBECONFIG name no control plane (docs/testing.md)"; \
@@ -107,6 +112,10 @@ image-sign: ## Sign the files of the image (KEY=cosign.key), or IMAGE=registry/n
 	@test -n "$(KEY)" || { echo "name the key: make image-sign KEY=cosign.key" >&2; exit 2; }
 	@$(if $(IMAGE),cosign sign --key $(KEY) $(IMAGE),for file in dist/berthmaster-image*.tar dist/berthmaster-oci/index.json dist/berthmaster-image*.json; do \
 		cosign sign-blob --yes --key $(KEY) --output-signature $$file.sig $$file || exit; done)
+
+.PHONY: release
+release: $(BIN)/python console-assets ## Write all files of a release to dist/ (on Debian 12; REPOSITORY=URL adds the kubectl plugin)
+	@$(BIN)/python packaging/release.py $(if $(REPOSITORY),--repository $(REPOSITORY)) $(if $(PLATFORMS),--platform $(PLATFORMS))
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports

@@ -91,6 +91,10 @@ def install(target: Path, prefix: str, python: Interpreter) -> None:
     others = [path for path in sorted(site.iterdir()) if path not in ours and (path.is_dir() or path.suffix == ".py")]
     compile_modules(python, ours, target, prefix)
     replace_modules(python, others, target, prefix)
+    for record in site.glob("*.dist-info/RECORD"):
+        # pip recorded the removed files too, with checksums that depend on temporary folders.
+        lines = record.read_text().splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if (site / line.partition(",")[0]).exists()))
 
 
 def write_environment(target: Path, prefix: str, python: Interpreter) -> None:
@@ -136,7 +140,7 @@ def compile_modules(python: Interpreter, paths: Iterable[Path], root: Path, pref
         options: more options of compileall.
     """
     wanted = ("-q", "--invalidation-mode=unchecked-hash", "-s", str(root), "-p", prefix, *options)
-    run(*python.command, "-I", "-m", "compileall", *wanted, *map(str, paths))
+    run(*python.command, "-B", "-P", "-s", "-m", "compileall", *wanted, *map(str, paths))
 
 
 def replace_modules(python: Interpreter, paths: Iterable[Path], root: Path, prefix: str) -> None:
@@ -159,6 +163,7 @@ def run(*command: str) -> None:
         InstallError: it failed. The message has the end of its output.
     """
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONPATH", None)
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False, env=environment)  # noqa: S603
     if done.returncode:
         end = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])

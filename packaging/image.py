@@ -121,18 +121,21 @@ def build_all(platforms: list[str], output: Path, facts: statements.Facts) -> No
     sys.stdout.write(f"index: {index}\n{name}: {output / 'berthmaster-image.tar'}\n")
 
 
+def git(*words: str) -> str:
+    """Run git in the repository and return its output."""
+    done = subprocess.run(  # noqa: S603
+        ["git", *words],  # noqa: S607
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
 def commit() -> statements.Facts:
     """Return the facts of the checked-out commit. SOURCE_DATE_EPOCH replaces its time."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout.strip()  # noqa: S603, S607, E501 # fmt: skip
-
     version = re.search(r'__version__ = "(.+)"', (ROOT / "berthmaster" / "version.py").read_text())
-    changed = bool(git("status", "--porcelain", "--untracked-files=no"))
+    suffix = "-changed" if git("status", "--porcelain", "--untracked-files=no") else ""
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct"))
-    return statements.Facts(
-        version[1] if version else "", git("rev-parse", "HEAD") + ("-changed" if changed else ""), epoch
-    )
+    return statements.Facts(version[1] if version else "", git("rev-parse", "HEAD") + suffix, epoch)
 
 
 def main() -> int:

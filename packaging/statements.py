@@ -17,11 +17,19 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Facts:
-    """The version, the commit, and its time in seconds since 1970."""
+    """The version, the commit and its time in seconds since 1970.
+
+    A commit with changes ends in ``-changed``.
+    """
 
     version: str
     revision: str
     epoch: int
+
+    @property
+    def changed(self) -> bool:
+        """Whether the checkout differs from the commit."""
+        return self.revision.endswith("-changed")
 
     @property
     def time(self) -> str:

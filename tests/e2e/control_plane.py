@@ -68,7 +68,12 @@ class ControlPlane:
         apiserver: the process of the API server.
         trust: the TLS context of an administrator.
         api: the administrator's client.
+        hosts: the names in the certificate of the API server.
+        service_accounts: whether a controller manager makes accounts for pods. Without, pods need none.
     """
+
+    hosts: Sequence[str] = (HOST, "localhost", "kubernetes.default.svc")
+    service_accounts = False
 
     def __init__(
         self, processes: Processes, audited: Sequence[str] = AUDITED_GROUPS, *, flags: Sequence[str] = ()
@@ -209,9 +214,8 @@ class ControlPlane:
 
     def _write_certificates(self) -> None:
         self._file("ca.crt").write_bytes(self.authority.certificate)
-        hosts = (HOST, "localhost", "kubernetes.default.svc")
         for pair, name in (
-            (self.authority.issue("kube-apiserver", hosts=hosts), "server"),
+            (self.authority.issue("kube-apiserver", hosts=self.hosts), "server"),
             (self.authority.issue("admin", organization=ADMIN), "admin"),
             (self.authority.issue("service-accounts"), "service-accounts"),
             (self.authority.issue("front-proxy-client"), "front-proxy"),
@@ -318,7 +322,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self._file('service-accounts.key')}",
             "--authorization-mode=RBAC",
             f"--service-cluster-ip-range={SERVICE_RANGE}",
-            "--disable-admission-plugins=ServiceAccount",  # no controller manager makes accounts for pods
+            *(() if self.service_accounts else ("--disable-admission-plugins=ServiceAccount",)),
             # kube-scheduler reads these from the API server to know whom to trust:
             f"--requestheader-client-ca-file={self._file('ca.crt')}",
             "--requestheader-allowed-names=front-proxy-client",

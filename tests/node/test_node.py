@@ -1,0 +1,267 @@
+"""The chart on a real node: kubelet and containerd run the pods of our image, and a load of admissions goes on."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.api import RefusedError
+from e2e.assets import binary
+from e2e.control_plane import fetch
+from e2e.load import Load
+from e2e.manifests import cluster_propagation_policy, deployments, propagation_policy
+from e2e.processes import wait_for
+from node.conftest import ROOT
+from node.node import IMAGE, run
+
+NAMESPACE = "berthmaster"
+SELECTOR = "app.kubernetes.io/instance=berthmaster"
+REQUESTS = 300
+"""How many admissions must be answered during a change, and again after it."""
+READY_LIMIT_S = 1.5
+IGNORED = {"Event", "Lease", "EndpointSlice", "Endpoints", "PodMetrics", "Node"}
+
+
+def say(text: str) -> None:
+    """Print a figure of the report, which `pytest -s` shows at once."""
+    sys.stdout.write(text + "\n")
+
+
+class Cluster:
+    """What the tests ask of the cluster."""
+
+    def __init__(self, host, node, command) -> None:
+        self.host, self.node, self.command, self.api = host, node, command, host.api
+
+    def kubectl(self, *words: str) -> str:
+        return run([str(binary("kubectl")), f"--kubeconfig={self.host.kubeconfig}", f"--namespace={NAMESPACE}", *words])
+
+    def pods(self, component: str = "") -> list[dict[str, Any]]:
+        """The running pods of the release, or of one component."""
+        chosen = f"{SELECTOR},app.kubernetes.io/component={component}" if component else SELECTOR
+        found = json.loads(self.kubectl("get", "pods", "--selector", chosen, "--output=json"))["items"]
+        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
+
+    def rolled_out(self) -> None:
+        """Wait until all Deployments have only ready pods of their last version."""
+        for name in self.kubectl("get", "deployments", "--output=name").split():
+            self.kubectl("rollout", "status", name, "--timeout=150s")
+
+    def objects(self) -> set[str]:
+        """The kind, namespace and name of all objects, without those that controllers renew all the time."""
+        kinds = self.kubectl("api-resources", "--verbs=list", "--output=name").split()
+        kinds = [each for each in kinds if not each.startswith(("events", "leases", "endpoints", "nodes"))]
+        listed = json.loads(self.kubectl("get", ",".join(kinds), "--all-namespaces", "--output=json"))["items"]
+        return {
+            f"{each['kind']} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
+            for each in listed
+            if each["kind"] not in IGNORED
+        }
+
+    def load(self) -> Load:
+        return Load(self.api, lambda: propagation_policy("default"), clients=2)
+
+
+@pytest.fixture(scope="module")
+def before(host, node, command) -> set[str]:
+    return Cluster(host, node, command).objects()
+
+
+@pytest.fixture(scope="module")
+def cluster(host, node, command, before) -> Cluster:  # noqa: ARG001
+    """The release, installed with the commands of docs/install.md."""
+    command("ctr --namespace k8s.io images import dist/berthmaster-image.tar")
+    version = re.search(r'"(.+)"', (ROOT / "berthmaster" / "version.py").read_text().partition("__version__")[2])[1]
+    node.ctr("images", "tag", f"{IMAGE}:{version}", f"registry.example.org/berthmaster:{version}")
+    started_s = time.monotonic()
+    command(
+        "helm install berthmaster charts/berthmaster --namespace berthmaster --create-namespace"
+        " --set mode=single,image.repository=registry.example.org/berthmaster"
+    )
+    made = Cluster(host, node, command)
+    made.rolled_out()
+    say(f"installed in {time.monotonic() - started_s:.1f} s")
+    return made
+
+
+def test_it_reviews_policies(cluster):
+    with pytest.raises(RefusedError, match="denied the request"):
+        cluster.api.create(cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()]))
+
+
+def rolling_restart(cluster):
+    cluster.kubectl("rollout", "restart", "deployment/berthmaster-webhook")
+    cluster.rolled_out()
+
+
+def upgrade(cluster):
+    lease = "controllers.leaderElection"
+    changes = (
+        f"webhook.pods.annotations.changed=yes,{lease}.leaseSeconds=6,{lease}.renewSeconds=4,{lease}.retrySeconds=1"
+    )
+    line = "helm upgrade berthmaster charts/berthmaster --namespace berthmaster --reset-then-reuse-values"
+    cluster.command(line, more=f" --set {changes}")
+    cluster.rolled_out()
+
+
+def new_leaf(cluster):
+    cluster.command("kubectl --namespace berthmaster exec deployment/berthmaster-certs -- berthmaster certs rotate")
+
+
+def new_authority(cluster):
+    cluster.command(
+        "kubectl --namespace berthmaster exec deployment/berthmaster-certs -- berthmaster certs rotate --ca"
+    )
+
+
+def forced_deletion(cluster):
+    name = cluster.pods("webhook")[0]["metadata"]["name"]
+    cluster.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+    cluster.rolled_out()
+
+
+def eviction_of_all(cluster):
+    """Evict each webhook pod as a drain does. The PodDisruptionBudget refuses until the one before is replaced."""
+    for pod in cluster.pods("webhook"):
+        name = pod["metadata"]["name"]
+        file = cluster.host.processes.folder / "eviction.json"
+        metadata = {"name": name, "namespace": NAMESPACE}
+        file.write_text(json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}))
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
+        evict = [str(binary("kubectl")), f"--kubeconfig={cluster.host.kubeconfig}", "create", f"--raw={path}"]
+        wait_for(f"{name} to be evicted", lambda: not run([*evict, f"--filename={file}"], ok=False), 120)  # noqa: B023
+    cluster.rolled_out()
+
+
+def restart_of_containerd(cluster):
+    cluster.node.restart_containerd()
+    cluster.rolled_out()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [rolling_restart, upgrade, new_leaf, new_authority, forced_deletion, eviction_of_all, restart_of_containerd],
+    ids=lambda change: change.__name__,
+)
+def test_no_admission_fails_during(change: Callable[[Cluster], None], cluster: Cluster) -> None:
+    with cluster.load() as load:
+        load.more(20)
+        change(cluster)
+        load.more(REQUESTS, 120)
+    say(f"{change.__name__}: {load.answered} admissions, {len(load.failures)} failed")
+    assert not load.failures, load.report()
+
+
+FACTS = """
+import json, os
+def writes(path):
+    try: open(path + '/written', 'w').close()
+    except OSError as error: return error.strerror
+    return 'yes'
+status = dict(line.split(':', 1) for line in open('/proc/self/status') if ':' in line)
+print(json.dumps({'user': [os.getuid(), os.getgid()], 'root': writes('/'), 'code': writes('/opt/berthmaster'),
+    'tmp': writes('/tmp'), 'capabilities': status['CapEff'].strip(), 'bounding': status['CapBnd'].strip(),
+    'no_new_privileges': status['NoNewPrivs'].strip(), 'seccomp': status['Seccomp'].strip()}))
+"""
+
+
+@pytest.mark.parametrize("component", ["webhook", "controllers", "certs"])
+def test_the_kubelet_enforces_the_security_context(cluster, component):
+    name = cluster.pods(component)[0]["metadata"]["name"]
+    found = json.loads(cluster.kubectl("exec", name, "--", "/opt/berthmaster/bin/python", "-c", FACTS))
+    assert found["user"] == [65532, 65532]
+    assert found["root"] == found["code"] == "Read-only file system"
+    assert found["capabilities"] == found["bounding"] == "0" * 16
+    assert (found["no_new_privileges"], found["seccomp"]) == ("1", "2")
+
+
+def test_the_kubelet_starts_no_container_as_root(cluster):
+    pod = cluster.pods("webhook")[0]
+    container = {**pod["spec"]["containers"][0], "name": "root"}
+    container = {key: container[key] for key in ("name", "image", "imagePullPolicy")}
+    container["securityContext"] = {"runAsNonRoot": True, "runAsUser": 0}
+    metadata = {"name": "root", "namespace": NAMESPACE}
+    wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    cluster.api.create(wanted)
+    try:
+
+        def reason() -> str:
+            statuses = cluster.api.get(wanted)["status"].get("containerStatuses", [{}])
+            return statuses[0].get("state", {}).get("waiting", {}).get("reason", "")
+
+        wait_for("kubelet to refuse the container", lambda: reason() == "CreateContainerConfigError", 60)
+    finally:
+        cluster.kubectl("delete", "pod", "root", "--now")
+
+
+UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def test_the_memory_of_each_container_is_far_below_its_limit(cluster):
+    for pod in cluster.pods():
+        if pod["status"]["phase"] != "Running":
+            continue
+        used = cluster.node.memory(pod)
+        for container in pod["spec"]["containers"]:
+            limit = container["resources"]["limits"]["memory"]
+            allowed = int(limit[:-2]) * UNITS[limit[-2:]]
+            say(f"{pod['metadata']['name']}: {used[container['name']] / 2**20:.0f} MiB of {limit}")
+            assert used[container["name"]] < allowed * 0.7
+
+
+def age_s(process: int) -> float:
+    """Return how long ago a process started, in seconds."""
+    ticks = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_webhook_is_ready_soon_after_its_process_started(cluster):
+    """Kill the process: kubelet starts the container again. Neither image nor volumes take time then."""
+    pod = cluster.pods("webhook")[0]
+    first = cluster.node.processes_of(pod["status"]["containerStatuses"][0]["containerID"])[0]
+    os.kill(first, signal.SIGKILL)
+    ready = f"http://{pod['status']['podIP']}:9080/readyz"
+
+    def started() -> int:
+        found = cluster.api.get({"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]})
+        processes = cluster.node.processes_of(found["status"]["containerStatuses"][0]["containerID"])
+        return processes[0] if processes and first not in processes else 0
+
+    process = wait_for("a new process", started, 60)
+    wait_for("the webhook to be ready", lambda: fetch(ready), 30)
+    took_s = age_s(process)
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    say(f"ready after {took_s:.2f} s with a load of {busy:.1f} for each processor")
+    assert took_s < READY_LIMIT_S * busy
+    cluster.rolled_out()
+
+
+def test_another_controller_takes_over_from_a_killed_one(cluster):
+    def holder() -> str:
+        [found] = cluster.api.list("coordination.k8s.io/v1", "Lease", NAMESPACE)
+        return str(found["spec"].get("holderIdentity") or "")
+
+    leader = wait_for("a leader", holder, 60)
+    [name] = [pod["metadata"]["name"] for pod in cluster.pods("controllers") if pod["metadata"]["name"] in leader]
+    started_s = time.monotonic()
+    cluster.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+    wait_for("another leader", lambda: holder() not in {"", leader}, 30)
+    say(f"another leader after {time.monotonic() - started_s:.1f} s")
+    cluster.rolled_out()
+
+
+def test_an_uninstall_leaves_nothing(cluster, before):
+    cluster.command("helm uninstall berthmaster --namespace berthmaster")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
+    wait_for("all objects to be removed", lambda: not_left(cluster.objects() - before), 60)
+
+
+def not_left(objects: set[str]) -> bool:
+    assert not objects, sorted(objects)
+    return True
