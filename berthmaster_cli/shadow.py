@@ -1,8 +1,8 @@
 """``berthmaster shadow report``: what a process in shadow mode has found."""
 
-import http.client
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,9 +10,11 @@ import click
 import msgspec
 
 from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster_cli.output import echo, print_data, print_line, print_table, stdout
 
 _PATH: Final = "/shadow"
+_PORT: Final = 9080
 _TIMEOUT_S: Final = 10.0
 _MAX_BYTES: Final = 16 * 2**20
 _EXIT_DIFFERENT: Final = 1
@@ -64,21 +66,18 @@ def _fetched(server: str) -> Mapping[str, Any]:
     parts = urlsplit(server)
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
         raise InputError(f"--server: {server!r} is not http://HOST:PORT; probes are served in plain text")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 9080, timeout=_TIMEOUT_S)
+    port = "" if parts.port else f":{_PORT}"
     try:
-        connection.request("GET", _PATH)
-        response = connection.getresponse()
-        body = response.read(_MAX_BYTES + 1)
-    except (OSError, http.client.HTTPException) as error:
-        raise ServiceError(f"{server}: no answer: {error}; forward the port of the pod, or use --server") from None
-    finally:
-        connection.close()
-    if response.status == http.HTTPStatus.NOT_FOUND:
+        with WebClient(f"http://{parts.netloc}{port}", _TIMEOUT_S) as client:
+            answer = client.ask("GET", _PATH, most_bytes=_MAX_BYTES)
+    except UnansweredError as error:
+        raise ServiceError(f"{server}: {error.problem}; forward the port of the pod, or use --server") from None
+    if answer.status == HTTPStatus.NOT_FOUND:
         raise ServiceError(f"{server}: this process is not in shadow mode (berthmaster controllers --shadow)")
-    if response.status != http.HTTPStatus.OK or len(body) > _MAX_BYTES:
-        raise ServiceError(f"{server}: status {response.status}, {len(body):,} bytes; expected is a report")
+    if answer.status != HTTPStatus.OK:
+        raise ServiceError(f"{server}: status {answer.status}; expected is a report")
     try:
-        found = msgspec.json.decode(body, type=_Report)
+        found = msgspec.json.decode(answer.content, type=_Report)
     except msgspec.MsgspecError as error:
         raise ServiceError(f"{server}: the answer is no report of this version: {error}") from None
     return {name: getattr(found, name) for name in found.__struct_fields__}

@@ -1,9 +1,7 @@
 """The source of a running console: questions to the extender over HTTP, on connections that stay open."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
-from queue import Empty, LifoQueue
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Protocol, TypeVar
 
 from berthmaster.ledger.records import PastExplanation
@@ -16,6 +14,7 @@ from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
+from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
 from console.source import Namespaces, SourceError
@@ -38,10 +37,10 @@ V = TypeVar("V", bound=_Versioned)
 
 
 class ExtenderClients:
-    """Clients of the extender, one for each question at a time. Safe for several threads."""
+    """The client of the extender, made anew when a file of its credentials changes. Safe for several threads."""
 
     def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
-        """Prepare clients, without a request.
+        """Prepare the client, without a request.
 
         Args:
             access: where the extender is, and how to authenticate.
@@ -52,55 +51,40 @@ class ExtenderClients:
         """
         self._access = access
         self._timeout_s = timeout_s
-        self._idle: LifoQueue[tuple[object, Client]] = LifoQueue(access.connections)
         try:
-            self._files = ReloadedFiles(access.files, object, lambda _error: None, check_interval_s=_FILE_CHECK_S)
-        except OSError as error:
-            raise InputError(f"a file for the extender cannot be read: {error}") from None
-        self._new_client().close()
+            self._files = ReloadedFiles(access.files, self._load, _cannot_use, check_interval_s=_FILE_CHECK_S)
+        except (OSError, ValueError) as error:
+            raise InputError(f"a file for the extender cannot be used: {error}") from None
 
-    @contextmanager
-    def client(self) -> Iterator[Client]:
-        """Lend a client.
+    def client(self) -> Client:
+        """Return the client with the last usable credentials."""
+        return self._files.content()
+
+    def _load(self) -> Client:
+        """Return a client with the credentials of the files.
 
         Raises:
-            InputError: a file cannot be used.
+            ValueError: a file cannot be used.
         """
-        generation = self._files.content()  # another object after each change of the files
-        client = self._idle_client(generation) or self._new_client()
-        try:
-            yield client
-        finally:
-            self._keep(generation, client)
-
-    def _idle_client(self, generation: object) -> Client | None:
-        while True:
-            try:
-                made_for, client = self._idle.get_nowait()
-            except Empty:
-                return None
-            if made_for is generation:
-                return client
-            client.close()
-
-    def _keep(self, generation: object, client: Client) -> None:
-        if self._idle.full():
-            client.close()
-            return
-        self._idle.put((generation, client))
-
-    def _new_client(self) -> Client:
         access = self._access
         pair = None
         if access.certificate_file is not None and access.key_file is not None:
             pair = (access.certificate_file, access.key_file)
-        return Client(
-            access.url,
-            token_file=access.token_file,
-            ca_file=access.ca_file,
-            certificate=pair,
-            timeout_s=self._timeout_s,
-        )
+        try:
+            return Client(
+                access.url,
+                token_file=access.token_file,
+                ca_file=access.ca_file,
+                certificate=pair,
+                timeout_s=self._timeout_s,
+                connections=access.connections,
+            )
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+
+def _cannot_use(error: Exception) -> None:
+    _LOG.error("new credentials for the extender are not used: a file is invalid", extra=fields(problem=str(error)))
 
 
 class ExtenderSource:
@@ -201,13 +185,9 @@ class ExtenderSource:
 
     def _ask(self, question: Callable[[Client], T]) -> T:
         try:
-            with self._clients.client() as client:
-                return question(client)
+            return question(self._clients.client())
         except ServiceError as error:
             raise for_visitors(error) from None
-        except InputError as error:
-            _LOG.error("the extender cannot be asked: %s", error)
-            raise SourceError("A file that the console needs for the extender cannot be used.") from None
 
 
 def for_visitors(error: ServiceError) -> SourceError:

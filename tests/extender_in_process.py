@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fake_clock import FakeClock
@@ -14,6 +13,7 @@ from kube_in_memory import KubeInMemory
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.ledger.records import HistorySource
 from berthmaster.native_api.client import Client
+from berthmaster.native_api.connection import Answer
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.app import Middleware, create_app
 from extender.protocols import native
@@ -24,32 +24,17 @@ from extender.state.watch import BindingOptions, WatchSource
 _LIMIT_S = 30.0
 
 
-class _Response:
-    """A response as ``http.client`` has it."""
-
-    def __init__(self, status: int, reason: str, body: bytes) -> None:
-        self.status, self.reason, self._body = status, reason, body
-
-    def read(self) -> bytes:
-        return self._body
-
-
-class _Connection:
-    """A connection as ``http.client`` has it, to a WSGI application in this process."""
+class _AppClient:
+    """A ``WebClient`` of a WSGI application in this process."""
 
     def __init__(self, app: FlaskClient) -> None:
         self._app = app
-        self._answer: _Response | None = None
 
-    def request(
+    def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> None:
+    ) -> Answer:
         found = self._app.open(path, method=method, data=body, headers=headers)
-        self._answer = _Response(found.status_code, found.status, found.data)
-
-    def getresponse(self) -> _Response:
-        assert self._answer is not None
-        return self._answer
+        return Answer(found.status_code, found.status, found.data)
 
     def close(self) -> None:
         """Do nothing: there is no socket."""
@@ -82,12 +67,11 @@ class ExtenderInProcess:
             assert time.monotonic() < deadline_s, self.state.freshness
             time.sleep(0.005)
 
-    @contextmanager
-    def client(self) -> Iterator[Client]:
-        """Lend a client of its native API, as ``ExtenderClients`` does."""
+    def client(self) -> Client:
+        """Return a client of its native API, as ``ExtenderClients`` does."""
         client = Client("http://127.0.0.1:1")
-        client._connection._connection = _Connection(self._app.test_client())  # type: ignore[assignment]
-        yield client
+        client._connection._client = _AppClient(self._app.test_client())  # type: ignore[assignment]
+        return client
 
     def stop(self) -> None:
         """Stop to watch."""

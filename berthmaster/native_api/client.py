@@ -1,12 +1,14 @@
 """A typed client of the native API: ``Client("https://extender:9443").schedule(binding)``.
 
-It uses the types of ``berthmaster.native_api.wire`` and one persistent connection. Not safe for several threads.
+It uses the types of ``berthmaster.native_api.wire`` and persistent connections. Safe for several threads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
@@ -54,6 +56,7 @@ class Client:
         ca_file: Path | None = None,
         certificate: tuple[Path, Path] | None = None,
         timeout_s: float = 30.0,
+        connections: int = 1,
     ) -> None:
         """Prepare the client, without a request.
 
@@ -63,11 +66,12 @@ class Client:
             ca_file: the trusted CAs of the service's certificate; those of the system if absent.
             certificate: the client certificate and its key, if the service requires one.
             timeout_s: the timeout for each part of an answer.
+            connections: the connections that are kept open, for that many threads.
 
         Raises:
             InputError: the URL or a file is invalid.
         """
-        self._connection = ServiceConnection(url, token_file, ca_file, certificate, timeout_s)
+        self._connection = ServiceConnection(url, token_file, ca_file, certificate, timeout_s, connections)
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +80,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection. The next request opens a new one."""
+        """Close the connections. The next request opens a new one."""
         self._connection.close()
 
     def schedule(
@@ -89,13 +93,14 @@ class Client:
         )
 
     def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
-        """Yield the answers to many requests, in order, while sending them.
+        """Yield the answers to many requests, in order, while sending them. The number of lines has no limit.
 
         Raises:
             ServiceError: the service refuses the request, ends the batch early, or cannot be reached.
         """
         encoded = (encode_json(line) + b"\n" for line in lines)
-        return self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
+        answers = self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
+        return (msgspec.structs.replace(answer, line=number) for number, answer in enumerate(answers, 1))
 
     def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
         """Simulate changes."""

@@ -1,22 +1,24 @@
-"""The HTTP connection of a client of the native API: one persistent connection, with its credentials."""
+"""HTTP exchanges with our own services, on urllib3. The client of API servers is in ``berthmaster.kube``."""
 
-import http.client
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
+
+import urllib3
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.native_api.problem import Problem
 
+MAX_ANSWER_BYTES: Final = 256 * 2**20
 _JSON: Final = "application/json"
 _JSON_LINES: Final = "application/x-ndjson"
 _WINDOW_BYTES: Final = 32 * 2**10
-"""The size of the lines that are sent before answers are read. The network buffers can hold them."""
-_MAX_LINE_BYTES: Final = 64 * 2**20
+"""The size of the lines of one request. Their answers are in memory together."""
 
 T = TypeVar("T")
 
@@ -53,8 +55,88 @@ class UnansweredError(ServiceError):
         super().__init__(f"{url} {problem}", status)
 
 
+class Answer(NamedTuple):
+    """An answer: its status, the words of the status, and its body."""
+
+    status: int
+    reason: str
+    content: bytes
+
+
+class WebClient:
+    """Persistent connections to one server. Safe for several threads."""
+
+    def __init__(
+        self, url: str, timeout_s: float, trust: ssl.SSLContext | None = None, *, connections: int = 1
+    ) -> None:
+        """Prepare the client, without a request.
+
+        Args:
+            url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
+            timeout_s: the timeout of a connection, and of each part of an answer.
+            trust: which certificates are trusted; those of the system's CAs by default.
+            connections: the connections that are kept open.
+
+        Raises:
+            ValueError: the URL is invalid.
+        """
+        self._url = url
+        options = {} if trust is None else {"ssl_context": trust}
+        timeout = urllib3.Timeout(connect=timeout_s, read=timeout_s)
+        self._pool = urllib3.connection_from_url(url, timeout=timeout, maxsize=connections, retries=False, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        most_bytes: int = MAX_ANSWER_BYTES,
+    ) -> Answer:
+        """Send a request, and return its answer, whatever its status. Redirects are not followed.
+
+        The request is sent again if the server closed the idle connection. It must have no side effects.
+
+        Raises:
+            UnansweredError: the server cannot be reached, or sends more than ``most_bytes``.
+        """
+        try:
+            try:
+                return self._exchanged(method, path, body, headers, most_bytes)
+            except urllib3.exceptions.ProtocolError:
+                return self._exchanged(method, path, body, headers, most_bytes)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            late = isinstance(error, urllib3.exceptions.TimeoutError)
+            cause = without_urllib3_object(str(error)) or type(error).__name__
+            raise UnansweredError(self._url, f"cannot be reached: {cause}", late=late) from None
+
+    def _exchanged(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, most_bytes: int
+    ) -> Answer:
+        response = self._pool.urlopen(method, path, body, headers, redirect=False, preload_content=False)
+        try:
+            content = response.read(most_bytes + 1, decode_content=False)
+            if len(content) > most_bytes:
+                response.close()
+                raise UnansweredError(self._url, f"sent more than {most_bytes:,} bytes", response.status)
+            response.drain_conn()
+            return Answer(response.status, response.reason or "", content)
+        finally:
+            response.release_conn()
+
+
 class ServiceConnection:
-    """A connection to one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
+    """Connections to one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
 
     def __init__(
         self,
@@ -63,8 +145,9 @@ class ServiceConnection:
         ca_file: Path | None,
         certificate: tuple[Path, Path] | None,
         timeout_s: float,
+        connections: int,
     ) -> None:
-        """Prepare the connection, without a request. ``Client`` describes the arguments and errors."""
+        """Prepare the connections, without a request. ``Client`` describes the arguments and errors."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"}:
             raise InputError(
@@ -76,111 +159,57 @@ class ServiceConnection:
             if token_file is not None:
                 token = token_file.read_text().partition("\n")[0].partition(",")[0].strip()
                 self._headers["Authorization"] = f"Bearer {token}"
-            if parts.scheme == "http":
-                self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-            else:
-                context = ssl.create_default_context(cafile=ca_file)
+            trust = None
+            if parts.scheme == "https":
+                trust = ssl.create_default_context(cafile=ca_file)
                 if certificate is not None:
-                    context.load_cert_chain(*certificate)
-                self._connection = http.client.HTTPSConnection(
-                    parts.hostname, parts.port, timeout=timeout_s, context=context
-                )
+                    trust.load_cert_chain(*certificate)
+            self._client = WebClient(url, timeout_s, trust, connections=connections)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot connect to {url}: {error}") from None
 
     def close(self) -> None:
-        """Close the connection. The next request opens a new one."""
-        self._connection.close()
+        """Close the connections. The next request opens a new one."""
+        self._client.close()
 
     def request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
-        """Send a request, and return its answer. It is sent again if the service closed the idle connection.
+        """Send a request, and return its answer.
 
         Raises:
             ServiceError: the service refuses the request, cannot be reached, or sends something else.
         """
-        headers = self._headers if body is None else {**self._headers, "Content-Type": _JSON}
-        try:
-            try:
-                response = self._response_to(method, path, body, headers)
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                # The service closed the idle connection. A repeated request has no side effects.
-                self._connection.close()
-                response = self._response_to(method, path, body, headers)
-            content = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            raise self._unreachable(error) from None
-        _require_success(response, content)
+        content = self._content(method, path, body, _JSON)
         try:
             return decode_json(answer, content)
         except FieldError as error:
             raise UnansweredError(self._url, f"sent an answer that cannot be decoded: {error}", 200) from None
 
     def stream(self, path: str, lines: Iterator[bytes], decode: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield one answer for each line, in order, while sending the lines.
+        """Yield one answer for each line, in order. A request has as many lines as fit in a few kilobytes.
 
         Args:
             path: the path to POST to.
-            lines: the lines of the body.
+            lines: the lines of the bodies.
             decode: decodes a line of the answer.
 
         Raises:
-            ServiceError: the service refuses the request or cannot be reached; the errors of ``decode``.
+            ServiceError: the service refuses a request or cannot be reached; the errors of ``decode``.
         """
-        connection = self._connection
+        while window := _window(lines):
+            answers = iter(self._content("POST", path, b"".join(window), _JSON_LINES).splitlines())
+            for _ in window:
+                yield decode(next(answers, b""))
+
+    def _content(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
+        headers = self._headers if body is None else {**self._headers, "Content-Type": content_type}
+        answer = self._client.ask(method, path, body, headers)
+        if answer.status == HTTPStatus.OK:
+            return answer.content
         try:
-            window = _window(lines)
-            if not window:
-                return
-            chunk = _chunk(window)  # before the head: from then on, the service waits for the body
-            connection.putrequest("POST", path)
-            for name, value in {**self._headers, "Content-Type": _JSON_LINES, "Transfer-Encoding": "chunked"}.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            self._send(chunk)
-            response = connection.getresponse()
-            _require_success(response, b"" if response.status == http.client.OK else response.read())
-            while window:
-                for _ in window:
-                    yield decode(response.readline(_MAX_LINE_BYTES))
-                window = _window(lines)
-                self._send(_chunk(window))
-            response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from None
-        finally:
-            connection.close()
-
-    def _response_to(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        try:
-            self._connection.request(method, path, body, headers)
-        except (ConnectionResetError, BrokenPipeError) as error:
-            try:
-                return self._connection.getresponse()  # see _send
-            except http.client.ResponseNotReady:
-                raise error from None  # nothing was sent
-        return self._connection.getresponse()
-
-    def _send(self, data: bytes) -> None:
-        """Send a part of a body. If the service stops reading it, its answer has the reason."""
-        with suppress(ConnectionResetError, BrokenPipeError):
-            self._connection.send(data)
-
-    def _unreachable(self, error: Exception) -> UnansweredError:
-        problem = f"cannot be reached: {error or type(error).__name__}"
-        return UnansweredError(self._url, problem, late=isinstance(error, TimeoutError))
-
-
-def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:
-    if response.status == http.client.OK:
-        return
-    try:
-        problem = decode_json(Problem, content)
-    except FieldError:
-        raise ServiceError(f"the service answered {response.status} {response.reason}", response.status) from None
-    raise RequestRefusedError(problem, response.status)
+            problem = decode_json(Problem, answer.content)
+        except FieldError:
+            raise ServiceError(f"the service answered {answer.status} {answer.reason}", answer.status) from None
+        raise RequestRefusedError(problem, answer.status)
 
 
 def _window(lines: Iterator[bytes]) -> list[bytes]:
@@ -189,9 +218,3 @@ def _window(lines: Iterator[bytes]) -> list[bytes]:
         window.append(line)
         size += len(line)
     return window
-
-
-def _chunk(window: list[bytes]) -> bytes:
-    """Return the lines as one chunk. An empty chunk ends the body."""
-    data = b"".join(window)
-    return b"%x\r\n%b\r\n" % (len(data), data)

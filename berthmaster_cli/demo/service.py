@@ -1,6 +1,5 @@
 """A service as a child process on loopback, with temporary certificates."""
 
-import http.client
 import json
 import socket
 import ssl
@@ -8,13 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from berthmaster.model.errors import BerthmasterError
+from berthmaster.native_api.connection import UnansweredError, WebClient
 from certs.authority import issue, new_authority
 
 HOST: Final = "127.0.0.1"
@@ -87,14 +88,13 @@ class DemoService:
         Raises:
             DemoError: there is no response, or it is not JSON.
         """
-        connection = http.client.HTTPSConnection("localhost", self.port, timeout=_REQUEST_S, context=self._trust)
-        with closing(connection):
-            try:
-                sent = {"Content-Type": "application/json", **(headers or {})}
-                connection.request(method, path, None if body is None else json.dumps(body).encode(), sent)
-                return json.loads(connection.getresponse().read())
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                raise DemoError(f"{self.name} did not respond to {method} {path}: {error}{self._tail()}") from None
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        try:
+            with WebClient(self.url, _REQUEST_S, self._trust) as client:
+                encoded = None if body is None else json.dumps(body).encode()
+                return json.loads(client.ask(method, path, encoded, sent).content)
+        except (UnansweredError, ValueError) as error:
+            raise DemoError(f"{self.name} did not respond to {method} {path}: {error}{self._tail()}") from None
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _START_S
@@ -107,12 +107,11 @@ class DemoService:
         raise DemoError(f"{self.name} was not ready within {_START_S:.0f} s{self._tail()}")
 
     def _ready(self) -> bool:
-        with closing(http.client.HTTPConnection(HOST, self.probe_port, timeout=1.0)) as connection:
-            try:
-                connection.request("GET", "/readyz")
-                return connection.getresponse().status == http.client.OK
-            except (OSError, http.client.HTTPException):
-                return False
+        try:
+            with WebClient(f"http://{HOST}:{self.probe_port}", 1.0) as client:
+                return client.ask("GET", "/readyz").status == HTTPStatus.OK
+        except UnansweredError:
+            return False
 
     def _stop(self) -> None:
         if self._process is None:

@@ -1,13 +1,12 @@
 """Facts about the host: Deployments, the webhook's serving Secret, and probe endpoints."""
 
-import http.client
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.native_api.connection import UnansweredError, WebClient
 from berthmaster_cli.doctor.facts import DeploymentFacts, ProbeFacts, SecretFacts, Setup
 from berthmaster_cli.doctor.gather.client import DoctorClient
 from certs.bundle import key_fits
@@ -18,7 +17,6 @@ _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
 _OURS: Final = frozenset({"webhook", "controllers", "extender"})
 _MAX_DEPLOYMENTS: Final = 500
 _MAX_PROBE_BYTES: Final = 64 * 1024
-_HTTP_PORT: Final = 80
 
 
 def deployments(client: DoctorClient, setup: Setup) -> list[DeploymentFacts]:
@@ -80,11 +78,10 @@ def probe(url: str, limit_s: float) -> ProbeFacts:
         if parts.scheme != "http" or not parts.hostname:
             return ProbeFacts(url, 0, "the URL is not like http://127.0.0.1:9080")
         path = parts.path if parts.path not in {"", "/"} else "/readyz"
-        connection = http.client.HTTPConnection(parts.hostname, parts.port or _HTTP_PORT, timeout=limit_s)
-        with closing(connection):
-            connection.request("GET", path)
-            response = connection.getresponse()
-            text = response.read(_MAX_PROBE_BYTES).decode(errors="replace")
-            return ProbeFacts(url, response.status, " ".join(text.split())[:200])
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return ProbeFacts(url, 0, str(error) or type(error).__name__)
+        with WebClient(url, limit_s) as client:
+            answer = client.ask("GET", path, most_bytes=_MAX_PROBE_BYTES)
+        return ProbeFacts(url, answer.status, " ".join(answer.content.decode(errors="replace").split())[:200])
+    except UnansweredError as error:
+        return ProbeFacts(url, 0, error.problem)
+    except ValueError as error:
+        return ProbeFacts(url, 0, str(error))

@@ -110,7 +110,7 @@ def test_a_shadow_reports_differences_and_writes_nothing(process):
     ("server", "message"),
     [
         pytest.param("https://127.0.0.1:9", "is not http://HOST:PORT", id="TLS"),
-        pytest.param("http://127.0.0.1:9", "no answer", id="no process"),
+        pytest.param("http://127.0.0.1:9", "cannot be reached", id="no process"),
     ],
 )
 def test_a_report_of_no_process(server, message):

@@ -13,6 +13,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.policy import Policy
+from berthmaster.native_api import connection
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange
@@ -72,15 +73,16 @@ def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
     assert planned.counts.workloads == 1
 
 
-@pytest.mark.parametrize("count", [0, 1, 700])
-def test_a_batch_is_answered_while_it_is_sent(client, count):
+@pytest.mark.parametrize("count", [0, 1, 1500])
+def test_a_batch_may_have_more_lines_than_a_request(client, count):
     lines = (BatchLine(BINDING, CLUSTERS, number) for number in range(count))
     answers = list(client.schedule_batch(lines))
-    assert [each.id for each in answers] == list(range(count))
+    assert [(each.id, each.line) for each in answers] == [(number, number + 1) for number in range(count)]
     assert all(each.decision.clusters == {"private-1": 6} for each in answers)
 
 
-def test_a_batch_that_the_service_ends_early_is_an_error(client):
+def test_a_batch_that_the_service_ends_early_is_an_error(client, monkeypatch):
+    monkeypatch.setattr(connection, "_WINDOW_BYTES", 2**30)
     with pytest.raises(ServiceError, match="more than 1000 lines"):
         list(client.schedule_batch(BatchLine(BINDING, None, number) for number in range(1500)))
 
