@@ -1,5 +1,6 @@
 """``berthmaster controllers``: run the controllers beside a control plane."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = "BERTHMASTER_CONTROLLERS"
 _PORT: Final = click.IntRange(1, 65535)
 _CLOSE_S: Final = 5.0
+_CLOSE_AT_ONCE_S: Final = 2.0
+"""How long a process that has lost leadership writes to its ledger."""
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
 _scheduling_options = option_group(
@@ -190,6 +193,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
         settings=settings,
         read_only=given["shadow"],
         decisions=recorder,
+        on_lost=(lambda: None) if recorder is None else partial(recorder.close, _CLOSE_AT_ONCE_S),
     )
     if recorder is None:
         ctx.exit(run(options, registrations))

@@ -67,6 +67,8 @@ class RunOptions:
         settings: the settings of the controllers.
         read_only: whether the process sends no write at all.
         decisions: the ledger that records decisions; None for none. The caller closes it.
+        on_lost: called when leadership is lost and no write can follow, before the process ends. It must return within
+            seconds, because another process leads already.
     """
 
     kubeconfig: Path | None = None
@@ -79,6 +81,7 @@ class RunOptions:
     settings: ControllerSettings = field(default_factory=ControllerSettings)
     read_only: bool = False
     decisions: DecisionRecorder | None = None
+    on_lost: Callable[[], object] = lambda: None
 
 
 def run(options: RunOptions, registrations: Sequence[Registration]) -> int:
@@ -255,4 +258,5 @@ class Runtime:
     def _lost(self, reason: str) -> None:
         self._fence.close()
         _LOG.error("lost leadership, exiting: %s", reason)
+        log_exceptions(self._options.on_lost, _LOG, "failed to end the work of the leader")
         self._exit_at_once(EXIT_LOST)

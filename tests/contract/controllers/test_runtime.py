@@ -159,12 +159,14 @@ def test_leader_and_standby_hand_over(kube, start):
 
 
 def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube, start):
-    process = start(renew_s=SHORT_RENEW_S)
+    ended: list[bool] = []
+    process = start(renew_s=SHORT_RENEW_S, on_lost=lambda: ended.append(process.runtime.leading))
     wait_for(lambda: process.runtime.leading)
     paths = want(kube, 1)
     wait_for(lambda: copied(kube, paths))
     kube.storm = lambda verb: "503" if verb == "update" else ""
     wait_for(lambda: process.ended_at_once == [1])
+    assert ended == [False], "the ledger ends after the last write"
     assert not process.runtime.leading
     want(kube, 5)
     time.sleep(0.3)
