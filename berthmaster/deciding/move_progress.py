@@ -268,7 +268,9 @@ def _target_now(
     """Return where the move should end, as decided now, or why nowhere, and tasks for lost clusters."""
     same = Target(move.target, move.target_group)
     state = decider.state
-    draining = frozenset() if decider.moves.braked else draining_clusters(state, moved) - move.source.keys()
+    draining = draining_clusters(state, moved) - move.source.keys()
+    if decider.moves.braked or move.returning:  # a move that returns goes to where it came from, drained or not
+        draining = frozenset()
     if lost or draining:
         found = replacement(state.scheduler, Request.of(moved), lost | draining, leaves=bool(draining))
         if isinstance(found, MoveRefusal):
