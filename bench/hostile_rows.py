@@ -253,12 +253,24 @@ def _native_rows() -> Iterator[Row]:
         10,
         2,
     )
+    yield Row(
+        "POST /v1/plan, 29 MiB of namespaces",
+        lambda: _encoded({"namespaces": [str(each) for each in range(3_200_000)]}),
+        "/v1/plan",
+    )
+    yield Row("POST /v1/schedule, 29 MiB of labels", lambda: _labelled(1_700_000), schedule)
+    yield Row("POST /v1/schedule, as many labels as are read", lambda: _labelled(590_000), schedule)
     yield Row('a body {"x":[{},...]} of 32 MiB', lambda: b'{"x":[' + b"{}," * (32 * MIB // 3 - 10) + b"{}]}", schedule)
     yield Row(
         'a review {"x":[{},...]} of 7 MiB',
         lambda: b'{"x":[' + b"{}," * (7 * MIB // 3 - 10) + b"{}]}",
         "/validate-propagationpolicy",
     )
+
+
+def _labelled(labels: int) -> bytes:
+    binding = _binding({})
+    return _encoded({"binding": {**binding, "metadata": {"labels": {str(each): "1" for each in range(labels)}}}})
 
 
 def _anywhere(count: int) -> list[JSON]:

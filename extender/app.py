@@ -16,6 +16,7 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.problem import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.memory import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_lines
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
@@ -24,11 +25,14 @@ from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, field_problem, problem
 from extender.protocols.route import Reply, Route, problem_reply
 from extender.protocols.services import Call, Services
+from extender.protocols.size import sized
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 _MAX_PARAMETERS: Final = 20
+_RELEASED_BYTES: Final = 2**20
+"""From this size of a request on, the memory that its answer took is returned to the system."""
 _REFUSALS_PER_S: Final = 50.0
 _REFUSAL_BURST: Final = 500
 _PROBLEMS: Final = {
@@ -106,7 +110,7 @@ class Middleware:
         try:
             self._check(route, environ)
             call = self._call(route, environ, request_id, begun, path_values)
-            reply = route.handler(self._services, call)
+            reply = self._handled(route, call)
         except (InputError, Refusal, BodyError) as error:
             refusal, headers = _problem_of(error, request_id)
             reply = self._refused(route, refusal, request_id, headers)
@@ -117,6 +121,21 @@ class Middleware:
         self._services.metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
         self._log(route.path, reply.status, request_id, elapsed_s)
         return _http_reply(reply, request_id)
+
+    def _handled(self, route: Route, call: Call) -> Reply:
+        """Return the reply of the handler, if the request is not too large.
+
+        Raises:
+            Refusal: the request is too large, or the handler refuses it.
+        """
+        if not call.body:
+            return route.handler(self._services, call)
+        try:
+            with sized(self._services, call, call.body, brings_fleet=route.brings_fleet):
+                return route.handler(self._services, call)
+        finally:
+            if len(call.body) > _RELEASED_BYTES:
+                release_unused()
 
     def refuse(self, environ: "WSGIEnvironment", status: int) -> HTTPReply:
         """Return the reply to a request without a route. Clients without a valid token always get status 401."""

@@ -54,6 +54,7 @@ class Route(NamedTuple):
         accepts: the accepted content types of the body; empty for any.
         query: the known query parameters; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
+        brings_fleet: whether a request may bring clusters or nodes, so that it may be large.
         cheap: returns whether the answer to a body takes at most about 2 ms. The thread that serves all connections of
             a process then answers the request, and a thread of a pool answers every other one. Called in the former
             thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
@@ -67,4 +68,5 @@ class Route(NamedTuple):
     accepts: tuple[str, ...] = ()
     query: frozenset[str] | None = None
     refuse: Refuser = problem_reply
+    brings_fleet: bool = False
     cheap: Cheap | None = None

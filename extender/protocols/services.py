@@ -119,9 +119,10 @@ class Services:
         ledger: the recorded decisions; None without a ledger.
         findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
         reviews: lets long computations pause for reviews.
+        large: the lock of large requests (``size.sized``).
     """
 
-    __slots__ = ("clock", "decisions", "findings", "ledger", "limits", "log", "metrics", "reviews", "state")
+    __slots__ = ("clock", "decisions", "findings", "large", "ledger", "limits", "log", "metrics", "reviews", "state")
 
     def __init__(
         self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
@@ -137,6 +138,7 @@ class Services:
         self.findings = findings
         self.decisions = DecisionLog(log, clock)
         self.reviews = ReviewsFirst()
+        self.large = threading.Lock()
 
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:

@@ -19,7 +19,10 @@ def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
     """Return the routes of the three verbs."""
     extender = Extender(options or KubeSchedulerOptions())
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
-    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, cheap=is_light) for verb, handler in verbs.items()]
+    return [
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, brings_fleet=True, cheap=is_light)
+        for verb, handler in verbs.items()
+    ]
 
 
 __all__ = ["PREFIX", "PROTOCOL", "KubeSchedulerOptions", "routes"]

@@ -109,7 +109,7 @@ def routes(*, pass_in_doubt: bool = True, limits: PlacementLimits = DEFAULT_LIMI
         ("select", _handler("select", limits, select_clusters), select_refusal),
     )
     return [
-        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), cheap=is_light)
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), brings_fleet=True, cheap=is_light)
         for verb, handler, refuse in verbs
     ]
 

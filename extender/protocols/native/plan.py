@@ -33,7 +33,7 @@ from berthmaster.simulation.visible_plan import visible_plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
+from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, change_of
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
@@ -101,8 +101,6 @@ class Planner:
                 deadline has passed.
         """
         now_s = services.clock.monotonic_s()
-        if len(call.body) > MAX_SHARED_BYTES:
-            raise Refusal(413, f"the request has {len(call.body)} bytes; at most {MAX_SHARED_BYTES} are read")
         if request.timeout_ms is not None:
             call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
         changes = changes_of(services, request)

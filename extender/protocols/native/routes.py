@@ -60,7 +60,8 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
     binding, cluster_binding = "/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}"
     return (
         Route(
-            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), cheap=is_cheap
+            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}),
+            brings_fleet=True, cheap=is_cheap,
         ),
         Route(
             "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),

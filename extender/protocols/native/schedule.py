@@ -32,6 +32,7 @@ from berthmaster.simulation.moving import due
 from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services
+from extender.protocols.size import sized
 from extender.state.state import NO_SOURCE
 
 R = TypeVar("R", bound=ScheduleRequest)
@@ -326,8 +327,9 @@ def _decide_line(services: Services, call: Call, number: int, line: bytes, *, di
     request = None
     begun_s = services.clock.monotonic_s()
     try:
-        request = _decoded(services, BatchLine, line)
-        decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
+        with sized(services, call, line, brings_fleet=True):
+            request = _decoded(services, BatchLine, line)
+            decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
     except FieldError as error:
         found = field_problem(error, call.request_id)
     except InputError as error:
