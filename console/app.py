@@ -18,6 +18,7 @@ from berthmaster.version import __version__
 from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
 from console.context import ConsoleServices, PageOptions
+from console.extender_source import ExtenderSource
 from console.live import EVENTS, EventStreams, StateWatcher
 from console.observed import ConsoleMetrics
 from console.pages.registry import PAGES
@@ -25,7 +26,7 @@ from console.rate_limits import RateLimits
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import SourceError
 from console.static_files import StaticFiles
-from console.visible_source import VisibleSource, WholeSource
+from console.visible_source import VisibleSource
 from console.visitor import Visitor
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -89,7 +90,7 @@ class ConsoleParts:
 
     def __init__(
         self,
-        source: WholeSource,
+        source: ExtenderSource,
         watcher: StateWatcher,
         authentication: Authentication,
         clock: Clock,

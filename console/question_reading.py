@@ -16,8 +16,7 @@ from berthmaster.model.reader import ANY_READER
 from berthmaster.native_api.change_forms import wire_change
 from berthmaster.native_api.what_if import PlannableChange, PolicyName
 from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Scale
-from berthmaster.simulation.cluster_changes import RemoveCluster, RemoveLabel, RemoveTaint, Up
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, RemoveLabel, RemoveTaint, Scale, Up
 from console.question import MAX_ADDRESS, MAX_ENTRIES, WhatIfQuestion, encoded
 from console.source import SourceError
 

@@ -1,7 +1,7 @@
 """The source as one visitor may see it. Each question carries the namespaces of the visitor; the extender filters."""
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,45 +19,17 @@ from berthmaster.native_api.why import (
     WhyNotView,
 )
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
-from console.source import Namespaces, Source, SourceError
+from console.extender_source import ExtenderSource
+from console.source import SourceError
 from console.visitor import Visitor
 
 _FORBIDDEN: Final = 403
 
 
-class WholeSource(Source, Protocol):
-    """A source that answers for a reader of some namespaces, or of all. It leaves out what the reader may not see."""
-
-    def binding(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingView: ...
-
-    def decision(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingExplanation: ...
-
-    def recorded_decision(
-        self, record: str, name: str, namespace: str = "", *, namespaces: Namespaces = None
-    ) -> PastExplanation: ...
-
-    def history(
-        self,
-        namespace: str,
-        kind: str,
-        name: str,
-        *,
-        after: str = "",
-        limit: int = 50,
-        namespaces: Namespaces = None,
-    ) -> HistoryPage: ...
-
-    def moves(self, *, namespaces: Namespaces = None, limit: int = 1000) -> MovesView: ...
-
-    def resilience(
-        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Namespaces = None
-    ) -> ResilienceView: ...
-
-
 class VisibleSource:
     """Answers about the namespaces of a visitor. Totals of clusters and of plans count all namespaces."""
 
-    def __init__(self, source: WholeSource, visitor: Visitor) -> None:
+    def __init__(self, source: ExtenderSource, visitor: Visitor) -> None:
         self._source = source
         self._visitor = visitor
 

@@ -1,9 +1,19 @@
 """The form that a change has in the native API."""
 
 from berthmaster.native_api import what_if
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
-from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.changes import (
+    AddCluster,
+    AddLabel,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Reschedule,
+    Scale,
+    SetPolicy,
+    Up,
+)
 from berthmaster.simulation.world import Change
 
 

@@ -11,8 +11,7 @@ import msgspec.structs
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.simulation.changes import AddTaint, Scale, apply
-from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster
+from berthmaster.simulation.changes import AddCluster, AddTaint, RemoveCluster, Scale, apply
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 

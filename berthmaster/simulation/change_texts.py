@@ -12,8 +12,7 @@ from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.simulation.changes import AddLabel, AddTaint, Scale
-from berthmaster.simulation.cluster_changes import RemoveLabel, RemoveTaint
+from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
 from berthmaster.simulation.workload import ResourceName
 
 _REMOVED: Final = "-"

@@ -24,8 +24,18 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
 )
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
+from berthmaster.simulation.changes import (
+    AddCluster,
+    AddLabel,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Reschedule,
+    Scale,
+    Up,
+)
 from berthmaster.simulation.federation_present import CLUSTER_POLICY_LABEL, POLICY_LABEL, BoundWorkload, Federation
 from berthmaster.simulation.world import Change, World
 

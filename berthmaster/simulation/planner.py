@@ -4,11 +4,14 @@ Only workloads whose binding changes are scheduled again, as in a control plane:
 them. A change of clusters concerns all workloads.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any, Final
 
+import msgspec
 import msgspec.structs
 
 from berthmaster.model.cluster import Cluster
@@ -19,13 +22,16 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import ClusterTotal, Plan, StayingWorkload, StayReason
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
-from berthmaster.simulation.plan_id import plan_id
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
 from berthmaster.simulation.plan_rows import move_of, seen_by, staying_of, unplaced_of
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
 from berthmaster.simulation.run import PlannedWorkload, run
 from berthmaster.simulation.world import World
+
+_FORMAT: Final = 1
+"""Raised when the definition changes, so that ids of different definitions differ."""
+_DIGITS: Final = 16
 
 
 def plan(
@@ -156,3 +162,38 @@ def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
         for each in rows
         if each.moves and not each.is_deleted and each.after.workload.dependencies is None
     ]
+
+
+def plan_id(changes: ChangeSet, answer: Plan) -> str:
+    """Return the id of a plan: a hash of the change and of its effect.
+
+    The change enters with everything that affects decisions, but without the rest of its metadata. The effect is:
+    which policy holds what before and after, from where to where each workload moves, which copies are deleted, which
+    workloads cannot be scheduled, and which clusters are overcommitted. Amounts, messages, the rest of the world, and
+    workloads that do not move do not enter. ``docs/plan.md`` has the table.
+
+    Args:
+        changes: the change.
+        answer: the plan. Its own id does not count.
+    """
+    content = [_FORMAT, changes.digest_input(), _effect(answer)]
+    encoded = msgspec.json.encode(content, order="sorted")
+    return hashlib.sha256(encoded).hexdigest()[:_DIGITS]
+
+
+def _effect(answer: Plan) -> dict[str, Any]:
+    moves = [
+        [each.resource, each.policy_before, each.policy, each.group_before, each.group, each.before, each.after,
+         each.deleted, each.preserved, each.evicting, each.removed]
+        for each in answer.moves
+    ]  # fmt: skip
+    policies = [
+        [each.policy, each.action, each.gains, each.takes, each.loses, each.unclaimed] for each in answer.policies
+    ]
+    return {
+        "moves": sorted(moves, key=lambda each: str(each[0])),
+        "policies": sorted(policies, key=lambda each: str(each[0])),
+        "unplaced": sorted([each.resource, each.nowhere, each.by_change] for each in answer.unplaced),
+        "overcommitted": sorted([each.cluster, each.overcommitted] for each in answer.clusters if each.overcommitted),
+        "complete": answer.complete,
+    }

@@ -29,12 +29,12 @@ from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
-from berthmaster.simulation.visible_plan import visible_plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.simulate import RequestedChange, change_of
+from extender.protocols.native.visible import visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
 

@@ -32,10 +32,20 @@ from berthmaster.native_api.what_if import (
     UntaintChange,
     UpChange,
 )
-from berthmaster.simulation import cluster_changes
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
+from berthmaster.simulation.changes import (
+    AddCluster,
+    AddLabel,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Reschedule,
+    Scale,
+    SetPolicy,
+    Up,
+)
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
-from berthmaster.simulation.policy_change import SetPolicy
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import Comparison, compare
 from berthmaster.simulation.workload import ResourceName
@@ -164,17 +174,17 @@ def change_of(change: Change, path: str, check: Callable[[], None]) -> Simulated
 def _cluster_change(change: ClusterChange, path: str) -> SimulatedChange:
     match change:
         case UntaintChange():
-            return cluster_changes.RemoveTaint(change.cluster, change.key, change.effect)
+            return RemoveTaint(change.cluster, change.key, change.effect)
         case UnlabelChange():
-            return cluster_changes.RemoveLabel(change.cluster, change.key)
+            return RemoveLabel(change.cluster, change.key)
         case UpChange():
-            return cluster_changes.Up(change.cluster)
+            return Up(change.cluster)
         case RemoveClusterChange():
-            return cluster_changes.RemoveCluster(change.cluster)
+            return RemoveCluster(change.cluster)
         case AddClusterChange(cluster):
             _require(bool(cluster.name), f"{path}.cluster.metadata.name", cluster.name, "a name")
             refuse_invalid(error.below(f"{path}.cluster") for error in cluster_errors(cluster))
-            return cluster_changes.AddCluster(cluster)
+            return AddCluster(cluster)
 
 
 def _policy(written: Policy, path: str) -> Policy:

@@ -5,8 +5,7 @@ import pytest
 from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError
 from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
-from berthmaster.simulation.changes import AddLabel, AddTaint, Scale
-from berthmaster.simulation.cluster_changes import RemoveLabel, RemoveTaint
+from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
 from berthmaster.simulation.workload import ResourceName
 
 

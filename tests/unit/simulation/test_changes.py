@@ -12,8 +12,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, apply
-from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, SetPolicy, apply
 from berthmaster.simulation.run import moves, run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World, world_of

@@ -11,8 +11,16 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.changes import AddTaint, Down, apply
-from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
+from berthmaster.simulation.changes import (
+    AddCluster,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Up,
+    apply,
+)
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import World, world_of
 

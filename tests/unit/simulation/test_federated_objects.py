@@ -12,8 +12,7 @@ from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import ManifestError
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
-from berthmaster.simulation.changes import AddTaint, Down, Scale
-from berthmaster.simulation.cluster_changes import RemoveCluster
+from berthmaster.simulation.changes import AddTaint, Down, RemoveCluster, Scale
 from berthmaster.simulation.federation import compare_federation, run_federation
 from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.workload import ResourceName

@@ -11,8 +11,7 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.changes import Rebalance, Scale
-from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.changes import Rebalance, Scale, SetPolicy
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.workload import NotScheduled, ResourceName

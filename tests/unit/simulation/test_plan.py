@@ -10,8 +10,7 @@ from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, st
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.changes import Down, Reschedule
-from berthmaster.simulation.cluster_changes import AddCluster
+from berthmaster.simulation.changes import AddCluster, Down, Reschedule
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas, summary_of
 from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of

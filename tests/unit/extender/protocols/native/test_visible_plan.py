@@ -13,7 +13,7 @@ from berthmaster.simulation.plan_answer import (
     StayReason,
     UnplacedWorkload,
 )  # fmt: skip
-from berthmaster.simulation.visible_plan import visible_plan
+from extender.protocols.native.visible import visible_plan
 
 BOTH = ["shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"]
 SHOP = Reader(frozenset({"shop"}))
