@@ -31,6 +31,8 @@ MOVES: Final[Mapping[str, Any]] = {
 }
 """The configuration of moves, unless a test states another one."""
 TOLERATION_S: Final = 10
+QUIET_S: Final = 60.0
+"""How long a new leader begins no planned move."""
 
 
 class Driver(Protocol):
@@ -126,6 +128,7 @@ class Fleet:
         self.kill_berthmaster()
         self._options = (flags, content)
         self.start_berthmaster()
+        time.sleep(QUIET_S)
 
     def start_berthmaster(self) -> None:
         """Start a process of the controllers with the last options, beside those that run."""

@@ -15,10 +15,12 @@ from typing import Final
 from fleet.member import Pods
 from kube_store import JSON
 
-from berthmaster.model.move import UNDER_WAY, MovePhase
+from berthmaster.model.move import UNDER_WAY
 
 AFTERWARDS_S: Final = 30.0
 """How long after its end a disturbance explains a fall."""
+START_S: Final = 120.0
+"""How long a user's change of a workload explains a fall."""
 OUTAGE_LIMIT_S: Final = 240.0
 """How long an application may have fewer ready pods than it had, after the last disturbance of the fleet."""
 MOVE_LIMIT_S: Final = 300.0
@@ -26,8 +28,19 @@ MOVE_LIMIT_S: Final = 300.0
 LOOP_MOVES: Final = 6
 LOOP_S: Final = 180.0
 _UNDER_WAY: Final = {each.value for each in UNDER_WAY}
-_DISTURBS: Final = {"kill", "freeze", "pods", "cordon", "flap", "drain", "edit", "place"}
-_ENDS: Final = {"recover", "uncordon", "undrain"}
+_DISTURBS: Final = {
+    "kill",
+    "start",
+    "freeze",
+    "recover",
+    "pods",
+    "cordon",
+    "uncordon",
+    "drain",
+    "undrain",
+    "edit",
+    "place",
+}
 
 
 @dataclass
@@ -40,11 +53,13 @@ class App:
         wanted: its replicas.
         level: the ready pods that it had and must keep.
         before: its ready pods by cluster when it last had them.
+        used: the clusters with pods of it.
         fell_s: since when it has fewer; None if it does not.
         judged: whether the present fall was reported.
+        late: whether the length of the present fall was reported.
         moving_s: since when a move is under way; None without.
         begun: when its last moves began.
-        excused_s: until when a fall is explained by what a user did.
+        excused_s: until when what a user did explains a fall.
     """
 
     kind: str = "Deployment"
@@ -52,6 +67,7 @@ class App:
     wanted: int = 0
     level: int = 0
     before: dict[str, int] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
     fell_s: float | None = None
     judged: bool = False
     late: bool = False
@@ -83,8 +99,6 @@ class Invariants:
         now_s = line["t"]
         if "event" in line:
             self._event(now_s, line)
-        elif "binding" in line and line["gone"]:
-            self.apps.pop(line["binding"], None)
         elif "binding" in line:
             self._binding(now_s, self.apps.setdefault(line["binding"], App()), line)
         elif "ready" in line:
@@ -105,8 +119,10 @@ class Invariants:
     def _event(self, now_s: float, line: JSON) -> None:
         event = line["event"]
         if event == "run":
-            self.apps[line["app"]] = App(kind=line["kind"], twice=line["strategy"] != "BreakBeforeMake")
-        if event in _DISTURBS | _ENDS:
+            twice = line["strategy"] != "BreakBeforeMake"
+            again = line["app"] in self.apps  # pods of the deleted workload can still be there
+            self.apps[line["app"]] = App(kind=line["kind"], twice=twice, excused_s=now_s + START_S if again else 0.0)
+        if event in _DISTURBS:
             self._quiet_s = now_s
         app = self.apps.get(line.get("app", ""))
         if app is None:
@@ -117,13 +133,11 @@ class Invariants:
                 ends_s = float("inf") if fails else now_s + AFTERWARDS_S
                 if fails or self._excused.get(line["cluster"]) == float("inf"):
                     self._excused[line["cluster"]] = ends_s
-        elif event == "delete" and line["kind"] != "policy":
-            del self.apps[line["app"]]
-        elif event in ("place", "rebalance") or (event == "edit" and app.kind == "StatefulSet"):
-            app.excused_s = now_s + 60.0  # no planned move, and a StatefulSet replaces pod after pod
+        elif event in ("place", "rebalance", "delete") or (event == "edit" and app.kind == "StatefulSet"):
+            app.excused_s = now_s + START_S  # no planned move, and a StatefulSet replaces pod after pod
 
     def _binding(self, now_s: float, app: App, line: JSON) -> None:
-        app.wanted = line["wanted"]
+        app.wanted = 0 if line["gone"] else line["wanted"]
         app.level = min(app.level, app.wanted)
         if line["move"].get("strategy") == "BreakBeforeMake":
             app.twice = False
@@ -137,16 +151,17 @@ class Invariants:
                 self._report(now_s, f"{line['binding']}: {len(app.begun)} moves within {LOOP_S:g} s")
         elif not moving:
             app.moving_s = None
-        if line["move"].get("phase") == MovePhase.ADMITTED.value:
-            app.excused_s = now_s + AFTERWARDS_S
 
     def _counts(self, now_s: float, name: str, app: App, ready: Mapping[str, int], there: Mapping[str, int]) -> None:
         total = sum(ready.values())
-        used = sorted(cluster for cluster, number in there.items() if number)
-        if not app.twice and len(used) > 1 and not any(self._excused.get(each, 0.0) >= now_s for each in used):
-            if not app.judged:
-                self._report(now_s, f"{name}: BreakBeforeMake, and pods in {' and '.join(used)}")
-            app.judged = True
+        used = {cluster for cluster, number in there.items() if number}
+        others = {each for each in used & app.used if self._excused.get(each, 0.0) < now_s}
+        new = {each for each in used - app.used if self._excused.get(each, 0.0) < now_s}
+        if not app.twice and new and others and app.excused_s < now_s:
+            self._report(now_s, f"{name}: BreakBeforeMake, and pods begin in {new} beside those in {others}")
+        app.used = used
+        if app.excused_s >= now_s:
+            app.level = min(app.level, total)
         if total >= app.level:
             app.level = max(app.level, min(total, app.wanted))
             app.before = dict(ready)
@@ -154,7 +169,7 @@ class Invariants:
             return
         if app.fell_s is None:
             app.fell_s = now_s
-        if app.judged or not app.twice or app.excused_s >= now_s:
+        if app.judged or not app.twice:
             return
         lost = {
             cluster: number - ready.get(cluster, 0)
