@@ -60,6 +60,7 @@ class App:
         moving_s: since when a move is under way; None without.
         begun: when its last moves began.
         excused_s: until when what a user did explains a fall.
+        slack: how many pods a rolling update may take.
     """
 
     kind: str = "Deployment"
@@ -74,6 +75,7 @@ class App:
     moving_s: float | None = None
     begun: deque[float] = field(default_factory=deque)
     excused_s: float = 0.0
+    slack: int = 0
 
 
 class Invariants:
@@ -133,8 +135,10 @@ class Invariants:
                 ends_s = float("inf") if fails else now_s + AFTERWARDS_S
                 if fails or self._excused.get(line["cluster"]) == float("inf"):
                     self._excused[line["cluster"]] = ends_s
-        elif event in ("place", "rebalance", "delete") or (event == "edit" and app.kind == "StatefulSet"):
-            app.excused_s = now_s + START_S  # no planned move, and a StatefulSet replaces pod after pod
+        elif event in ("place", "rebalance", "delete"):
+            app.excused_s = now_s + START_S  # no planned move
+        elif event == "edit" and app.kind == "StatefulSet":
+            app.slack = 1  # it replaces pod after pod, as soon as Karmada passes the edit on
 
     def _binding(self, now_s: float, app: App, line: JSON) -> None:
         app.wanted = 0 if line["gone"] else line["wanted"]
@@ -176,7 +180,7 @@ class Invariants:
             for cluster, number in app.before.items()
             if self._excused.get(cluster, 0.0) >= app.fell_s
         }
-        if sum(number for number in lost.values() if number > 0) < app.level - total:
+        if sum(number for number in lost.values() if number > 0) < app.level - total - app.slack:
             app.judged = True
             self._report(now_s, f"{name}: {total} of {app.level} ready: was {app.before}, is {dict(ready)}")
 
