@@ -89,11 +89,11 @@ def test_break_before_make_returns_from_a_target_that_is_lost(fleet: Fleet):
     fleet.berthmaster()
     fleet.run("target", 2, ["m1"], ["m2"], strategy="BreakBeforeMake")
     fleet.until_ready("target", {"m1": 2})
-    fleet.freeze("m2")
+    fleet.kill("m2")
     fleet.drain("m1")
     fleet.until_phase("target", "Admitted", "Surging")
     fleet.until_ready("target", {})
-    fleet.until_ready("target", {"m1": 2}, 150)
+    fleet.until_ready("target", {"m1": 2}, 240)
 
 
 def test_a_move_ends_without_its_policy(fleet: Fleet):
