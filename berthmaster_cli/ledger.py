@@ -50,7 +50,8 @@ def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> No
         for gap in result.gaps:
             echo("missing: ", gap)
         counts = f"{result.records} records in {result.batches} batches and {result.segments} segments"
-        echo(f"{counts}: ", f"{len(problems)} problems" if problems else "as they were written")
+        found = "as they were written" if result.records else "the ledger is empty, so that nothing was verified"
+        echo(f"{counts}: ", f"{len(problems)} problems" if problems else found)
         echo("digest: ", result.head)
     ctx.exit(EXIT_CHECK_FAILED if problems else 0)
 

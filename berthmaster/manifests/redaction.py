@@ -11,29 +11,45 @@ from berthmaster.model.kinds import group_of
 
 # Prefixes of annotations that control planes write or read. All other annotations are left out.
 _CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io", "berthmaster.io")
-# An annotation of KubeAdmiral that holds a part of the template.
-_HOLDS_TEMPLATE: Final = "kubeadmiral.io/template-generator-merge-patch"
+# Annotations that hold a part of the template, or values of overrides.
+_HOLDS_TEMPLATE: Final = frozenset({
+    "kubeadmiral.io/template-generator-merge-patch",
+    "policy.karmada.io/applied-overrides",
+    "policy.karmada.io/applied-cluster-overrides",
+})  # fmt: skip
 # The fields of a container that decisions depend on.
 _CONTAINER_FIELDS: Final = frozenset({"name", "resources", "restartPolicy", "env", "envFrom"})
 _CONTAINERS: Final = frozenset({"containers", "initContainers", "ephemeralContainers"})
 # In other objects, fields with these names are left out wherever they stand.
 _SENSITIVE: Final = frozenset({
-    "args", "binaryData", "command", "data", "image", "lifecycle", "livenessProbe", "managedFields", "readinessProbe",
-    "startupProbe", "stringData", "workingDir",
+    "args", "binaryData", "command", "data", "dnsConfig", "externalIPs", "externalName", "hostAliases", "hostname",
+    "image", "lifecycle", "livenessProbe", "loadBalancerIP", "loadBalancerSourceRanges", "managedFields",
+    "readinessProbe", "startupProbe", "stringData", "subdomain", "workingDir",
 })  # fmt: skip
 _NAMES: Final = frozenset({"name", "namespace", "secretName", "secretNamespace", "claimName", "optional"})
 _CONNECTIONS: Final = frozenset({"apiEndpoint", "proxyURL", "proxyHeader", "secretRef", "impersonatorSecretRef"})
 _DATA_KINDS: Final = frozenset({("v1", "ConfigMap"), ("v1", "Secret")})
+# The fields of an override that say what it changes, and not to what.
+_OVERRIDE_FIELDS: Final = frozenset({
+    "component", "containerName", "fieldPath", "json", "operator", "path", "predicate", "subPath", "yaml",
+})  # fmt: skip
+_MESSAGES: Final = frozenset({"message", "appliedMessage"})
 _IDENTITY: Final = ("apiVersion", "kind", "metadata", "type")
 
 
 def redacted(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object without environments, commands, images, data, addresses, and annotations of other owners."""
+    """Return an object without what a bug report must not hold: see the module.
+
+    Environments, commands, images, data, addresses, values of overrides, messages of conditions, and annotations of
+    other owners are left out.
+    """
     identity = (str(raw.get("apiVersion")), str(raw.get("kind")))
     if identity in _DATA_KINDS:
         result = {key: raw[key] for key in _IDENTITY if key in raw}
     else:
         result = _BY_GROUP.get(group_of(identity[0]), _template)(raw)
+    if isinstance(result.get("status"), dict):
+        result["status"] = _without_messages(result["status"])
     return {**result, "metadata": _metadata(raw.get("metadata"))}
 
 
@@ -48,7 +64,7 @@ def _metadata(metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
 def _is_kept(annotation: str) -> bool:
     prefix = annotation.partition("/")[0]
     owned = any(prefix == each or prefix.endswith(f".{each}") for each in _CONTROL_PLANES)
-    return owned and annotation != _HOLDS_TEMPLATE
+    return owned and annotation not in _HOLDS_TEMPLATE
 
 
 def _template(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +90,10 @@ def _federation(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _binding(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Redact a binding: members report the status of the workload in it."""
+    """Redact a binding, in which members report the status of the workload, or a Work with its manifests."""
+    spec = raw.get("spec")
+    if isinstance(spec, dict):
+        raw = {**raw, "spec": _work(spec) if raw.get("kind") == "Work" else _without_messages(spec)}
     status = raw.get("status")
     if not isinstance(status, dict) or not isinstance(status.get("aggregatedStatus"), list):
         return dict(raw)
@@ -84,6 +103,54 @@ def _binding(raw: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(each, dict)
     ]
     return {**raw, "status": {**status, "aggregatedStatus": items}}
+
+
+def _work(spec: Mapping[str, Any]) -> dict[str, Any]:
+    workload = spec.get("workload")
+    manifests = workload.get("manifests") if isinstance(workload, dict) else None
+    if not isinstance(manifests, list):
+        return {key: value for key, value in spec.items() if key != "workload"}
+    return {**spec, "workload": {"manifests": [redacted(each) for each in manifests if isinstance(each, dict)]}}
+
+
+def _policy(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Redact a policy. Overrides keep what they change, and lose the values."""
+    spec = raw.get("spec")
+    if raw.get("kind") not in {"OverridePolicy", "ClusterOverridePolicy"} or not isinstance(spec, dict):
+        return dict(raw)
+    rules = spec.get("overrideRules")
+    kept = {**spec, "overrideRules": [_rule(each) for each in rules]} if isinstance(rules, list) else spec
+    return {**raw, "spec": _rule(kept)}
+
+
+def _rule(rule: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if not isinstance(rule, dict) or "overriders" not in rule:
+        return rule
+    overriders = rule["overriders"]
+    kept = {name: _overrides(each) for name, each in overriders.items()} if isinstance(overriders, dict) else None
+    return {**rule, "overriders": kept}
+
+
+def _overrides(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Keep the places that overrides change, and values that are numbers of replicas."""
+    if isinstance(value, list):
+        return [_overrides(each) for each in value]
+    if not isinstance(value, dict):
+        return None
+    kept = {
+        key: _overrides(inner) if isinstance(inner, dict | list) else inner
+        for key, inner in value.items()
+        if key in _OVERRIDE_FIELDS
+    }
+    return {**kept, **{key: inner for key, inner in _patch(value).items() if key == "value"}}
+
+
+def _without_messages(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return [_without_messages(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_messages(inner) for key, inner in value.items() if key not in _MESSAGES}
 
 
 def _unchanged(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,6 +216,6 @@ _BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = 
     "cluster.karmada.io": _cluster,
     "config.karmada.io": _unchanged,
     "core.kubeadmiral.io": _federation,
-    "policy.karmada.io": _unchanged,
+    "policy.karmada.io": _policy,
     "work.karmada.io": _binding,
 }

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -171,6 +172,20 @@ def test_verify_reports_a_changed_record(run, folder, tmp_path):
     result = run("ledger", "verify", url=f"sqlite:///{path}")
     assert result.return_value == 1
     assert "were changed, removed or swapped" in result.output
+
+
+def test_verify_says_that_an_emptied_ledger_is_empty(run, folder, tmp_path):
+    path, url = tmp_path / "emptied.db", f"sqlite:///{tmp_path / 'emptied.db'}"
+    path.write_bytes((folder / "ledger.db").read_bytes())
+    head = json.loads(run("ledger", "verify", "-o", "json", url=url).stdout)["head"]
+    with closing(sqlite3.connect(path)) as database, database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for name in tables:
+            if name not in {"alembic_version", "sqlite_sequence"}:
+                database.execute(f'DELETE FROM "{name}"')  # noqa: S608 - the names of tables
+    result = run("ledger", "verify", url=url)
+    assert "the ledger is empty" in result.stdout
+    assert run("ledger", "verify", "--head", head, url=url).return_value == 1
 
 
 def test_verify_compares_the_digest_that_was_kept_elsewhere(run):

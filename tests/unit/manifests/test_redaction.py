@@ -100,3 +100,58 @@ CONTAINER = (*POD, "containers", 0)
 def test_what_a_decision_depends_on_is_kept(index, path, kept):
     objects = holding([f"{number:012}" for number in range(14)])
     assert at(redacted(objects[index]), *path) == kept
+
+
+def leaking(secret: str) -> list[JSON]:
+    """Objects that hold a secret where Karmada and Kubernetes put addresses, messages and values of overrides."""
+    web = deployment("web", 4)
+    web["spec"]["template"]["spec"] |= {
+        "hostAliases": [{"ip": secret, "hostnames": [secret]}],
+        "dnsConfig": {"nameservers": [secret], "searches": [secret]},
+        "hostname": secret,
+    }
+    claimant = policy("web", selector(name="web"))
+    bound = binding(deployment("web", 4), claimant, member1=4)
+    bound["metadata"]["annotations"] |= {"policy.karmada.io/applied-overrides": secret}
+    bound["spec"]["gracefulEvictionTasks"] = [
+        {"fromCluster": "member2", "reason": "TaintUntolerated", "message": secret}
+    ]
+    bound["status"]["conditions"] = [{"type": "Scheduled", "status": "False", "message": secret}]
+    member = cluster("member1")
+    member["status"]["conditions"][0]["message"] = secret
+    service = resource("web", "Service", spec={
+        "type": "ExternalName", "externalName": secret, "externalIPs": [secret], "loadBalancerIP": secret,
+    })  # fmt: skip
+    work = resource("web", "Work", "work.karmada.io/v1alpha1", spec={"workload": {"manifests": [web, {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "annotations": {"note": secret}},
+        "stringData": {"a": secret},
+    }]}})  # fmt: skip
+    overriders = {
+        "plaintext": [{"path": "/spec/x", "operator": "replace", "value": {"a": [secret]}}],
+        "imageOverrider": [{"component": "Registry", "operator": "replace", "value": secret}],
+        "commandOverrider": [{"containerName": "web", "operator": "add", "value": [secret]}],
+        "labelsOverrider": [{"operator": "add", "value": {"a": secret}}],
+        "fieldOverrider": [{"fieldPath": "/data/a", "json": [{"subPath": "/x", "operator": "add", "value": secret}]}],
+    }
+    override = resource("web", "OverridePolicy", "policy.karmada.io/v1alpha1", spec={
+        "resourceSelectors": [selector(name="web")],
+        "overrideRules": [{"targetCluster": {"clusterNames": ["member1"]}, "overriders": overriders}],
+        "overriders": overriders,
+    })  # fmt: skip
+    return [web, bound, member, service, work, override]
+
+
+def test_no_address_message_or_value_of_an_override_is_kept():
+    dumped = [redacted(each) for each in leaking("hunter2")]
+    for each in dumped:
+        assert "hunter2" not in json.dumps(each), each["kind"]
+
+
+def test_what_decisions_depend_on_is_kept():
+    _, bound, member, _, work, override = (redacted(each) for each in leaking("hunter2"))
+    assert bound["spec"]["gracefulEvictionTasks"] == [{"fromCluster": "member2", "reason": "TaintUntolerated"}]
+    assert member["status"]["conditions"][0]["status"] == "True"
+    assert [each["kind"] for each in work["spec"]["workload"]["manifests"]] == ["Deployment", "Secret"]
+    (rule,) = override["spec"]["overrideRules"]
+    assert rule["targetCluster"] == {"clusterNames": ["member1"]}
+    assert rule["overriders"]["plaintext"] == [{"path": "/spec/x", "operator": "replace"}]
