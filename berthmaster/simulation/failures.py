@@ -5,7 +5,7 @@ lost cluster, and those that Karmada schedules at every event if a lost cluster 
 reason to move, so the result is that of a simulation of the whole world.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,9 +21,8 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.following import follow
-from berthmaster.simulation.plan_answer import ClusterTotal
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves, peers_of, run, schedule_one
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, peers_of, run, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -259,45 +258,40 @@ class Failures:
 
     def _impact(self, failure: DomainLoss) -> Impact:
         lost = set(failure.clusters)
-        found = self.after(failure)
-        pairs = [(self._settled.idle[position], result) for position, result in found.items()]
-        changed = [(before, after, each) for before, after in pairs if (each := moves(before, after))]
-        changing = {name for _, _, each in changed for name in each}
-        hit = [(before, after) for before, after in pairs if lost & before.assignment.keys()]
-        arriving: dict[str, int] = defaultdict(int)
-        for _, _, each in changed:
-            for name, (then, now) in each.items():
-                arriving[name] += max(0, (now or 0) - (then or 0))
+        planned = [self._planned(position, after) for position, after in self.after(failure).items()]
+        moving = [each for each in planned if each.moves]
+        hit = [each for each in planned if lost & each.before.assignment.keys()]
+        arriving: Counter[str] = Counter()
+        for each in moving:
+            arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.moves.items()})
+        clusters = (each for name, each in self._observed.items() if name in arriving.keys() - lost)
         return Impact(
             domain=failure.domain,
             name=failure.name,
             clusters=failure.clusters,
-            nowhere=[str(after.workload) for _, after in hit if not after.assignment],
-            short=[str(after.workload) for before, after in hit if after.assignment and _is_short(before, after)],
-            staying=[str(after.workload) for _, after in hit if lost & after.assignment.keys()],
-            moved=len(changed),
-            replicas=sum(moved_replicas(each) for _, _, each in changed),
+            nowhere=[each.resource for each in hit if not each.after.assignment],
+            short=[each.resource for each in hit if each.after.assignment and _is_short(each)],
+            staying=[each.resource for each in hit if lost & each.after.assignment.keys()],
+            moved=len(moving),
+            replicas=sum(moved_replicas(each.moves) for each in moving),
             arriving={name: count for name, count in sorted(arriving.items()) if count},
-            overcommitted={each.cluster: each.overcommitted for each in self._overcommitted(pairs, changing - lost)},
+            overcommitted={
+                each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
+            },
         )
 
-    def _overcommitted(
-        self, pairs: Sequence[tuple[WorkloadResult, WorkloadResult]], names: set[str]
-    ) -> Iterator[ClusterTotal]:
-        """Yield those of some clusters that get more than is free. What runs there now is part of their status."""
-        running = (
-            PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, None)
-            for before, after in pairs
-        )
-        totals = cluster_totals((each for name, each in self._observed.items() if name in names), running)
-        return (each for each in totals if each.overcommitted)
+    def _planned(self, position: int, after: WorkloadResult) -> PlannedWorkload:
+        """Return a workload before and after a failure. What runs now is part of the status of clusters."""
+        before = self._settled.idle[position]
+        return PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, before)
 
 
-def _is_short(before: WorkloadResult, after: WorkloadResult) -> bool:
+def _is_short(planned: PlannedWorkload) -> bool:
     """Return whether a workload lost replicas without getting others."""
-    if after.failure is not None:
+    if planned.after.failure is not None:
         return True
-    return after.unscheduled is not None and sum(after.assignment.values()) < sum(before.assignment.values())
+    lost = sum(planned.after.assignment.values()) < sum(planned.before.assignment.values())
+    return planned.after.unscheduled is not None and lost
 
 
 def _clusters_of(workload: SimulatedWorkload) -> Iterator[str]:
