@@ -102,7 +102,28 @@ def review(held: Held, changed: JSON, *, user: str, dry_run: bool = False) -> by
     return post("/impact-propagationpolicy", json.dumps(body).encode())
 
 
-def judged(client: Client, request: bytes) -> Verdict:
+class ReviewClient:
+    """A connection to the webhook. One that the webhook closed is replaced, as an API server does."""
+
+    def __init__(self, webhook: Server) -> None:
+        self._webhook = webhook
+        self._client = Client(webhook)
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request and return the body of the answer."""
+        try:
+            return self._client.ask(request)
+        except OSError:
+            self.close()
+            self._client = Client(self._webhook)
+            return self._client.ask(request)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+def judged(client: ReviewClient, request: bytes) -> Verdict:
     """Send a review."""
     begun_s = time.perf_counter()
     response = json.loads(client.ask(request))["response"]
@@ -147,7 +168,7 @@ def expect(problems: list[str], holds: bool, what: str) -> None:  # noqa: FBT001
         problems.append(what)
 
 
-def each_size(problems: list[str], client: Client, held: list[Held]) -> None:
+def each_size(problems: list[str], client: ReviewClient, held: list[Held]) -> None:
     """Show that changes of all sizes are refused."""
     for each in sorted(held, key=lambda one: one.workloads):
         if each.workloads == WITHIN:
@@ -159,7 +180,7 @@ def each_size(problems: list[str], client: Client, held: list[Held]) -> None:
         expect(problems, refused and slowest_s < DEFAULT_TIMEOUT_S, text if refused else f"{text}: {taken[0]}")
 
 
-def measured(problems: list[str], client: Client, held: Held, reviews: int) -> None:
+def measured(problems: list[str], client: ReviewClient, held: Held, reviews: int) -> None:
     """Show the times of reviews that move 1,000 workloads."""
     taken = [judged(client, review(held, held.policy(moves=True, number=n), user="alice")) for n in range(reviews)]
     p95_ms = statistics.quantiles([one.seconds * 1000 for one in taken], n=20)[18]
@@ -175,7 +196,7 @@ def many(server: Server, requests: list[bytes]) -> list[Verdict]:
     """Send reviews over four connections."""
 
     def send(some: list[bytes]) -> list[Verdict]:
-        with closing(Client(server)) as client:
+        with closing(ReviewClient(server)) as client:
             return [judged(client, each) for each in some]
 
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
@@ -210,7 +231,7 @@ def beside_attackers(problems: list[str], webhook: Server, extender: Server, hel
     )
 
 
-def after_dry_runs(problems: list[str], webhook: Server, client: Client, held: dict[int, Held]) -> None:
+def after_dry_runs(problems: list[str], webhook: Server, client: ReviewClient, held: dict[int, Held]) -> None:
     """Show that three large dry runs change nothing for another user."""
     largest = held[max(held)]
     many(webhook, [review(largest, largest.policy(moves=True, number=n), user="m", dry_run=True) for n in range(3)])
@@ -218,7 +239,7 @@ def after_dry_runs(problems: list[str], webhook: Server, client: Client, held: d
     expect(problems, not found.allowed, f"after three large dry runs: refused in {found.seconds * 1000:.0f} ms")
 
 
-def accepted(problems: list[str], extender: Server, client: Client, held: Held, within_s: float) -> None:
+def accepted(problems: list[str], extender: Server, client: ReviewClient, held: Held, within_s: float) -> None:
     """Show that the largest plan can be accepted by its id."""
     changed = held.policy(moves=True)
     begun_s = time.monotonic()
@@ -260,7 +281,7 @@ def main(workloads: int, clusters: int, reviews: int) -> None:
         webhook = stack.enter_context(
             reviewing(f"--impact-url=http://127.0.0.1:{extender.port}", "--rule=blast-radius=deny")
         )
-        client = stack.enter_context(closing(Client(webhook)))
+        client = stack.enter_context(closing(ReviewClient(webhook)))
         by_size = {each.workloads: each for each in held}
         within = by_size[WITHIN]
 

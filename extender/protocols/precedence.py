@@ -15,17 +15,27 @@ class ReviewsFirst:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._active = 0
+        self._stored = 0
 
     @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Let others pause during the context."""
+    def judging(self, *, dry_run: bool = False, within_s: float = 0.0) -> Iterator[None]:
+        """Let others pause during the context. A dry run first waits for the reviews of changes that would be stored.
+
+        Args:
+            dry_run: whether nothing would be stored.
+            within_s: how long a dry run waits.
+        """
         with self._changed:
+            if dry_run:
+                self._changed.wait_for(lambda: not self._stored, within_s)
             self._active += 1
+            self._stored += not dry_run
         try:
             yield
         finally:
             with self._changed:
                 self._active -= 1
+                self._stored -= not dry_run
                 self._changed.notify_all()
 
     def pause(self) -> None:

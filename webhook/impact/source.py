@@ -118,7 +118,7 @@ class ExtenderImpact:
         try:
             answer = answers.get(timeout=left_s)
         except queue.Empty:
-            answer = NotComputed(Unanswered.TIMEOUT, f"the extender did not answer within {round(left_s * 1000)} ms")
+            answer = NotComputed(Unanswered.TIMEOUT, f"the extender did not answer within {round(timeout_s * 1000)} ms")
         self._report(change, answer)
         return answer
 

@@ -191,6 +191,23 @@ def test_a_stale_service_says_that_it_is_not_ready(plane):
     assert (refused.value.status, refused.value.kind) == (503, NOT_READY)
 
 
+def test_dry_runs_wait_for_changes_that_would_be_stored():
+    first, began = ReviewsFirst(), []
+
+    def dry_run():
+        with first.judging(dry_run=True, within_s=60):
+            began.append("dry run")
+
+    thread = threading.Thread(target=dry_run)
+    with first.judging():
+        thread.start()
+        with first.judging():
+            time.sleep(0.05)
+            began.append("change")
+    thread.join(60)
+    assert began == ["change", "dry run"]
+
+
 def test_long_computations_pause_for_reviews_and_go_on():
     first, steps = ReviewsFirst(), []
     stop = threading.Event()
