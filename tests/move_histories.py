@@ -76,7 +76,7 @@ class History:
         )
         self._clusters = sorted({name for group in self._groups for name in group})
         self._limit = self._random.choice((1, 2))
-        after_s = self._random.choice((60, 300))
+        after_s = self._random.choice((0, 60, 300))
         settings = MoveSettings(
             failback=SourceSettings("On", after_s, 10),
             drain=SourceSettings("On", 0, 0),
@@ -152,8 +152,8 @@ class History:
         actions: list[Callable[[], None]] = [
             self._lose, self._lose, self._recover_one, self._recover_one, self._recover_one, self._flap, self._scale,
             self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
-            self._return_with_its_pods, self._restart_karmada, self._fill, self._brake, self._reschedule,
-            self._edit_other_group,
+            self._return_with_its_pods, self._return_with_its_pods, self._restart_karmada, self._fill_at_a_move,
+            self._fill, self._brake, self._reschedule, self._edit_other_group,
         ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -182,9 +182,17 @@ class History:
     def _restart_karmada(self) -> None:
         self.stage.model.restart_controllers()
 
+    def _fill_at_a_move(self) -> None:
+        """Drain a cluster, and fill the quota of where its workloads go."""
+        self._drain()
+        self.run(self._random.choice((2.0, 10.0)))
+        self._fill()
+
     def _fill(self) -> None:
-        """Let others fill the quota of a cluster, or free all again."""
-        self._full = frozenset() if self._full else frozenset({self._random.choice(self._clusters)})
+        """Let others fill the quota of a cluster, or free all again. What a move frees is filled first."""
+        found = [_move_of(self.stage.binding(each)) for each in self._templates]
+        freed = [name for each in found if each and each.phase is MovePhase.ADMITTED for name in sorted(each.target)]
+        self._full = frozenset() if self._full else frozenset({self._random.choice(freed or self._clusters)})
 
     def _brake(self) -> None:
         self._engage("" if self._braked else "a test")
