@@ -38,8 +38,8 @@ from berthmaster.model.move import (
 )
 from berthmaster.model.work import DEFAULT_GRACE_S, MAX_GRACE_S, Copies
 
-BRAKED_LOOK_S: Final = 10.0
-"""How often a move looks whether the storm brake has ended."""
+SOON_LOOK_S: Final = 10.0
+"""How often a move looks whether the storm brake has ended, or whether old copies are gone."""
 _LOOK_S: Final = 30.0
 _FUTURE_S: Final = 60.0
 
@@ -228,8 +228,12 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
         tasks = returning_tasks(binding, before, state, around.producer)
     else:
         source = reduced(state.source, replicas, divided=divided)
+        leaving = state.source.keys() - state.target.keys()
         state = msgspec.structs.replace(state, source=source, target=dict(target), target_group=group)
-        if state.phase is MovePhase.ADMITTED:
+        if state.phase is MovePhase.ADMITTED and state.source.keys() - target.keys() <= leaving:
+            # The copies that go are the same, so the time since they are gone counts.
+            state = _entered(state, state.phase, now, around.settings.deadline_s + state.termination_s)
+        elif state.phase is MovePhase.ADMITTED:
             state = _admitted(state, around)
         else:
             state = _entered(state, MovePhase.SURGING, now, around.settings.deadline_s)
@@ -397,10 +401,10 @@ def _whole(moment: Timestamp) -> Timestamp:
 
 def _braked(state: MoveState, settings: MoveSettings, now: Timestamp, braked: str) -> Step:
     """Wait for the end of the storm brake. A deadline or a soak that would end meanwhile begins again."""
-    if state.until is None or state.until > later(now, 3 * BRAKED_LOOK_S):
-        return Step(state, wait_s=BRAKED_LOOK_S)
+    if state.until is None or state.until > later(now, 3 * SOON_LOOK_S):
+        return Step(state, wait_s=SOON_LOOK_S)
     state = _entered(state, state.phase, now, _length_s(state, settings))
-    return Step(msgspec.structs.replace(state, message=f"storm brake: {braked}"[:MAX_MESSAGE]), wait_s=BRAKED_LOOK_S)
+    return Step(msgspec.structs.replace(state, message=f"storm brake: {braked}"[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
 
 
 def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
@@ -420,7 +424,7 @@ def _breaking(binding: Binding, state: MoveState, around: Surroundings) -> Step:
         if reported_copies(binding, leaving) and seconds_since(state.since, now) < _LOOK_S:
             return Step(state, wait_s=_wait(state, now))
         if waits := _not_gone(state, leaving, around):
-            return Step(msgspec.structs.replace(state, message=waits[:MAX_MESSAGE]), wait_s=_wait(state, now))
+            return Step(msgspec.structs.replace(state, message=waits[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
         state = msgspec.structs.replace(state, gone_since=_whole(now), message="")
         return Step(state, wait_s=float(state.termination_s))
     left_s = state.termination_s - seconds_since(state.gone_since, now)

@@ -22,7 +22,7 @@ from berthmaster.deciding.decide import (
 )
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import (
-    BRAKED_LOOK_S,
+    SOON_LOOK_S,
     CopiesChange,
     MoveEvent,
     Step,
@@ -138,7 +138,7 @@ class MoveDecider:
             avoided=avoided,
         )
         if decision.warning and (self.moves.braked or avoided):
-            decision = sooner(decision, BRAKED_LOOK_S)
+            decision = sooner(decision, SOON_LOOK_S)
         return decision
 
     def stepped(self, binding: Binding, step: Step, trigger: Trigger) -> BindingDecision:
@@ -307,7 +307,7 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     # With BreakBeforeMake a rollback of this phase only restores: the brake does not stop it.
     braked = decider.moves.braked and move.phase is not MovePhase.ADMITTED
     if braked or not decider.can_return(move) or rollback_loses_replicas(binding, move):
-        return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=BRAKED_LOOK_S)
+        return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
     return rolled_back(binding, move, decider.around(binding, move), gone)
 

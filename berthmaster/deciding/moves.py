@@ -19,7 +19,7 @@ from berthmaster.deciding.copies import reported_copies
 from berthmaster.deciding.decide import BindingDecision, ClusterState, decide, unchanged
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import (
-    BRAKED_LOOK_S,
+    SOON_LOOK_S,
     CopiesChange,
     MoveEvent,
     Step,
@@ -388,7 +388,7 @@ def waiting_record(
         return WaitingRecord(_kept(state, record), ready=False, wait_s=min(LOOK_S, (stable_at - now).total_seconds()))
     if braked:
         state = _with_refusal(state, MoveRefusal(Cause.BRAKE, f"storm brake: {braked}"))
-        return WaitingRecord(_kept(state, record), ready=False, wait_s=BRAKED_LOOK_S)
+        return WaitingRecord(_kept(state, record), ready=False, wait_s=SOON_LOOK_S)
     return WaitingRecord(state, ready=True, wait_s=LOOK_S, known=record)
 
 

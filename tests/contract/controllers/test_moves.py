@@ -944,3 +944,16 @@ def test_a_record_from_a_wrong_clock_holds_no_longer_than_the_settings_allow():
     play.drain("m1")
     play.run(86400 + 300)
     assert play.clusters == {"m2": 4}
+
+
+def test_another_target_does_not_start_the_wait_for_the_old_pods_again():
+    play = Play({"g": ["m1"], "next": ["m2"], "last": ["m3"]}, STATIC, moves=BREAK)
+    play.drain("m1")
+    while play.move is None or play.move.gone_since is None:
+        play.run(1)
+    gone_since = play.move.gone_since
+    play.drain("m2")
+    play.run(5)
+    assert (play.move.phase, play.move.gone_since) == (MovePhase.ADMITTED, gone_since)
+    play.run(60)
+    assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
