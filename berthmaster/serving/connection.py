@@ -63,6 +63,7 @@ class Connection:
         keep: whether the connection stays open after the current answer.
         knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
         ended: the client will send no more bytes.
+        out: what is sent next.
         held_since: the monotonic time since which a thread waits for the client; infinite if none does.
     """
 
@@ -98,7 +99,7 @@ class Connection:
         self.held_since = math.inf
         self._limits_s = limits_s
         self._wait_s = limits_s[Phase.REQUESTING]
-        self._out = bytearray()
+        self.out = bytearray()
 
     def enter(self, phase: Phase, since: float) -> None:
         """Start the time limit of a phase."""
@@ -122,14 +123,6 @@ class Connection:
         self.ended = not piece
         return piece
 
-    def put(self, data: bytes) -> None:
-        """Add data to what is sent next."""
-        self._out += data
-
-    @property
-    def unsent_bytes(self) -> int:
-        return len(self._out)
-
     def flush(self) -> bool:
         """Send what the client accepts at once, up to a limit. Return whether everything is sent.
 
@@ -138,20 +131,12 @@ class Connection:
         """
         try:
             for _ in range(_SENDS_IN_A_ROW):
-                if not self._out:
+                if not self.out:
                     return True
                 self._send_some()
         except _NOT_NOW:
             return False
-        return not self._out
-
-    def finish(self) -> None:
-        """Close our direction only. If we closed both, bytes that the client still sends could cut off our answer.
-
-        Raises:
-            OSError: the connection is lost.
-        """
-        self.socket.shutdown(socket.SHUT_WR)
+        return not self.out
 
     def interrupt(self) -> None:
         """End the wait of another thread for this client."""
@@ -160,9 +145,6 @@ class Connection:
             socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
         except OSError:
             return  # the client has disconnected
-
-    def close(self) -> None:
-        self.socket.close()
 
     # For a thread of the pool that serves a stream.
 
@@ -174,9 +156,9 @@ class Connection:
         Raises:
             OSError: the connection is lost, or the client was too slow.
         """
-        self._out += data
-        while self._out:
-            waits = len(self._out) > leave_bytes
+        self.out += data
+        while self.out:
+            waits = len(self.out) > leave_bytes
             self.socket.settimeout(self._wait_s if waits else 0.0)
             try:
                 self._send_some()
@@ -204,7 +186,7 @@ class Connection:
         return piece
 
     def _send_some(self) -> None:
-        del self._out[: self.socket.send(self._out[:_SEND_BYTES])]
+        del self.out[: self.socket.send(self.out[:_SEND_BYTES])]
 
     def _too_slow(self) -> TimeoutError:
         self._wait_s = _LAST_PIECE_S

@@ -9,7 +9,7 @@ import io
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
@@ -43,18 +43,12 @@ _BUSY: Final = ServerRefusal(503, "the server is busy with other requests; retry
 
 
 class Dispatcher:
-    """Serves the requests of all connections of a worker. The polling thread calls all public methods."""
+    """Serves the requests of all connections of a worker. The polling thread calls all public methods.
+
+    ``keeps`` says whether connections stay open after a response: not while the server drains or stops.
+    """
 
     def __init__(self, poller: Poller, caller: WSGICaller, app: Any, threads: int, keeps: Callable[[], bool]) -> None:  # noqa: ANN401 - see server
-        """Begin with no request.
-
-        Args:
-            poller: waits for the connections.
-            caller: calls the application.
-            app: the settings of the application.
-            threads: the number of threads for streams and for complete requests.
-            keeps: returns whether connections stay open after a response: not while the server drains or stops.
-        """
         self._poller = poller
         self._caller = caller
         self._keeps = keeps
@@ -80,10 +74,6 @@ class Dispatcher:
     def busy(self) -> bool:
         """Whether ``go_on`` has work."""
         return bool(self._ready)
-
-    def stop(self) -> None:
-        """Start no more requests."""
-        self._pool.shutdown(wait=False)
 
     # The arrival of a request.
 
@@ -167,11 +157,11 @@ class Dispatcher:
         try:
             return self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep), keep
         except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
-            _log_crash(request, error)
+            _LOG.error("error in %s %s", request.method, request.path[:256], exc_info=error)
             return plain_response(ServerRefusal(500, "")), False
 
     def _finish_answer(self, conn: Connection, answer: bytes, keep: bool) -> None:  # noqa: FBT001 - a result of _call
-        conn.put(answer)
+        conn.out += answer
         conn.keep = keep
         if conn.parser.requests:
             conn.parser.requests.popleft()
@@ -192,7 +182,7 @@ class Dispatcher:
         self._poller.wait(conn, EVENT_WRITE, self.send)
         if conn.phase is not Phase.ANSWERING:  # a late answer has a moment
             conn.enter(Phase.ANSWERING, max(conn.began_at, time.monotonic() - self._limit_s + _ANSWERING_S))
-        self._budget.hold(conn, MemoryUse.UNREAD, conn.unsent_bytes)
+        self._budget.hold(conn, MemoryUse.UNREAD, len(conn.out))
         while self._budget.exhausted(MemoryUse.UNREAD) and (slow := self._poller.waiting(Phase.ANSWERING)):
             self.close(slow[0])
 
@@ -225,16 +215,13 @@ class Dispatcher:
     def _give_threads(self) -> None:
         """Give threads to the requests that can begin."""
         for queue in (self._requests, self._streams, self._waiting):
-            while (conn := queue.take(self._fits)) is not None:
+            while (conn := queue.take(lambda each: self._budget.may_process(each.arrived_bytes))) is not None:
                 conn.enter(Phase.SERVED, 0.0)
                 self._budget.process(conn, conn.arrived_bytes)
                 serve = self._serve_stream if queue is self._streams else self._call
                 task = self._pool.submit(serve, conn, conn.parser.requests[0])
                 task.add_done_callback(partial(self._done, conn))
         self._drop_slow_streams()
-
-    def _fits(self, conn: Connection) -> bool:
-        return self._budget.may_process(conn.arrived_bytes)
 
     def _serve_stream(self, conn: Connection, request: ClientRequest) -> tuple[bytes, bool]:
         """Answer a streamed request, and return the end of the answer and whether the connection stays open."""
@@ -261,7 +248,7 @@ class Dispatcher:
             answer, keep = done.result()
         except Exception as error:  # noqa: BLE001 - the same
             if not isinstance(error, OSError):  # the client has gone
-                _log_crash(conn.parser.requests[0], error)
+                _LOG.error("error in a streamed answer", exc_info=error)
             self.close(conn)
         else:
             self._finish_answer(conn, answer, keep)
@@ -278,16 +265,13 @@ class Dispatcher:
 
     # Refusals.
 
-    def check_deadlines(self, now: float) -> None:
-        """Refuse overdue requests, and close connections that do not read their answers."""
-        for conn in self._poller.waiting(Phase.REQUESTING, Phase.QUEUED, Phase.ANSWERING):
-            if now < conn.until:
-                continue
-            match conn.phase, next(iter(conn.parser.requests), None):
-                case Phase.QUEUED | Phase.REQUESTING, ClientRequest() as request:
-                    self._refuse(conn, request, _LATE if conn.waits_for else _BUSY)
-                case _:
-                    self.close(conn)
+    def check_deadlines(self, overdue: Sequence[Connection]) -> None:
+        """Refuse overdue requests, and close the other overdue connections."""
+        for conn in overdue:
+            if conn.phase in {Phase.QUEUED, Phase.REQUESTING} and conn.parser.requests:
+                self._refuse(conn, conn.parser.requests[0], _LATE if conn.waits_for else _BUSY)
+            else:
+                self.close(conn)
         if self._paused and self._budget.exhausted(MemoryUse.ARRIVED):
             self._make_way()
         self._drop_slow_streams()
@@ -320,6 +304,10 @@ class Dispatcher:
             return
         self.forget(conn)
         self._poller.wait(conn, 0, self.read)
+        if request.method != "POST":  # the application would answer it, which may take long
+            conn.enter(Phase.SERVED, 0.0)
+            self._finish_answer(conn, plain_response(refusal), keep=False)
+            return
         if request.enough_bytes is None or "CONTENT_LENGTH" not in request.fields:
             request.refusal = request.refusal or refusal  # else the application refuses the length
         request.body = request.body[:REFUSED_BODY_BYTES]
@@ -343,7 +331,7 @@ class Dispatcher:
                     self._send_interim(conn)
 
     def _send_interim(self, conn: Connection) -> None:
-        conn.put(_CONTINUE)
+        conn.out += _CONTINUE
         try:
             conn.flush()
         except OSError:
@@ -369,7 +357,3 @@ class Dispatcher:
     def _resume(self, conn: Connection) -> None:
         del self._paused[conn]
         self._poller.wait(conn, EVENT_READ, self.read)
-
-
-def _log_crash(request: ClientRequest, error: Exception) -> None:
-    _LOG.error("error in %s %s", request.method, request.path[:256], exc_info=error)

@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -35,9 +36,6 @@ class Poller:
         self._selector = selectors.DefaultSelector()
         self.listen(self._wake)
 
-    def close(self) -> None:
-        self._selector.close()
-
     def handle_events(self, wait_s: float) -> Iterator[Any]:
         """Call the steps of connections, and yield each listener that has a new one."""
         for key, event in self._selector.select(wait_s):
@@ -59,13 +57,12 @@ class Poller:
         with suppress(BlockingIOError):  # a full pipe ends the wait, too
             os.write(self._waker, b"\0")
 
-    def listen(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's, or a file descriptor
-        """Wait for new connections of a listener."""
-        self._selector.register(listener, EVENT_READ)
-
-    def ignore(self, listener: Any) -> None:  # noqa: ANN401 - the same
-        """Wait no longer for a listener."""
-        self._selector.unregister(listener)
+    def listen(self, listener: Any, *, wanted: bool = True) -> None:  # noqa: ANN401 - a socket of gunicorn's, or the pipe
+        """Begin or end to wait for a listener."""
+        if wanted:
+            self._selector.register(listener, EVENT_READ)
+        else:
+            self._selector.unregister(listener)
 
     def wait(self, conn: Connection, event: int, step: Callable[[Connection], None]) -> None:
         """Call ``step`` on every such event of a connection; with event 0, on none."""
@@ -94,7 +91,8 @@ class Poller:
     def end(self, conn: Connection) -> None:
         """Close our direction, and give the client a moment to read the answer and to close its direction."""
         try:
-            conn.finish()
+            # If we closed both directions, bytes that the client still sends could cut off our answer.
+            conn.socket.shutdown(socket.SHUT_WR)
         except OSError:
             self.drop(conn)
             return
@@ -117,6 +115,6 @@ class Poller:
         """Close a connection at once."""
         self.wait(conn, 0, self._discard)
         conn.enter(Phase.CLOSED, 0.0)
-        conn.close()
+        conn.socket.close()
         self.open.discard(conn)
         self._changed()

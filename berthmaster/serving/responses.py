@@ -129,5 +129,6 @@ def plain_response(refusal: ServerRefusal) -> bytes:
     """Return the encoded response to what is not a request of the application. It closes the connection."""
     title = HTTPStatus(refusal.status).phrase
     body = f"{refusal.problem or title}\n".encode()
+    retry = "Retry-After: 1\r\n" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else ""
     head = f"HTTP/1.1 {refusal.status} {title}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return f"{head}{retry}Content-Length: {len(body)}\r\n\r\n".encode() + body

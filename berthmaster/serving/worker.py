@@ -70,8 +70,6 @@ class FastWorker(Worker):
         self._balance.ended(self.age)
         self._close_port()
         self._finish_requests()
-        self._dispatcher.stop()
-        self._poller.close()
 
     def _poll(self, until: float) -> None:
         """Handle events until a time, a stop, or, in a stopping worker, the end of the last connection."""
@@ -99,14 +97,11 @@ class FastWorker(Worker):
 
     def _check_deadlines(self, now: float) -> None:
         """Close overdue connections, and answer overdue requests."""
-        for conn in self._poller.overdue(now):
-            match conn.phase:
-                case Phase.HANDSHAKING:
-                    self._handshake_failed(conn, "timeout", "the client was too slow")
-                    self._poller.drop(conn)
-                case Phase.IDLE | Phase.LEAVING | Phase.CLOSING:
-                    self._poller.drop(conn)
-        self._dispatcher.check_deadlines(now)
+        overdue = self._poller.overdue(now)
+        for conn in overdue:
+            if conn.phase is Phase.HANDSHAKING:
+                self._handshake_failed(conn, "timeout", "the client was too slow")
+        self._dispatcher.check_deadlines(overdue)
         if self._app.requires_client_certificates and now >= self._trust_at:
             self._trust_at = now + _TRUST_S
             for conn in self._poller.waiting(Phase.IDLE, Phase.REQUESTING):
@@ -116,15 +111,11 @@ class FastWorker(Worker):
     # The start of a connection.
 
     def _set_accepts(self, *, wanted: bool) -> None:
-        if wanted == self._accepts:
-            return
-        for listener in self.sockets:
-            if wanted:
+        if wanted != self._accepts:
+            for listener in self.sockets:
                 listener.settimeout(0.0)
-                self._poller.listen(listener)
-            else:
-                self._poller.ignore(listener)
-        self._accepts = wanted
+                self._poller.listen(listener, wanted=wanted)
+            self._accepts = wanted
 
     def _others_have_fewer(self) -> bool:
         return bool(self._balance.other_has_fewer(len(self._poller.open)))

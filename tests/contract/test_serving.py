@@ -324,6 +324,9 @@ def test_the_time_limit_of_a_request_includes_the_time_in_the_queue(quick, tmp_p
         answer = asked(late, post("/cheap", b"slow"))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert asked(late, post("/cheap", b"next")).body == b"next", "the request had arrived"
+        answer = asked(late, request("GET", "/environ"))
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "x-thread" not in answer.headers, "the application must not hold up the polling thread"
         for number in range(2):
             (tmp_path / f"{number}").touch()
         assert [wire.answer().status for wire in held] == [200, 200], "a late answer is still sent"
