@@ -5,7 +5,7 @@ request id, counts, logs, and gives every refusal the shape of its protocol.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
@@ -211,7 +211,7 @@ class Middleware:
             self._services.log.log(level, message, extra={**log_fields, "suppressed": suppressed})
 
 
-def _query(environ: "WSGIEnvironment", known: frozenset[str] | None) -> Mapping[str, str]:
+def _query(environ: "WSGIEnvironment", known: Collection[str] | None) -> Mapping[str, str]:
     text = environ.get("QUERY_STRING", "")
     if not text:
         return {}

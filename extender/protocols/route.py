@@ -1,7 +1,7 @@
 """A path of a protocol, its requests and its replies."""
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import Problem
@@ -42,6 +42,36 @@ def never_cheap(_body: bytes) -> bool:
     return False
 
 
+class Parameter(NamedTuple):
+    """A query parameter: what it selects, the JSON schema of its values, and whether it is required."""
+
+    description: str
+    schema: Mapping[str, Any]
+    required: bool = False
+
+
+class Operation(NamedTuple):
+    """What clients know about a route besides its path, its parameters and the content types of its body.
+
+    Attributes:
+        id: its name in generated clients.
+        summary: what it does.
+        answer: the type of the answer.
+        example: returns an answer as a JSON value; None for none.
+        body: the type of the body; None without a body.
+        bodies: examples of bodies, by what they are.
+        refusals: the statuses of refusals besides those that every route has.
+    """
+
+    id: str
+    summary: str
+    answer: type
+    example: Callable[[], Any] | None = None
+    body: type | None = None
+    bodies: Mapping[str, Any] = {}
+    refusals: tuple[int, ...] = ()
+
+
 class Route(NamedTuple):
     """A path and its handler.
 
@@ -52,12 +82,13 @@ class Route(NamedTuple):
         protocol: the name of the protocol, for metrics.
         streamed: the handler reads ``Call.bursts`` instead of ``Call.body``.
         accepts: the accepted content types of the body; empty for any.
-        query: the known query parameters; None for any.
+        query: the known query parameters by name; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
         brings_fleet: whether a request may bring clusters or nodes, so that it may be large.
         cheap: returns whether the answer to a body takes at most about 2 ms. The thread that serves all connections of
             a process then answers the request, and a thread of a pool answers every other one. Called in the former
             thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
+        operation: what the OpenAPI document says about it; None if no document describes it.
     """
 
     method: str
@@ -66,7 +97,8 @@ class Route(NamedTuple):
     protocol: str
     streamed: bool = False
     accepts: tuple[str, ...] = ()
-    query: frozenset[str] | None = None
+    query: Mapping[str, Parameter] | None = None
     refuse: Refuser = problem_reply
     brings_fleet: bool = False
     cheap: Cheap | None = None
+    operation: Operation | None = None

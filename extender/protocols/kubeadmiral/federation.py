@@ -58,7 +58,7 @@ def federation_route(protocol: str, path: str) -> Route:
         finally:
             busy.release()
 
-    return Route("POST", path, handle, protocol, accepts=(JSON,), query=frozenset(), brings_fleet=True)
+    return Route("POST", path, handle, protocol, accepts=(JSON,), query={}, brings_fleet=True)
 
 
 def _answer(services: Services, call: Call) -> FederationAnswer:

@@ -9,13 +9,26 @@ from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.model.meta import is_valid_name
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.wire import HistoryPage
+from extender.protocols.native.parameters import count, text, time
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 
-PARAMETERS: Final = frozenset({
-    "after", "cluster", "kind", "limit", "name", "namespace", "policy", "since", "trigger", "until",
-})  # fmt: skip
-BINDING_PARAMETERS: Final = frozenset({"after", "limit", "since", "until"})
+MAX_PAGE: Final = 1000
+BINDING_PARAMETERS: Final = {
+    "after": text("The page contains the records before this one, by its id."),
+    "limit": count("The most records of the page.", MAX_PAGE),
+    "since": time("Only records from this time on."),
+    "until": time("Only records up to this time."),
+}
+PARAMETERS: Final = {
+    **BINDING_PARAMETERS,
+    "namespace": text("Only objects of this namespace."),
+    "kind": text("Only objects of this kind."),
+    "name": text("Only objects of this name."),
+    "cluster": text("Only records that change the replicas on this cluster."),
+    "policy": text("Only workloads of this policy: NAME or NAMESPACE/NAME."),
+    "trigger": text("Only decisions with this trigger, records of this kind."),
+}
 _MAX_NAME: Final = 512
 
 

@@ -1,46 +1,41 @@
-"""The OpenAPI 3.1 document, made from the types of the wire."""
+"""The OpenAPI 3.1 document, made from the routes and the types of the wire."""
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
-from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import Problem
-from berthmaster.native_api.review import ChangeReview, ReviewAnswer
-from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
-from berthmaster.native_api.wire import (
-    BatchAnswer,
-    BatchLine,
-    BindingExplanation,
-    BindingView,
-    ClusterList,
-    Decided,
-    HistoryPage,
-    ScheduleRequest,
-)
 from berthmaster.version import __version__
-from extender.protocols.native import examples
-from extender.protocols.native.openapi_fleet import FLEET_TYPES, fleet_paths
-from extender.protocols.native.openapi_parts import (
-    REQUEST_ID,
-    Schema,
-    binding_paths,
-    in_query,
-    operation,
-    request_body,
-)
-from extender.protocols.native.openapi_why import WHY_TYPES, add_readers, why_paths
-from extender.protocols.route import JSON, JSON_LINES
+from extender.protocols.problem import PROBLEM_JSON
+from extender.protocols.route import JSON, JSON_LINES, Operation, Route
 
-_TYPES: Final = (
-    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest, ChangeReview,
-    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ReviewAnswer, ClusterList, HistoryPage, BindingExplanation,
-    BindingView, BindingOutlook, Problem, *FLEET_TYPES, *WHY_TYPES,
-)  # fmt: skip
+Schema = dict[str, Any]
+
+_PROBLEMS: Final[Mapping[int, str]] = {
+    400: "Invalid request; `errors` has the JSON path of every invalid field.",
+    401: "No valid bearer token.",
+    404: "No such path, or no such binding.",
+    405: "The path has another method.",
+    408: "The body did not arrive in time.",
+    409: "The answer needs objects that the service does not watch, or a policy is not known; `detail` says which.",
+    413: "The body, a line or the batch is too large.",
+    415: "The body has another content type.",
+    429: "Another simulation is running; retry later.",
+    503: "No fleet is known yet, or the answer was not ready in time.",
+}
+_OF_ALL: Final = frozenset({400, 401, 405, 503})
+_OF_BODIES: Final = frozenset({408, 413, 415})
+_REQUEST_ID: Final[Schema] = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "description": "The id of the request in answers, problems and logs: up to 128 of A-Z a-z 0-9 . _ : / + = -. "
+    "The service creates an id if it is absent or has other characters.",
+    "schema": {"type": "string"},
+}
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
     "title": "Quantity",
@@ -48,25 +43,20 @@ _QUANTITY: Final[Schema] = {
     "anyOf": [{"type": "string", "pattern": _QUANTITY_PATTERN}, {"type": "number"}],
     "examples": ["500m", "1Gi", 2],
 }
-_EXPLAIN: Final[Schema] = {
-    "name": "explain",
-    "in": "query",
-    "description": "Add the diagnosis: why each group and cluster was rejected, or its score.",
-    "schema": {"type": "boolean", "default": False},
-}
 
 
-@cache
-def document() -> bytes:
-    """Return the encoded document."""
-    return encode_json(description())
-
-
-def description() -> Schema:
-    """Return the document as a JSON value."""
+def description(routes: Iterable[Route]) -> Schema:
+    """Return the document of the routes that have an operation, as a JSON value."""
+    described = [(each, each.operation) for each in routes if each.operation is not None]
+    types = {Problem, *(kind for _, each in described for kind in (each.answer, each.body) if kind is not None)}
+    ordered = sorted(types, key=lambda kind: kind.__name__)
     schemas, components = msgspec.json.schema_components(
-        _TYPES, schema_hook=_custom, ref_template="#/components/schemas/{name}"
+        ordered, schema_hook=_custom, ref_template="#/components/schemas/{name}"
     )
+    schema = dict(zip(ordered, schemas, strict=True))
+    paths: dict[str, Schema] = {}
+    for route, operation in described:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, operation, schema)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -75,138 +65,45 @@ def description() -> Schema:
             "description": "Schedules workloads in a fleet of Kubernetes clusters, and explains the decisions.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": _paths(dict(zip(_TYPES, schemas, strict=True))),
+        "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"token": []}],
     }
 
 
-def _paths(schema: Mapping[type, Schema]) -> Schema:
-    paths: Schema = {
-        **_computing_paths(schema),
-        **_reading_paths(schema),
-        **fleet_paths(schema),
-        **why_paths(schema),
-        "/openapi.json": {
-            "get": {
-                "operationId": "describe",
-                "summary": "This document",
-                "parameters": [REQUEST_ID],
-                "responses": {
-                    "200": {"description": "OpenAPI 3.1.", "content": {JSON: {"schema": {"type": "object"}}}}
-                },
-            }
-        },
-    }  # fmt: skip
-    return add_readers(paths, schema)
+def _operation(route: Route, operation: Operation, schema: Mapping[type, Schema]) -> Schema:
+    media: Schema = {"schema": schema[operation.answer]}
+    if operation.example is not None:
+        media["example"] = operation.example()
+    answer_type = JSON_LINES if route.streamed else JSON
+    responses: Schema = {"200": {"description": HTTPStatus.OK.phrase, "content": {answer_type: media}}}
+    refusals = _OF_ALL | {*operation.refusals} | (_OF_BODIES if operation.body is not None else set())
+    for status in sorted(refusals):
+        content = {PROBLEM_JSON: {"schema": schema[Problem]}}
+        responses[str(status)] = {"description": _PROBLEMS[status], "content": content}
+    found: Schema = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "parameters": _parameters(route),
+        "responses": responses,
+    }
+    if operation.body is not None:
+        examples = {what.replace(" ", "-"): {"summary": what, "value": each} for what, each in operation.bodies.items()}
+        content = {route.accepts[0]: {"schema": schema[operation.body], "examples": examples}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
 
 
-def _computing_paths(schema: Mapping[type, Schema]) -> Schema:
-    problems = 400, 401, 404, 405, 408, 413, 415, 503
-    return {
-        "/v1/schedule": {
-            "post": operation(
-                "schedule", "Schedule a binding", schema, problems, Decided, examples.decided(),
-                parameters=[_EXPLAIN],
-                body=request_body(JSON, schema[ScheduleRequest], {
-                    "on the service's fleet": examples.SCHEDULE,
-                    "on a fleet of its own": examples.SCHEDULE_OWN_FLEET,
-                }),
-            )
-        },
-        "/v1/schedule/batch": {
-            "post": operation(
-                "scheduleBatch", "Schedule many bindings, one per line", schema, problems, BatchAnswer,
-                {"id": "1", "line": 1, "decision": examples.decided()}, parameters=[_EXPLAIN], content_type=JSON_LINES,
-                body=request_body(JSON_LINES, schema[BatchLine], {"a line": {"id": "1", **examples.SCHEDULE}}),
-            )
-        },
-        "/v1/simulate": {
-            "post": operation(
-                "simulate", "Simulate changes", schema, (*problems, 409, 429), SimulateAnswer, examples.simulated(),
-                body=request_body(JSON, schema[SimulateRequest], {"a lost cluster": examples.SIMULATE}),
-            )
-        },
-        "/v1/plan": {
-            "post": operation(
-                "plan", "Plan changes of policies", schema, (*problems, 409), PlanAnswer, examples.planned(),
-                body=request_body(JSON, schema[PlanRequest], {"a changed policy": examples.PLAN}),
-            )
-        },
-        "/v1/review": {
-            "post": operation(
-                "review", "Review a change of one policy", schema, (*problems, 409), ReviewAnswer, examples.reviewed(),
-                body=request_body(JSON, schema[ChangeReview], {"a new policy": examples.REVIEW}),
-            )
-        },
-    }  # fmt: skip
-
-
-def _reading_paths(schema: Mapping[type, Schema]) -> Schema:
-    """Return the paths of what the service knows and recorded."""
-    return {
-        "/v1/clusters": {
-            "get": operation(
-                "listClusters", "List the clusters of the fleet", schema, (400, 401, 405, 503), ClusterList,
-                examples.listed(),
-                parameters=[
-                    in_query("after", "The page contains the names after this one.", {"type": "string"}),
-                    in_query(
-                        "limit", "The most clusters of the page.", {"type": "integer", "minimum": 1, "maximum": 5000}
-                    ),
-                ],
-            )
-        },
-        **binding_paths(
-            "", ("getBinding", "getClusterBinding"),
-            ("Read a binding as the service knows it", "Read a cluster-scoped binding as the service knows it"),
-            schema, BindingView, examples.described(),
-        ),
-        **binding_paths(
-            "/decision", ("explainBinding", "explainClusterBinding"),
-            ("Explain the decision on a binding", "Explain the decision on a cluster-scoped binding"), schema,
-            BindingExplanation, examples.explained(),
-        ),
-        **binding_paths(
-            "/outlook", ("outlookOfBinding", "outlookOfClusterBinding"),
-            ("What each group of a binding could hold", "What each group of a cluster-scoped binding could hold"),
-            schema, BindingOutlook, examples.outlook_of_binding(), _GROUP,
-        ),
-        "/v1/history": {
-            "get": operation(
-                "listHistory", "List what the ledger recorded, the latest first", schema,
-                (400, 401, 405, 409, 503), HistoryPage, None,
-                parameters=[
-                    *_HISTORY,
-                    in_query("namespace", "Only objects of this namespace.", {"type": "string"}),
-                    in_query("kind", "Only objects of this kind.", {"type": "string"}),
-                    in_query("name", "Only objects of this name.", {"type": "string"}),
-                    in_query("cluster", "Only records that change the replicas on this cluster.", {"type": "string"}),
-                    in_query("policy", "Only workloads of this policy: NAME or NAMESPACE/NAME.", {"type": "string"}),
-                    in_query("trigger", "Only decisions with this trigger, records of this kind.", {"type": "string"}),
-                ],
-            )
-        },
-        **binding_paths(
-            "/decisions", ("listBindingDecisions", "listClusterBindingDecisions"),
-            ("List the recorded decisions on a binding", "List the recorded decisions on a cluster-scoped binding"),
-            schema, HistoryPage, None, *_HISTORY,
-        ),
-    }  # fmt: skip
+def _parameters(route: Route) -> list[Schema]:
+    in_path = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    return [
+        *({"name": name, **in_path} for name in re.findall(r"{(\w+)}", route.path)),
+        *({"name": name, "in": "query", **each._asdict()} for name, each in (route.query or {}).items()),
+        _REQUEST_ID,
+    ]
 
 
 def _custom(kind: type) -> Schema:
     if kind is Quantity:
         return _QUANTITY
     raise NotImplementedError(f"no schema for {kind.__name__}")
-
-
-_GROUP: Final[Schema] = in_query(
-    "group", "Explain each cluster in this group; empty for a placement without groups.", {"type": "string"}
-)
-_HISTORY: Final[tuple[Schema, ...]] = (
-    in_query("after", "The page contains the records before this one, by its id.", {"type": "string"}),
-    in_query("limit", "The most records of the page.", {"type": "integer", "minimum": 1, "maximum": 1000}),
-    in_query("since", "Only records from this time on.", {"type": "string", "format": "date-time"}),
-    in_query("until", "Only records up to this time.", {"type": "string", "format": "date-time"}),
-)

@@ -10,11 +10,26 @@ from berthmaster.model.reader import Reader
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.problem import Refusal
-from extender.protocols.route import JSON, Route
+from extender.protocols.route import JSON, Operation, Parameter, Route
 from extender.protocols.services import Call
 
 E = TypeVar("E", bound=Enum)
 _BOOLEANS: Final = {"true": True, "false": False}
+
+
+def text(description: str) -> Parameter:
+    """Describe a parameter with any text."""
+    return Parameter(description, {"type": "string"})
+
+
+def time(description: str) -> Parameter:
+    """Describe a parameter with a time."""
+    return Parameter(description, {"type": "string", "format": "date-time"})
+
+
+def count(description: str, most: int, *, least: int = 1) -> Parameter:
+    """Describe a parameter that ``number`` reads."""
+    return Parameter(description, {"type": "integer", "minimum": least, "maximum": most})
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
@@ -58,7 +73,19 @@ def reader_of(call: Call) -> Reader:
 def for_readers(route: Route) -> Iterator[Route]:
     """Yield a GET route, and the POST route that takes the namespaces of the reader in the body."""
     yield route
-    yield route._replace(method="POST", accepts=(JSON,), query=(route.query or frozenset()) - {"namespaces"})
+    query = {name: each for name, each in (route.query or {}).items() if name != "namespaces"}
+    yield route._replace(method="POST", accepts=(JSON,), query=query, operation=_for_reader(route.operation))
+
+
+def _for_reader(operation: Operation | None) -> Operation | None:
+    if operation is None:
+        return None
+    return operation._replace(
+        id=f"{operation.id}ForReader",
+        summary=f"{operation.summary}, for a reader of some namespaces",
+        body=ReaderRequest,
+        bodies={"of two namespaces": {"namespaces": ["default", "shop"]}},
+    )
 
 
 def choice(name: str, value: str, kind: type[E]) -> E:

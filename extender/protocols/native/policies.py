@@ -23,11 +23,11 @@ from berthmaster.views.policy_rows import (
     policy_uses,
 )
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import names, number, refused
+from extender.protocols.native.parameters import count, names, number, refused, text
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.route import Parameter
 from extender.protocols.services import Call, FindPolicy, Services
 
-PARAMETERS: Final = frozenset({"kind", "limit", "name", "namespaces", "offset", "only", "q"})
 _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
     "findings": lambda row: bool(row.findings),
     "takeovers": lambda row: bool(row.takes or row.loses),
@@ -35,6 +35,14 @@ _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
 }
 _MAX_PAGE: Final = 1000
 _MAX_OFFSET: Final = 999_999_999
+PARAMETERS: Final = {
+    "q": text("Only policies whose NAMESPACE/NAME contains this."),
+    "kind": Parameter("Only this kind.", {"type": "string", "enum": list(POLICY_KINDS)}),
+    "name": text("Only this name."),
+    "only": text(f"Only policies that have all of: {', '.join(_ASPECTS)}; separated by commas."),
+    "offset": count("How many policies to leave out first.", _MAX_OFFSET, least=0),
+    "limit": count("The most policies.", _MAX_PAGE),
+}
 _MAX_DROPS: Final = 200
 _NO_WORKLOADS: Final = "bindings are not watched: it is not known what policies claim"
 _NO_LEDGER: Final = "the ledger cannot be read: recent priority drops are not shown"

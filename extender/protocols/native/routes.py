@@ -1,36 +1,60 @@
 """The paths of the native API."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.access import REVIEW_PATH
-from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.review import ChangeReview
-from berthmaster.native_api.what_if import PlanRequest, SimulateRequest
-from extender.protocols.native import openapi
+from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.review import ChangeReview, ReviewAnswer
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
+from berthmaster.native_api.wire import (
+    BatchAnswer,
+    BatchLine,
+    BindingExplanation,
+    BindingView,
+    ClusterList,
+    Decided,
+    HistoryPage,
+    ScheduleRequest,
+)
+from extender.protocols.native import examples, openapi
+from extender.protocols.native.binding_routes import binding_key, binding_routes
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
+from extender.protocols.native.history import MAX_PAGE as HISTORY_PAGE
 from extender.protocols.native.outlook import binding_outlook
-from extender.protocols.native.parameters import flag, for_readers, number, reader_of
+from extender.protocols.native.parameters import count, flag, for_readers, number, reader_of, text
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.visible import visible_binding, visible_decision, visible_history
-from extender.protocols.native.why_routes import binding_key, why_routes
+from extender.protocols.native.why_routes import why_routes
 from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
 from extender.protocols.native.workload_page import query_of, workload_page
-from extender.protocols.route import JSON, JSON_LINES, Reply, Route, never_cheap
+from extender.protocols.route import JSON, JSON_LINES, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 MAX_PAGE: Final = 5000
 _PAGE: Final = 500
 _HISTORY_PAGE: Final = 50
-_MAX_HISTORY_PAGE: Final = 1000
+_EXPLAIN: Final = {
+    "explain": Parameter(
+        "Add the diagnosis: why each group and cluster was rejected, or its score.",
+        {"type": "boolean", "default": False},
+    )
+}
+_CLUSTERS: Final = {
+    "after": text("The page contains the names after this one."),
+    "limit": count("The most clusters of the page.", MAX_PAGE),
+}
+_GROUP: Final = {"group": text("Explain each cluster in this group; empty for a placement without groups.")}
 
 
 def routes(planner: Planner | None = None) -> Sequence[Route]:
@@ -55,37 +79,64 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
         return Reply(encode_json(reviewer.review(services, call, request)))
 
     def document(_services: Services, _call: Call) -> Reply:
-        return Reply(openapi.document())
+        return Reply(described_routes())
 
-    binding, cluster_binding = "/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}"
-    return (
-        Route(
-            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}),
-            brings_fleet=True, cheap=is_cheap,
-        ),
-        Route(
-            "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),
-        ),
-        Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
-        Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query=frozenset()),
-        Route("POST", REVIEW_PATH, review, PROTOCOL, accepts=(JSON,), query=frozenset(), cheap=never_cheap),
-        Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
-        Route("GET", "/v1/version", version, PROTOCOL, query=frozenset()),
-        Route("GET", "/v1/fleet", fleet, PROTOCOL, query=frozenset()),
-        Route("GET", "/v1/workloads", workloads, PROTOCOL, query=LIST_PARAMETERS),
-        Route("POST", "/v1/workloads", workloads, PROTOCOL, accepts=(JSON,), query=frozenset()),
-        *for_readers(Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset())),
-        *for_readers(Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset())),
-        *for_readers(Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset())),
-        *for_readers(Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset())),
-        Route("GET", f"{binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
-        Route("GET", f"{cluster_binding}/outlook", outlook_of_binding, PROTOCOL, query=frozenset({"group"})),
-        *for_readers(Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS)),
-        Route("GET", f"{binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
-        Route("GET", f"{cluster_binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
+    @cache
+    def described_routes() -> bytes:
+        return encode_json(openapi.description(found))
+
+    found = (
+        Route("POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=_EXPLAIN,
+              brings_fleet=True, cheap=is_cheap,
+              operation=Operation("schedule", "Schedule a binding", Decided, examples.decided, ScheduleRequest,
+                                  {"on the service's fleet": examples.SCHEDULE,
+                                   "on a fleet of its own": examples.SCHEDULE_OWN_FLEET}, (404,))),
+        Route("POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=_EXPLAIN,
+              operation=Operation("scheduleBatch", "Schedule many bindings, one per line", BatchAnswer,
+                                  lambda: {"id": "1", "line": 1, "decision": examples.decided()}, BatchLine,
+                                  {"a line": {"id": "1", **examples.SCHEDULE}}, (404,))),
+        Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query={},
+              operation=Operation("simulate", "Simulate changes", SimulateAnswer, examples.simulated, SimulateRequest,
+                                  {"a lost cluster": examples.SIMULATE}, (404, 409, 429))),
+        Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query={},
+              operation=Operation("plan", "Plan changes of policies", PlanAnswer, examples.planned, PlanRequest,
+                                  {"a changed policy": examples.PLAN}, (404, 409))),
+        Route("POST", REVIEW_PATH, review, PROTOCOL, accepts=(JSON,), query={}, cheap=never_cheap,
+              operation=Operation("review", "Review a change of one policy", ReviewAnswer, examples.reviewed,
+                                  ChangeReview, {"a new policy": examples.REVIEW}, (404, 409))),
+        Route("GET", "/v1/clusters", clusters, PROTOCOL, query=_CLUSTERS,
+              operation=Operation("listClusters", "List the clusters of the fleet", ClusterList, examples.listed)),
+        Route("GET", "/v1/version", version, PROTOCOL, query={},
+              operation=Operation("getVersion",
+                                  "Read the version of the state, which changes whenever another answer may change",
+                                  StateVersion, examples.version)),
+        Route("GET", "/v1/fleet", fleet, PROTOCOL, query={},
+              operation=Operation("getFleet", "Read all clusters, and what is assigned to them", FleetView,
+                                  examples.fleet)),
+        Route("GET", "/v1/workloads", workloads, PROTOCOL, query=LIST_PARAMETERS,
+              operation=Operation("listWorkloads", "List workloads, and where they are", WorkloadPage,
+                                  examples.workloads, refusals=(409,))),
+        Route("POST", "/v1/workloads", workloads, PROTOCOL, accepts=(JSON,), query={},
+              operation=Operation("queryWorkloads", "List workloads by a query that may be too long for a request line",
+                                  WorkloadPage, examples.workloads, WorkloadQuery,
+                                  {"of two namespaces": {"namespaces": ["default", "shop"]}}, (409,))),
+        *binding_routes("", binding_as_known, ("getBinding", "getClusterBinding"),
+                        "Read a binding as the service knows it", BindingView, examples.described, readers=True),
+        *binding_routes("/decision", binding_decision, ("explainBinding", "explainClusterBinding"),
+                        "Explain the decision on a binding", BindingExplanation, examples.explained, readers=True),
+        *binding_routes("/outlook", outlook_of_binding, ("outlookOfBinding", "outlookOfClusterBinding"),
+                        "What each group of a binding could hold", BindingOutlook, examples.outlook_of_binding, _GROUP),
+        *for_readers(Route(
+            "GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS,
+            operation=Operation("listHistory", "List what the ledger recorded, the latest first", HistoryPage,
+                                refusals=(409,)))),
+        *binding_routes("/decisions", binding_decisions, ("listBindingDecisions", "listClusterBindingDecisions"),
+                        "List the recorded decisions on a binding", HistoryPage, query=BINDING_PARAMETERS),
         *why_routes(),
-        Route("GET", "/openapi.json", document, PROTOCOL, query=frozenset()),
+        Route("GET", "/openapi.json", document, PROTOCOL, query={},
+              operation=Operation("describe", "This document", dict)),
     )  # fmt: skip
+    return found
 
 
 def schedule(services: Services, call: Call) -> Reply:
@@ -151,11 +202,11 @@ def outlook_of_binding(services: Services, call: Call) -> Reply:
 
 def recorded(services: Services, call: Call) -> Reply:
     """``GET /v1/history``."""
-    limit = number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
     return Reply(encode_json(visible_history(history(services, call.query, limit), reader_of(call))))
 
 
 def binding_decisions(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
-    limit = number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
     return Reply(encode_json(binding_history(services, *binding_key(call), call.query, limit)))

@@ -5,17 +5,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from extender.protocols.native import examples
+from extender.protocols.native.binding_routes import binding_key, binding_routes
 from extender.protocols.native.moves import moves_view
-from extender.protocols.native.parameters import for_readers, number, reader_of
+from extender.protocols.native.parameters import count, for_readers, number, reader_of, text
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.resilience import Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.visible import visible_impact, visible_policy, visible_record
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Reply, Route
+from extender.protocols.route import Operation, Parameter, Reply, Route
 from extender.protocols.services import Call, Services
 
 _MOVES: Final = 1000
@@ -23,7 +27,21 @@ _MAX_MOVES: Final = 10_000
 _FAILURES: Final = 200
 _MAX_FAILURES: Final = 1000
 _DOMAIN: Final = "cluster"
-_BINDINGS: Final = ("/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}")
+_SEEN: Final = text(
+    "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none."
+)
+_OF_MOVES: Final = {"namespaces": _SEEN, "limit": count("The most moves.", _MAX_MOVES)}
+_RESILIENCE: Final = {
+    "by": Parameter(
+        "What fails as a whole: cluster, region, zone, provider, or several of them with commas.",
+        {"type": "string", "default": _DOMAIN},
+    ),
+    "limit": count("The most failures.", _MAX_FAILURES),
+}
+_WHY_NOT: Final = {
+    "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1}, required=True),
+    "record": text("The id of a recorded decision on the binding; absent for the present."),
+}
 
 
 def why_routes() -> Sequence[Route]:
@@ -59,19 +77,30 @@ def why_routes() -> Sequence[Route]:
         return Reply(encode_json(visible_record(found, reader_of(call))))
 
     return [
-        *for_readers(Route("GET", "/v1/moves", moves, PROTOCOL, query=frozenset({"namespaces", "limit"}))),
-        *for_readers(Route("GET", "/v1/resilience", resilience, PROTOCOL, query=frozenset({"by", "limit"}))),
-        *for_readers(Route("GET", "/v1/policies", policies, PROTOCOL, query=PARAMETERS)),
-        *(
-            route
-            for binding in _BINDINGS
-            for route in (
-                Route("GET", f"{binding}/claims", claims, PROTOCOL, query=frozenset()),
-                Route("GET", f"{binding}/why-not", why_not, PROTOCOL, query=frozenset({"cluster", "record"})),
-                *for_readers(Route("GET", f"{binding}/decisions/{{record}}", recorded, PROTOCOL, query=frozenset())),
-            )
-        ),
-    ]
+        *for_readers(Route(
+            "GET", "/v1/moves", moves, PROTOCOL, query=_OF_MOVES,
+            operation=Operation("listMoves", "List what moves and what moves wait for", MovesView, refusals=(409,)))),
+        *for_readers(Route(
+            "GET", "/v1/resilience", resilience, PROTOCOL, query=_RESILIENCE,
+            operation=Operation("listFailures", "List what each failure alone would do, the worst first",
+                                ResilienceView, refusals=(409,)))),
+        *for_readers(Route(
+            "GET", "/v1/policies", policies, PROTOCOL, query={**PARAMETERS, "namespaces": _SEEN},
+            operation=Operation("listPolicies",
+                                "List what policies claim, what rules find, takeovers and priority drops",
+                                PolicyList, refusals=(409,)))),
+        *binding_routes("/claims", claims, _ids("listClaims"), "Read which policy holds a workload",
+                        ClaimsView, examples.claimed),
+        *binding_routes("/why-not", why_not, _ids("whyNot"),
+                        "Find the smallest change under which a cluster would get a workload",
+                        WhyNotView, examples.not_there, _WHY_NOT),
+        *binding_routes("/decisions/{record}", recorded, _ids("explainRecord"),
+                        "Explain a recorded decision with the fleet as it was", PastExplanation, readers=True),
+    ]  # fmt: skip
+
+
+def _ids(name: str) -> tuple[str, str]:
+    return name, f"{name}OfClusterBinding"
 
 
 def claims(services: Services, call: Call) -> Reply:
@@ -85,11 +114,6 @@ def moves(services: Services, call: Call) -> Reply:
     require_synced(services)
     limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
     return Reply(encode_json(moves_view(services, reader_of(call).namespaces, limit)))
-
-
-def binding_key(call: Call) -> tuple[str, str]:
-    """Return the namespace and the name of the binding in the path; an empty namespace for a cluster-scoped one."""
-    return call.path_values.get("namespace", ""), call.path_values["name"]
 
 
 def _missing(name: str, problem: str) -> Refusal:

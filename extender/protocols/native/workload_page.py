@@ -22,17 +22,32 @@ from berthmaster.native_api.fleet import (
 )
 from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, names, number
+from extender.protocols.native.parameters import choice, count, names, number, text
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, in_order
 from extender.state.placed_totals import WorkloadTotals
 from extender.state.placed_workload import PlacedWorkload, is_on, row_of
 
-PARAMETERS: Final = frozenset({
-    "cluster", "group", "limit", "namespace", "namespaces", "offset", "only", "policy", "q", "sort",
-})  # fmt: skip
 MAX_OFFSET: Final = 10_000_000
+_SORT: Final = [f"{sign}{each.value}" for each in SortKey for sign in ("", "-")]
+PARAMETERS: Final = {
+    "q": text("Words that NAMESPACE/KIND/NAME contains, in any case."),
+    "namespaces": text(
+        "The namespaces that the reader may see, with commas; `-` for cluster-scoped workloads. All, if it is absent."
+    ),
+    "namespace": text("Only workloads of this namespace; `-` for cluster-scoped ones."),
+    "policy": text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
+    "cluster": text("Only workloads on this cluster."),
+    "group": text("Only workloads in the group of this name."),
+    "only": text(
+        f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
+    ),
+    "sort": Parameter("The order; a dash before it reverses it.", {"type": "string", "enum": _SORT}),
+    "offset": count("How many workloads to skip.", MAX_OFFSET, least=0),
+    "limit": count("The most workloads of the page.", MAX_ROWS),
+}
 
 Filter = Callable[[PlacedWorkload], bool]
 

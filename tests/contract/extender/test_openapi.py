@@ -8,14 +8,15 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from servers import FAST_ONLY, Wire, request
 
-from extender.protocols.native import openapi
+from extender.protocols.native import openapi, routes
 
 LINES = "application/x-ndjson"
 EXAMPLES = 6
 FEWER_EXAMPLES = {"POST /v1/plan": 2}
 """Its changes and policies are those of a simulation, and invalid data for all of them take seconds to generate."""
 
-OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(openapi.description()).get_all_operations()]
+DOCUMENT = openapi.description(routes())
+OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
 
 
 @schemathesis.serializer(LINES)
@@ -65,7 +66,7 @@ def test_the_document_is_served(server):
     with Wire(server.port) as wire:
         wire.send(request("GET", "/openapi.json"))
         answer = wire.answer()
-    assert answer.body == openapi.document()
+    assert msgspec.json.decode(answer.body) == msgspec.json.decode(msgspec.json.encode(DOCUMENT))
     assert msgspec.json.decode(answer.body)["openapi"] == "3.1.0"
 
 
@@ -85,6 +86,6 @@ def test_the_document_is_served(server):
     ],
 )
 def test_the_document_has_an_example_of_each_answer(method, path):
-    operation = openapi.description()["paths"][path][method]
+    operation = DOCUMENT["paths"][path][method]
     (media,) = operation["responses"]["200"]["content"].values()
     assert "private-1" in msgspec.json.encode(media["example"]).decode()

@@ -29,7 +29,7 @@ def services(ledger: LedgerReader | None) -> Services:
 
 def get(ledger: LedgerReader | None, path: str, path_values: dict[str, str] | None = None, **query: str):
     route = next(each for each in native.routes() if each.path == path)
-    assert query.keys() <= route.query
+    assert query.keys() <= route.query.keys()
     reply = route.handler(services(ledger), Call("id", 1e9, query=query, path_values=path_values or {}))
     return msgspec.json.decode(reply.body)
 
