@@ -129,9 +129,9 @@ def test_the_brake_stops_no_return_to_the_source(fleet: Fleet):
     fleet.drain("m1")
     fleet.until_phase("braked", "Admitted")
     for name in ("m2", "m3"):
-        fleet.freeze(name)
+        fleet.kill(name)
     fleet.until_ready("braked", {})
-    fleet.until_ready("braked", {"m1": 2}, 150)
+    fleet.until_ready("braked", {"m1": 2}, 240)
 
 
 def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_ends(fleet: Fleet):
