@@ -94,10 +94,10 @@ def events(seed: int, duration_s: float, apps: Sequence[str]) -> list[Event]:
     while at_s < duration_s:
         found.append(Event(at_s, chance.choice(_APP_EVENTS), chance.choice(apps), chance.randint(1, 5)))
         at_s += chance.choice((1.0, 5.0, 15.0))
-    at_s = 20.0
-    while at_s < duration_s:
+    at_s = 60.0
+    while at_s < duration_s:  # seldom: a new leader begins no planned move for a minute
         found.append(Event(at_s, "process", chance.choice(_PROCESS_EVENTS), chance.randint(5, 25)))
-        at_s += chance.choice((30.0, 60.0, 120.0))
+        at_s += chance.choice((90.0, 180.0, 300.0))
     return sorted(found)
 
 
