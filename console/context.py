@@ -7,7 +7,7 @@ from typing import cast
 from flask import g
 
 from berthmaster.runtime.clock import Clock
-from console.source import Source
+from console.visible_source import VisibleSource
 from console.visitor import Visitor
 
 
@@ -36,7 +36,7 @@ class ConsoleServices:
         version: the version of the extender's state; empty if it is not known.
     """
 
-    source: Source
+    source: VisibleSource
     clock: Clock
     options: PageOptions = field(default_factory=PageOptions)
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("berthmaster.console"))

@@ -27,7 +27,11 @@ _FORBIDDEN: Final = 403
 
 
 class VisibleSource:
-    """Answers about the namespaces of a visitor. Totals of clusters and of plans count all namespaces."""
+    """The extender as the pages of one visitor ask it. Safe for several threads.
+
+    Each method asks the question of ``berthmaster.native_api.client.Client`` with the same name, and raises a
+    ``SourceError``. Totals of clusters and of plans count all namespaces.
+    """
 
     def __init__(self, source: ExtenderSource, visitor: Visitor) -> None:
         self._source = source
