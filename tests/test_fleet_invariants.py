@@ -61,3 +61,10 @@ def test_a_loop_of_moves_is_a_violation():
     loop = [binding(2.0 + turn, phase=phase) for turn in range(LOOP_MOVES + 1) for phase in ("Surging", "RolledBack")]
     assert found(*loop) == [f"web: {LOOP_MOVES + 1} moves within 180 s"]
     assert found(*loop[:-2]) == []
+
+
+def test_a_rolling_update_of_a_stateful_set_takes_one_pod_in_each_cluster():
+    edit = {"t": 3.0, "event": "edit", "app": "web"}
+    begin = [{**RUN, "kind": "StatefulSet"}, binding(0.5), counts(1.0, {"m1": 2, "m2": 2})]
+    assert Invariants().read([*begin, edit, counts(4.0, {"m1": 1, "m2": 1})]) == []
+    assert len(Invariants().read([*begin, edit, counts(4.0, {"m1": 1})])) == 1

@@ -60,7 +60,7 @@ class App:
         moving_s: since when a move is under way; None without.
         begun: when its last moves began.
         excused_s: until when what a user did explains a fall.
-        slack: how many pods a rolling update may take.
+        rolls: whether a rolling update may take one pod in each cluster.
     """
 
     kind: str = "Deployment"
@@ -75,7 +75,7 @@ class App:
     moving_s: float | None = None
     begun: deque[float] = field(default_factory=deque)
     excused_s: float = 0.0
-    slack: int = 0
+    rolls: bool = False
 
 
 class Invariants:
@@ -138,7 +138,7 @@ class Invariants:
         elif event in ("place", "rebalance", "delete"):
             app.excused_s = now_s + START_S  # no planned move
         elif event == "edit" and app.kind == "StatefulSet":
-            app.slack = 1  # it replaces pod after pod, as soon as Karmada passes the edit on
+            app.rolls = True  # it replaces pod after pod in each cluster, as soon as Karmada passes the edit on
 
     def _binding(self, now_s: float, app: App, line: JSON) -> None:
         app.wanted = 0 if line["gone"] else line["wanted"]
@@ -180,7 +180,8 @@ class Invariants:
             for cluster, number in app.before.items()
             if self._excused.get(cluster, 0.0) >= app.fell_s
         }
-        if sum(number for number in lost.values() if number > 0) < app.level - total - app.slack:
+        explained = sum(number for number in lost.values() if number > 0) + (len(app.before) if app.rolls else 0)
+        if explained < app.level - total:
             app.judged = True
             self._report(now_s, f"{name}: {total} of {app.level} ready: was {app.before}, is {dict(ready)}")
 
