@@ -208,7 +208,7 @@ ADMISSION = [
     case("another webhook denies first", "admission/rules", WARNING, "policy.example.org denies", "get validating",
          dry_run=dry_run(bad_problem='admission webhook "policy.example.org" denied the request: no')),
 ]  # fmt: skip
-BINDINGS_RULE, STATUS_RULE, QUOTA_RULE = RULES["binding-scheduler"][1:]
+BINDINGS_RULE, STATUS_RULE, *_, QUOTA_RULE = RULES["binding-scheduler"][1:]
 RIGHTS = [
     case("a permission is missing", "rights/resourcebindings.work.karmada.io", FAILED, "may not patch resourcebindings",
          "get configmap berthmaster-target-rbac -o jsonpath='{.data.*}' | kubectl --context=karmada apply -f -",
