@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -28,10 +29,11 @@ from berthmaster.simulation.planner import plan_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
 from berthmaster.simulation.run import PlannedWorkload
 
-ALWAYS_EXACT: Final = 200
+ALWAYS_EXACT: Final = 100
 """A plan with at most so many workloads is never ended because of limits, so that a refusal has the id of the plan."""
 _MAX_GROUPS: Final = 8
 _MAX_SHOWN: Final = 3
+_MAX_LIKELY: Final = 1000
 _REACH_STEPS: Final = 2_000_000
 
 
@@ -193,16 +195,19 @@ class _Reviewer:
         return frozenset(self._index.concerned(self._edit, detector))
 
     def likely(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
-        """Return the workloads that run nowhere, or on clusters that the policy does not accept any more."""
+        """Return some of the workloads that run nowhere, or on clusters that the policy does not accept any more."""
         reach = self._reach(keys)
         if reach is None:
             return []
         bindings = ((key, each.binding) for key in keys if (each := self._index.get(key)) is not None)
-        return [
+        found = (
             key
             for key, binding in bindings
-            if binding is None or not binding.spec.clusters or not reach.issuperset(binding.assignment)
-        ]
+            if binding is None
+            or not binding.spec.clusters
+            or not all(target.name in reach for target in binding.spec.clusters)
+        )
+        return list(islice(found, _MAX_LIKELY))
 
     def decide(
         self, counts: MoveCounts, limits: ReviewLimits | None, only: Collection[WorkloadKey] | None = None
