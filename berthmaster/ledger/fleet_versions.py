@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import repeat
-from operator import sub
+from operator import add, sub
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -203,10 +203,9 @@ def _with_allocating(entry: _Entry, amounts: list[int]) -> tuple[int, ...]:
 def _with_numbers(summary: ResourceSummary, numbers: Iterable[int]) -> ResourceSummary:
     """Return a summary with these numbers, as ``_numbers_of`` returns them. The texts of its quantities are empty."""
     left = iter(numbers)
-    allocatable, allocated, allocating = (
-        {name: Quantity(next(left), "") for name in names}
-        for names in (summary.allocatable, summary.allocated, summary.allocating)
-    )
+    allocatable = {name: Quantity(nanos, "") for name, nanos in zip(summary.allocatable, left)}  # noqa: B905 - a part
+    allocated = {name: Quantity(nanos, "") for name, nanos in zip(summary.allocated, left)}  # noqa: B905 - a part
+    allocating = {name: Quantity(nanos, "") for name, nanos in zip(summary.allocating, left)}  # noqa: B905 - a part
     modelings = tuple(AllocatableModeling(each.grade, next(left)) for each in summary.allocatable_modelings)
     return ResourceSummary(allocatable, allocating, allocated, modelings)
 
@@ -227,7 +226,9 @@ def _after(before: ClusterParts | None, change: ClusterChange) -> ClusterParts:
     try:
         numbers = tuple(map(int, change.added.split()))
         if change.identity is None and before is not None:
-            numbers = tuple(number + added for number, added in zip(before.numbers, numbers, strict=True))
+            if len(numbers) != len(before.numbers):
+                raise _unrelated()
+            numbers = tuple(map(add, before.numbers, numbers))
     except ValueError:
         raise _unrelated() from None
     known = before or ClusterParts(_NONE, _NONE, ())
