@@ -22,7 +22,7 @@ import yaml
 from e2e.api import RefusedError
 from e2e.assets import MissingAssetError, binary
 from e2e.control_plane import HOST, ControlPlane
-from e2e.processes import Processes, wait_for
+from e2e.processes import Processes
 
 NAME: Final = "node"
 ADDRESS: Final = "192.0.2.10"
@@ -93,7 +93,7 @@ class Node:
         self._folder = processes.folder / "node"
         self._folder.mkdir()
         self.socket = self._folder / "containerd.sock"
-        self._names = Names(host)
+        self.names = Names(host)
         self._containerd = self.start_containerd()
         self.ctr("images", "import", str(self._pause_archive()))
         self._start_proxy()
@@ -159,7 +159,7 @@ class Node:
             "failSwapOn": False,
             "clusterDNS": [ADDRESS],
             "clusterDomain": DOMAIN,
-            "resolvConf": str(self._names.file),
+            "resolvConf": str(self.names.file),
             "containerRuntimeEndpoint": f"unix://{self.socket}",
             "evictionHard": {"memory.available": "50Mi"},
             "imageGCHighThresholdPercent": 100,
@@ -257,7 +257,7 @@ class Names:
     def _address(self, name: str) -> str:
         for service in self._host.api.list("v1", "Service"):
             about = service["metadata"]
-            if name == f"{about['name']}.{about['namespace']}.svc.{DOMAIN}":
+            if name.removesuffix(f".{DOMAIN}") == f"{about['name']}.{about['namespace']}.svc":
                 return str(service["spec"]["clusterIP"])
         return ""
 
@@ -301,6 +301,3 @@ def run(command: Sequence[str], *, ok: bool = True, environment: dict[str, str] 
         return done.stderr if done.returncode else ""
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}{done.stdout}"
     return done.stdout
-
-
-__all__ = ["Host", "Node", "make_network", "needed_programs", "remove_cgroups", "run", "wait_for"]

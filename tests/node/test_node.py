@@ -1,90 +1,44 @@
 """The chart on a real node: kubelet and containerd run the pods of our image, and a load of admissions goes on."""
 
+import base64
 import json
 import os
-import re
 import signal
-import sys
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from e2e.api import RefusedError
 from e2e.assets import binary
 from e2e.control_plane import fetch
-from e2e.load import Load
-from e2e.manifests import cluster_propagation_policy, deployments, propagation_policy
+from e2e.manifests import cluster_propagation_policy, deployments
 from e2e.processes import wait_for
-from node.conftest import ROOT
-from node.node import IMAGE, run
+from node.cluster import Cluster, say
+from node.node import run
 
 NAMESPACE = "berthmaster"
-SELECTOR = "app.kubernetes.io/instance=berthmaster"
 REQUESTS = 300
 """How many admissions must be answered during a change, and again after it."""
 READY_LIMIT_S = 1.5
-IGNORED = {"Event", "Lease", "EndpointSlice", "Endpoints", "PodMetrics", "Node"}
-
-
-def say(text: str) -> None:
-    """Print a figure of the report, which `pytest -s` shows at once."""
-    sys.stdout.write(text + "\n")
-
-
-class Cluster:
-    """What the tests ask of the cluster."""
-
-    def __init__(self, host, node, command) -> None:
-        self.host, self.node, self.command, self.api = host, node, command, host.api
-
-    def kubectl(self, *words: str) -> str:
-        return run([str(binary("kubectl")), f"--kubeconfig={self.host.kubeconfig}", f"--namespace={NAMESPACE}", *words])
-
-    def pods(self, component: str = "") -> list[dict[str, Any]]:
-        """The running pods of the release, or of one component."""
-        chosen = f"{SELECTOR},app.kubernetes.io/component={component}" if component else SELECTOR
-        found = json.loads(self.kubectl("get", "pods", "--selector", chosen, "--output=json"))["items"]
-        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
-
-    def rolled_out(self) -> None:
-        """Wait until all Deployments have only ready pods of their last version."""
-        for name in self.kubectl("get", "deployments", "--output=name").split():
-            self.kubectl("rollout", "status", name, "--timeout=150s")
-
-    def objects(self) -> set[str]:
-        """The kind, namespace and name of all objects, without those that controllers renew all the time."""
-        kinds = self.kubectl("api-resources", "--verbs=list", "--output=name").split()
-        kinds = [each for each in kinds if not each.startswith(("events", "leases", "endpoints", "nodes"))]
-        listed = json.loads(self.kubectl("get", ",".join(kinds), "--all-namespaces", "--output=json"))["items"]
-        return {
-            f"{each['kind']} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
-            for each in listed
-            if each["kind"] not in IGNORED
-        }
-
-    def load(self) -> Load:
-        return Load(self.api, lambda: propagation_policy("default"), clients=2)
 
 
 @pytest.fixture(scope="module")
 def before(host, node, command) -> set[str]:
-    return Cluster(host, node, command).objects()
+    return Cluster(host, node, command, NAMESPACE).objects()
 
 
 @pytest.fixture(scope="module")
 def cluster(host, node, command, before) -> Cluster:  # noqa: ARG001
     """The release, installed with the commands of docs/install.md."""
-    command("ctr --namespace k8s.io images import dist/berthmaster-image.tar")
-    version = re.search(r'"(.+)"', (ROOT / "berthmaster" / "version.py").read_text().partition("__version__")[2])[1]
-    node.ctr("images", "tag", f"{IMAGE}:{version}", f"registry.example.org/berthmaster:{version}")
+    made = Cluster(host, node, command, NAMESPACE)
+    made.import_image()
     started_s = time.monotonic()
     command(
         "helm install berthmaster charts/berthmaster --namespace berthmaster --create-namespace"
         " --set mode=single,image.repository=registry.example.org/berthmaster"
     )
-    made = Cluster(host, node, command)
     made.rolled_out()
     say(f"installed in {time.monotonic() - started_s:.1f} s")
     return made
@@ -256,10 +210,30 @@ def test_another_controller_takes_over_from_a_killed_one(cluster):
     cluster.rolled_out()
 
 
+def test_one_values_file_starts_the_console_with_sign_in(cluster):
+    create = "kubectl --namespace berthmaster create secret generic console-visitors"
+    cluster.command(f"{create} --from-literal=tokens=$(openssl rand -hex 24),jane")
+    upgrade = "helm upgrade berthmaster charts/berthmaster --namespace berthmaster --reset-then-reuse-values"
+    cluster.command(f"{upgrade} --values console.yaml")
+    cluster.rolled_out()
+    tokens = cluster.kubectl("get", "secret", "console-visitors", "--output=jsonpath={.data.tokens}")
+    token = base64.b64decode(tokens).decode().partition(",")[0]
+    address = cluster.kubectl("get", "service", "berthmaster-console", "--output=jsonpath={.spec.clusterIP}")
+    trust = ssl._create_unverified_context()  # noqa: S323 # another test checks the certificate
+    assert fetch(f"https://{address}/", trust, {"Authorization": "Bearer wrong"}) is None
+    page = wait_for("the page", lambda: fetch(f"https://{address}/", trust, {"Authorization": f"Bearer {token}"}), 60)
+    assert "Berthmaster" in page
+
+
 def test_an_uninstall_leaves_nothing(cluster, before):
     cluster.command("helm uninstall berthmaster --namespace berthmaster")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s")
-    wait_for("all objects to be removed", lambda: not_left(cluster.objects() - before), 60)
+    others = {
+        f"Namespace /{NAMESPACE}",
+        f"ServiceAccount {NAMESPACE}/default",
+        f"ConfigMap {NAMESPACE}/kube-root-ca.crt",
+    }
+    others.add(f"Secret {NAMESPACE}/console-visitors")  # a visitor's Secret belongs to who created it
+    wait_for("all objects to be removed", lambda: not_left(cluster.objects() - before - others), 90)
 
 
 def not_left(objects: set[str]) -> bool:
