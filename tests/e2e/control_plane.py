@@ -355,11 +355,10 @@ def established(definition: Mapping[str, Any]) -> bool:
     return True
 
 
-def fetch(url: str, trust: ssl.SSLContext | None = None, headers: Mapping[str, str] | None = None) -> str | None:
+def fetch(url: str, trust: ssl.SSLContext | None = None) -> str | None:
     """The body of a GET; None if there is no answer or an error."""
-    request = urllib.request.Request(url, headers=dict(headers or {}))
     try:
-        with urllib.request.urlopen(request, timeout=PROBE_LIMIT_S, context=trust) as response:
+        with urllib.request.urlopen(url, timeout=PROBE_LIMIT_S, context=trust) as response:
             return str(response.read().decode())
     except (OSError, urllib.error.URLError):
         return None

@@ -52,12 +52,8 @@ def command(host: Host, node: Node) -> Callable[[str], str]:
     }
 
     def of_page(line: str, more: str = "") -> str:
-        for kind, text in re.findall(r"^```(sh|yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
-            if kind == "yaml":
-                (host.processes.folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
         pages = PAGE + PAGE.replace("--namespace karmada-system", "--namespace berthmaster")
         assert re.search(rf"^{re.escape(line)}$", pages, re.MULTILINE), f"docs/install.md has no line {line}"
-        line = line.replace("--values ", f"--values {host.processes.folder}/")
         return run(["bash", "-c", f"cd {ROOT} && {line}{more}"], environment=environment)
 
     return of_page
