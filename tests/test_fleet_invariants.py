@@ -3,7 +3,7 @@
 import pytest
 from fleet.invariants import LOOP_MOVES, MOVE_LIMIT_S, OUTAGE_LIMIT_S, Invariants
 
-RUN = {"t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "strategy": ""}
+RUN = {"t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "replicas": 4, "strategy": ""}
 
 
 def counts(at_s, ready, lost=(), there=None):

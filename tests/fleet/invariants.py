@@ -135,7 +135,7 @@ class Invariants:
                 ends_s = float("inf") if fails else now_s + AFTERWARDS_S
                 if fails or self._excused.get(line["cluster"]) == float("inf"):
                     self._excused[line["cluster"]] = ends_s
-        elif event in ("place", "rebalance", "delete") or "replicas" in line:
+        elif event in ("place", "rebalance", "delete") or (event == "edit" and "replicas" in line):
             app.excused_s = now_s + START_S  # no planned move: another division acts at once
         elif event == "edit" and app.kind == "StatefulSet":
             app.rolls = True  # it replaces pod after pod in each cluster, as soon as Karmada passes the edit on
