@@ -145,6 +145,7 @@ class History:
             break
         self._check_groups()
         self._check_return()
+        self._check_vanished()
 
     # What happens
 
@@ -421,6 +422,12 @@ class History:
             whole = [each for each in places if each and all(members.member(name).up for name in each)]
             waited_s = (self.stage.clock.now() - move.gone_since).total_seconds() - move.termination_s
             assert not whole or self._is_hidden() or waited_s < RETURN_S, self._history(f"no copies: {move}")
+
+    def _check_vanished(self) -> None:
+        """Nobody deletes Works here, so the copies of a released move are never gone."""
+        assert self.stage.scheduler is not None
+        events = [each.note for each in self.stage.scheduler.recorder.events if each.reason == "MoveCopiesVanished"]
+        assert not events, self._history(str(events))
 
     def _is_hidden(self) -> bool:
         """Whether something has happened that the control plane may not know yet."""
