@@ -44,7 +44,9 @@ class StatusController:
             if after is None or (before is not None and before.get("status") != after.get("status")):
                 self._queue(_binding_of(news.latest))
         elif kind in bindings.PERMANENT_ID and after is not None and after.get("status", {}).get("lastScheduledTime"):
-            self._queue(ident(after))
+            # A new assignment alone collects nothing, so an old entry can stay (karmada ``bindingPredicateFn``).
+            if before is None or _template_of(before) != _template_of(after):
+                self._queue(ident(after))
 
     def restart(self) -> None:
         """Report nothing of any binding until the Works were looked at again, as after a start of the controllers."""
@@ -71,6 +73,11 @@ class StatusController:
         complete = bool(items) and applied == kept_clusters(binding) and len(applied) == len(items)
         at = stamp(self._now())
         self._objects.change(which, partial(_set_status, items=items, complete=complete, at=at), status=True)
+
+
+def _template_of(binding: JSON) -> str:
+    """Return the version of the template that a binding has."""
+    return str(binding["spec"]["resource"].get("resourceVersion", ""))
 
 
 def _binding_of(work: JSON) -> Ident:
