@@ -34,9 +34,13 @@ from berthmaster.interpreters.worker import ScriptProcess
 MAX_MS, MAX_REFUSED_MS = 250, 50
 MAX_P99_MS = 20
 MAX_BYTES = 64 * MIB
+MAX_LARGE_BYTES = 96 * MIB
+"""For a request above ``LARGE_BYTES``. A process answers one of them at a time."""
+LARGE_BYTES = 3 * MIB
 MAX_STEPS = 2_000_000
 """About 250 ms: a step takes 60 to 200 ns."""
 MAX_REFUSED_STEPS = 300_000
+"""Besides the reading of the text: its values are counted in three passes, at 64 bytes a step."""
 MAX_SCRIPT_S, MAX_COMMAND_S = 3, 10
 _CAP = re.compile(r"at most", re.IGNORECASE)
 _REFUSAL = re.compile(r'"allowed":false|"error":"[^"]|"Error":"[^"]')
@@ -66,11 +70,13 @@ def broken_limits(timed: Measured, counted: Measured, *, strict: bool) -> Iterat
         yield f"{what}: no answer within a minute"
         return
     refused = result_of(timed) == "refused"
-    steps, most_ms = (MAX_REFUSED_STEPS, MAX_REFUSED_MS) if refused else (MAX_STEPS, MAX_MS)
+    reading = 3 * timed.sent_bytes // 64
+    steps, most_ms = (MAX_REFUSED_STEPS + reading, MAX_REFUSED_MS) if refused else (MAX_STEPS, MAX_MS)
+    most_bytes = MAX_LARGE_BYTES if timed.sent_bytes > LARGE_BYTES else MAX_BYTES
     if counted.steps > steps:
         yield f"{what}: {counted.steps:,} steps; at most {steps:,}"
-    if timed.peak_bytes > MAX_BYTES:
-        yield f"{what}: {timed.peak_bytes / MIB:.0f} MiB; at most {MAX_BYTES / MIB:.0f}"
+    if timed.peak_bytes > most_bytes:
+        yield f"{what}: {timed.peak_bytes / MIB:.0f} MiB; at most {most_bytes / MIB:.0f}"
     if strict and timed.seconds * 1e3 > most_ms:
         yield f"{what}: {timed.seconds * 1e3:.0f} ms; at most {most_ms}"
 

@@ -130,6 +130,7 @@ def _works() -> "Mapping[str, Callable[[Row, bytes], Work]]":
     from extender.metrics import PrometheusServiceMetrics  # noqa: PLC0415 - the same
     from extender.protocols.problem import Refusal, problem  # noqa: PLC0415 - the same
     from extender.protocols.services import Call, Services  # noqa: PLC0415 - the same
+    from extender.protocols.size import sized  # noqa: PLC0415 - the same
     from extender.state.state import State  # noqa: PLC0415 - the same
     from webhook.admission.settings import AdmissionSettings, WebhookMode  # noqa: PLC0415 - the same
     from webhook.app import Reviewer  # noqa: PLC0415 - the same
@@ -157,8 +158,10 @@ def _works() -> "Mapping[str, Callable[[Row, bytes], Work]]":
         (route,) = [each for each in all_routes() if (each.method, each.path) == ("POST", row.path)]
 
         def work() -> Answer:
+            call = Call("bench", time.monotonic() + 3600, body)
             try:
-                reply = route.handler(services, Call("bench", time.monotonic() + 3600, body))
+                with sized(services, call, body, brings_fleet=route.brings_fleet):
+                    reply = route.handler(services, call)
             except Refusal as refusal:
                 reply = route.refuse(problem(refusal.status, refusal.detail))
             except InputError as error:

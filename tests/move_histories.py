@@ -353,17 +353,14 @@ class History:
             return
         if self._is_hidden() or _is_scaled_down(then, after):
             return
-        healthy = self.stage.model.members.healthy(template)
-        assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
-        evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
         works = self.stage.works(template)
         doomed = {name for name, work in works.items() if "deletionTimestamp" in work["metadata"]}
+        found = self.stage.model.members.healthy(template)
+        healthy = {name: count for name, count in found.items() if name not in doomed}
+        assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
+        evicted = {each["fromCluster"] for each in after["spec"].get("gracefulEvictionTasks") or ()}
         # Karmada keeps the copy of an eviction task until the others are healthy.
-        left = sum(
-            count if name in evicted else min(count, assigned.get(name, 0))
-            for name, count in healthy.items()
-            if name not in doomed
-        )
+        left = sum(count if name in evicted else min(count, assigned.get(name, 0)) for name, count in healthy.items())
         known = {each["name"] for each in before["spec"].get("clusters") or ()}
         known |= {each["fromCluster"] for each in before["spec"].get("gracefulEvictionTasks") or ()}
         ran = sum(count for name, count in healthy.items() if name in known)

@@ -43,10 +43,14 @@ class StatusController:
             # A new Work has no status yet.
             if after is None or (before is not None and before.get("status") != after.get("status")):
                 self._queue(_binding_of(news.latest))
-        elif kind in bindings.PERMANENT_ID and after is not None and after.get("status", {}).get("lastScheduledTime"):
+        elif (
+            kind in bindings.PERMANENT_ID
+            and after is not None
+            and after.get("status", {}).get("lastScheduledTime")
             # A new assignment alone collects nothing, so an old entry can stay (karmada ``bindingPredicateFn``).
-            if before is None or _template_of(before) != _template_of(after):
-                self._queue(ident(after))
+            and (before is None or _template_of(before) != _template_of(after))
+        ):
+            self._queue(ident(after))
 
     def restart(self) -> None:
         """Report nothing of any binding until the Works were looked at again, as after a start of the controllers."""
