@@ -108,7 +108,7 @@ class FederationResult(msgspec.Struct):
     message: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class FederationAnswer(msgspec.Struct):
+class BatchFederationAnswer(msgspec.Struct):
     """The result of a line."""
 
     id: LineID
@@ -144,7 +144,7 @@ def answer_lines(profile: Profile) -> None:
             advance()
 
 
-def answer(line: bytes, profile: Profile) -> KarmadaAnswer | FederationAnswer | LineError:
+def answer(line: bytes, profile: Profile) -> KarmadaAnswer | BatchFederationAnswer | LineError:
     """Decide what a line asks for, or describe what is wrong with it."""
     if len(line) > MAX_LINE_BYTES:
         return LineError(None, LineProblem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
@@ -181,7 +181,7 @@ def _decide(scheduler: Scheduler, named: NamedBinding) -> BindingResult:
     return BindingResult(named.name, decision.group, decision.assignment, error, _message(decision))
 
 
-def _answer_federation(line: FederationLine, limits: PlacementLimits) -> FederationAnswer:
+def _answer_federation(line: FederationLine, limits: PlacementLimits) -> BatchFederationAnswer:
     fleet, wanted = _fleet([as_cluster(each) for each in line.clusters]), line.object
     workload = UnitWorkload(
         api_version=wanted.api_version,
@@ -196,7 +196,7 @@ def _answer_federation(line: FederationLine, limits: PlacementLimits) -> Federat
     profile = kubeadmiral_profile(limits=limits)
     decision = Scheduler(fleet, profile).schedule(request_of(unit))
     error = decision.failure.kind.value if decision.failure is not None else None
-    return FederationAnswer(line.id, FederationResult(placed(unit, decision), error, _message(decision)))
+    return BatchFederationAnswer(line.id, FederationResult(placed(unit, decision), error, _message(decision)))
 
 
 def _message(decision: Decision) -> str | msgspec.UnsetType:

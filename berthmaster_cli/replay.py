@@ -31,7 +31,7 @@ _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "RECORDED", "NOW", "DIFFERENCE")
 _PLUGIN_OPTIONS: Final = ("plugins", "keep_empty", "placement_limits")
 
 
-class Difference(msgspec.Struct, frozen=True, rename="camel"):
+class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     """A decision that differs from the recorded one.
 
     Attributes:
@@ -77,7 +77,7 @@ def command(
 
     since_us, until_us = checked_range(given["since"], given["until"])
     rewrite = _rewrite(policies) if policies else None
-    found: list[Difference] = []
+    found: list[ReplayDifference] = []
     count = differing = 0
     for each in replay(opened(ledger_url), since_us, until_us, _profile(ctx, given), rewrite):
         count += 1
@@ -140,7 +140,7 @@ def _policy(document: Document) -> Policy:
     return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=placement))
 
 
-def _difference(replayed: "Replayed", time: str) -> Difference:
+def _difference(replayed: "Replayed", time: str) -> ReplayDifference:
     past, then, now = replayed.past, replayed.past.outcome, replayed.outcome
     resource = past.binding.spec.resource
     parts = {
@@ -148,7 +148,7 @@ def _difference(replayed: "Replayed", time: str) -> Difference:
         for name in then.__struct_fields__
         if getattr(then, name) != getattr(now, name)
     }
-    return Difference(
+    return ReplayDifference(
         past.id,
         time,
         "/".join(part for part in (resource.namespace, resource.kind, resource.name) if part),
@@ -158,12 +158,12 @@ def _difference(replayed: "Replayed", time: str) -> Difference:
     )
 
 
-def _print(found: Sequence[Difference]) -> None:
+def _print(found: Sequence[ReplayDifference]) -> None:
     if found:
         print_table(stdout(), _COLUMNS, list(_rows(found)))
 
 
-def _rows(found: Sequence[Difference]) -> Iterator[tuple[str, ...]]:
+def _rows(found: Sequence[ReplayDifference]) -> Iterator[tuple[str, ...]]:
     for each in found:
         recorded, now = (
             "stays" if clusters is None else short_assignment(clusters) for clusters in (each.recorded, each.now)

@@ -19,7 +19,7 @@ from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from webhook import metrics
 from webhook.admission import wire
-from webhook.admission.impact import GateDecision, GateResult, Impact, NotComputed, PolicyChange
+from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.large import review_body
 from webhook.admission.outcome import ReviewOutcome
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
@@ -219,7 +219,7 @@ class _ImpactUntil:
         self._source = source
         self._until_s = until_s
 
-    def impact(self, change: PolicyChange) -> Impact | NotComputed:
+    def impact(self, change: ReviewedChange) -> PolicyImpact | NotComputed:
         return self._source.ask(change, self._until_s - time.monotonic())
 
 

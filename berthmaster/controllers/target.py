@@ -46,7 +46,7 @@ class KarmadaTarget(NamedTuple):
     unknown_fields: tuple[str, ...] = ()
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
+class _TargetVersion(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str = UNKNOWN
 
 
@@ -56,7 +56,7 @@ def read_target(client: APIClient) -> KarmadaTarget:
     Raises:
         ApiError: a request failed, or its response cannot be decoded.
     """
-    version = decode_response(_Version, ask(client, APIRequest("/version")), "GET /version")
+    version = decode_response(_TargetVersion, ask(client, APIRequest("/version")), "GET /version")
     body = ask_if_found(client, openapi_request(BINDING_API))
     if body is None:
         return KarmadaTarget(version.git_version, UNKNOWN)

@@ -25,7 +25,7 @@ MAX_NODES: Final = 2**13
 """The most nodes of a cluster that sets are placed on."""
 
 
-class PodTemplate(NamedTuple):
+class SetTemplate(NamedTuple):
     """One pod template of a workload.
 
     Attributes:
@@ -37,7 +37,7 @@ class PodTemplate(NamedTuple):
     requests: Requests | None
 
 
-ComponentSet = tuple[PodTemplate, ...]
+ComponentSet = tuple[SetTemplate, ...]
 
 
 def demand_of(templates: ComponentSet) -> Requests:
@@ -144,7 +144,7 @@ def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: i
     return limit
 
 
-def _asked(template: PodTemplate, named: Sequence[str]) -> tuple[int, list[tuple[int, int]]]:
+def _asked(template: SetTemplate, named: Sequence[str]) -> tuple[int, list[tuple[int, int]]]:
     """Return the replicas of a template, and the column and the amount of each resource of one pod."""
     amounts = {**dict(filter(counts_for_nodes, template.requests or ())), PODS: 1}
     return template.replicas, [(named.index(name), amount) for name, amount in amounts.items()]

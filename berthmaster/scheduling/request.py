@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.component_sets import ComponentSet, PodTemplate
+from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate
 from berthmaster.scheduling.resources import Requests, requests_of
 
 
@@ -103,7 +103,7 @@ class Request:
 
 def _component_set(spec: BindingSpec) -> ComponentSet:
     return tuple(
-        PodTemplate(
+        SetTemplate(
             each.replicas,
             None if each.replica_requirements is None else requests_of(each.replica_requirements.resource_request),
         )

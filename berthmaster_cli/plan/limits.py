@@ -35,14 +35,14 @@ class Limits(NamedTuple):
     detailed: bool = False
 
 
-class Outcome(NamedTuple):
+class LimitOutcome(NamedTuple):
     """The exit code, and the sentences that explain it."""
 
     exit_code: int
     messages: list[str]
 
 
-def outcome(plan: Plan, limits: Limits) -> Outcome:
+def outcome(plan: Plan, limits: Limits) -> LimitOutcome:
     """Return how the command ends.
 
     A limit that the known part of a plan exceeds is exceeded in any case. A limit that it keeps is not known to be
@@ -50,23 +50,23 @@ def outcome(plan: Plan, limits: Limits) -> Outcome:
     """
     exceeded = list(_exceeded(plan, limits))
     if not plan.complete and limits.expected_id:
-        return Outcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
+        return LimitOutcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
     if limits.expected_id and plan.id != limits.expected_id:
         exceeded.append(
             f"the plan is {plan.id}, and not {limits.expected_id}: the changed objects, or what they would move, differ"
         )
     if exceeded:
-        return Outcome(EXIT_LIMIT, exceeded)
+        return LimitOutcome(EXIT_LIMIT, exceeded)
     limited = limits.conditions or limits.max_moves is not None or limits.max_percent is not None
     if not plan.complete and limited:
-        return Outcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
     if not limits.detailed:
-        return Outcome(0, [])
+        return LimitOutcome(0, [])
     if plan.moves_anything:
-        return Outcome(EXIT_MOVES, [])
+        return LimitOutcome(EXIT_MOVES, [])
     if not plan.complete:
-        return Outcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
-    return Outcome(0, [])
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
+    return LimitOutcome(0, [])
 
 
 def _exceeded(plan: Plan, limits: Limits) -> Iterator[str]:

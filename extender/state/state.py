@@ -28,7 +28,7 @@ from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lea
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex
 from extender.state.placed_workload import placed_workload
-from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
+from extender.state.workloads import BindingKey, ObservedWorkloads, WatchedWorkload
 
 NO_SOURCE: Final = (
     "the extender has no fleet: it runs without manifests (-f) and without --watch, and answers only requests that "
@@ -210,13 +210,13 @@ class State:
             workloads = self._cache.world.workloads
         return (each.binding for each in workloads if each.present and each.binding is not None)
 
-    def workload(self, key: BindingKey) -> ObservedWorkload | None:
+    def workload(self, key: BindingKey) -> WatchedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""
         with self._lock:
             known, policies = self._cache.workload(key), self._cache.policies
         if self.observed is not None:
             return self.observed.workload(key, policies)
-        return ObservedWorkload(known, None) if known is not None else None
+        return WatchedWorkload(known, None) if known is not None else None
 
     @contextmanager
     def placed(self) -> Iterator[PlacedIndex]:

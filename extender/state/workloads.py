@@ -36,7 +36,7 @@ _Identity = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource."""
 
 
-class ObservedWorkload(NamedTuple):
+class WatchedWorkload(NamedTuple):
     """A workload of a binding.
 
     Attributes:
@@ -148,7 +148,7 @@ class ObservedWorkloads:
         for informer in self._bindings:
             yield from (binding for _, binding in informer.items())
 
-    def workload(self, key: BindingKey, policies: Sequence[Policy]) -> ObservedWorkload | None:
+    def workload(self, key: BindingKey, policies: Sequence[Policy]) -> WatchedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""
         binding = self._binding(key)
         if binding is None:
@@ -158,7 +158,7 @@ class ObservedWorkloads:
         leaders = (self._binding((each.namespace, each.name)) for each in binding.spec.required_by)
         related = [self._of_binding(pairing, each) for each in leaders if each is not None]
         related += islice(self._dependencies(pairing, workload), _MAX_RELATED)
-        return ObservedWorkload(workload, related, binding)
+        return WatchedWorkload(workload, related, binding)
 
     def workloads(
         self, policies: Sequence[Policy], check: Callable[[], None], claimants: Sequence[Policy] = ()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.admission.impact import Impact
+from webhook.admission.impact import PolicyImpact
 
 RULE: Final = "blast-radius"
 """The id of the gate among the rules."""
@@ -56,7 +56,7 @@ class BlastRadius:
     def __str__(self) -> str:
         return ",".join(f"{name}={_shown(limit)}" for name, limit in self.by_name().items())
 
-    def exceeded(self, impact: Impact) -> Iterator[str]:
+    def exceeded(self, impact: PolicyImpact) -> Iterator[str]:
         """Yield each limit that an impact exceeds, in words."""
         found: Mapping[str, float] = {
             "moved": impact.moved,

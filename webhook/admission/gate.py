@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from webhook.admission.blast_radius import RULE
-from webhook.admission.impact import GateDecision, GateResult, Impact, NotComputed, PolicyChange
+from webhook.admission.impact import GateDecision, GateResult, NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.impact_messages import summary
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.settings import AdmissionSettings, Level
@@ -20,8 +20,8 @@ ACCEPT_PATH: Final = f"metadata.annotations[{ACCEPT_PLAN}]"
 
 
 def decide(
-    change: PolicyChange,
-    answer: Impact | NotComputed,
+    change: ReviewedChange,
+    answer: PolicyImpact | NotComputed,
     accepted: str | None,
     user: UserInfo,
     settings: AdmissionSettings,
@@ -55,7 +55,12 @@ def decide(
 
 
 def _not_judged(
-    change: PolicyChange, answer: Impact | NotComputed, user: UserInfo, settings: AdmissionSettings, *, exempt: bool
+    change: ReviewedChange,
+    answer: PolicyImpact | NotComputed,
+    user: UserInfo,
+    settings: AdmissionSettings,
+    *,
+    exempt: bool,
 ) -> GateDecision:
     """Decide on a change that is within the limits as far as it is known."""
     unreachable = isinstance(answer, NotComputed) and answer.unreachable
@@ -72,7 +77,7 @@ def _is_exempt(user: UserInfo, users: Collection[str], groups: Collection[str]) 
     return user.username in users or any(group in groups for group in user.groups)
 
 
-def refusal(decision: GateDecision, answer: Impact | NotComputed, accepted: str | None) -> FieldProblem:
+def refusal(decision: GateDecision, answer: PolicyImpact | NotComputed, accepted: str | None) -> FieldProblem:
     """Return why a change is refused and what to do.
 
     Args:
@@ -98,12 +103,12 @@ def refusal(decision: GateDecision, answer: Impact | NotComputed, accepted: str 
     return FieldProblem(ACCEPT_PATH, ABSENT, f"{problem}; {details}", remedy, RULE)
 
 
-def _again(change: PolicyChange, otherwise: str) -> str:
+def _again(change: ReviewedChange, otherwise: str) -> str:
     verb = "delete" if change.deletes else "apply"
     return f"{verb} again in a few seconds; or {otherwise}"
 
 
-def _remedy(change: PolicyChange, plan: str) -> str:
+def _remedy(change: ReviewedChange, plan: str) -> str:
     """Return how to accept a plan. An empty plan has an id that is not known here."""
     if not change.deletes:
         if not plan:

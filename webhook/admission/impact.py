@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 
-class PolicyChange(NamedTuple):
+class ReviewedChange(NamedTuple):
     """A policy that would be stored or deleted.
 
     Attributes:
@@ -33,7 +33,7 @@ class PolicyChange(NamedTuple):
         return self.document is None
 
 
-class Impact(NamedTuple):
+class PolicyImpact(NamedTuple):
     """What a change would move.
 
     Attributes:
@@ -110,7 +110,7 @@ class NotComputed(NamedTuple):
 class ImpactSource(Protocol):
     """Knows what changes would move."""
 
-    def impact(self, change: PolicyChange) -> Impact | NotComputed:
+    def impact(self, change: ReviewedChange) -> PolicyImpact | NotComputed:
         """Return the impact of a change, within the time of the review. Never raises."""
 
 
@@ -144,6 +144,6 @@ class GateDecision(NamedTuple):
     """
 
     result: GateResult
-    change: PolicyChange
+    change: ReviewedChange
     plan: str = ""
     message: str = ""

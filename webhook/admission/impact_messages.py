@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.printable import printable
-from webhook.admission.impact import Impact, NotComputed
+from webhook.admission.impact import NotComputed, PolicyImpact
 
 MAX_LINES: Final = 5
 MAX_LENGTH: Final = 120
 _PARTIAL: Final = "the change was not planned in full; `berthmaster plan` shows everything"
 
 
-def warnings(impact: Impact) -> tuple[str, ...]:
+def warnings(impact: PolicyImpact) -> tuple[str, ...]:
     """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id."""
     first = [summary(impact)]
     if not impact.complete and (impact.planned or impact.gaps):
@@ -32,7 +32,7 @@ def not_computed(unanswered: NotComputed) -> str:
     return line(f"impact not computed: {unanswered.reason}")
 
 
-def summary(impact: Impact) -> str:
+def summary(impact: PolicyImpact) -> str:
     """Return the totals as a sentence. Incomplete totals are lower bounds, and the sentence says so."""
     at_least = "" if impact.complete else "at least "
     if not impact.moved and not impact.lost and not impact.short:
@@ -49,7 +49,7 @@ def summary(impact: Impact) -> str:
     return "; ".join(parts)
 
 
-def audit(answer: Impact | NotComputed) -> dict[str, str]:
+def audit(answer: PolicyImpact | NotComputed) -> dict[str, str]:
     """Return the annotations for the API server's audit log."""
     if isinstance(answer, NotComputed):
         return {"impact": "not computed", "impact-reason": answer.reason}
@@ -57,7 +57,7 @@ def audit(answer: Impact | NotComputed) -> dict[str, str]:
     return {"impact": known, **dict(_counts(answer))}
 
 
-def _counts(impact: Impact) -> Iterator[tuple[str, str]]:
+def _counts(impact: PolicyImpact) -> Iterator[tuple[str, str]]:
     yield "impact-plan", impact.plan
     for name in ("workloads", "concerned", "moved", "replicas", "lost", "short", "deleted"):
         yield f"impact-{name}", str(getattr(impact, name))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from webhook.admission.gate import ACCEPT_PLAN, decide, refusal
-from webhook.admission.impact import GateDecision, GateResult, Impact, ImpactSource, NotComputed, PolicyChange
+from webhook.admission.impact import GateDecision, GateResult, ImpactSource, NotComputed, PolicyImpact, ReviewedChange
 from webhook.admission.impact_messages import MAX_LINES, audit, line, not_computed, warnings
 from webhook.admission.karmada.defaulting import apply_defaults
 from webhook.admission.karmada.policy import read
@@ -50,8 +50,8 @@ def review_impact(request: AdmissionRequest, context: AdmissionContext) -> Revie
 def _outcome(
     request: AdmissionRequest,
     context: AdmissionContext,
-    change: PolicyChange,
-    answer: Impact | NotComputed,
+    change: ReviewedChange,
+    answer: PolicyImpact | NotComputed,
     accepted: str | None,
 ) -> ReviewOutcome:
     gate = decide(change, answer, accepted, request.user_info, context.settings)
@@ -60,7 +60,7 @@ def _outcome(
     if gate is not None and gate.result in {GateResult.REFUSED, GateResult.UNJUDGED}:
         denials = (refusal(gate, answer, accepted),)
     elif gate is not None and (note := _note(gate)):
-        kept = texts[:-1] if isinstance(answer, Impact) else texts
+        kept = texts[:-1] if isinstance(answer, PolicyImpact) else texts
         texts = [*kept[: MAX_LINES - 1], line(note)]
     draft = Draft(request.object or {})
     if not change.deletes and accepted is not None:
@@ -93,7 +93,7 @@ def _annotated(request: AdmissionRequest, source: ImpactSource) -> ReviewOutcome
     if accepted is None or accepted == _annotation(request.old_object):
         return ALLOWED
     answer = source.impact(_change(request, None, accepted))
-    if isinstance(answer, Impact) and answer.planned and answer.plan == accepted:
+    if isinstance(answer, PolicyImpact) and answer.planned and answer.plan == accepted:
         return ReviewOutcome(warnings=(line(f"plan {accepted} is accepted: it is the deletion of this policy"),))
     draft = Draft(request.object or {})
     draft.remove("metadata", "annotations", ACCEPT_PLAN)
@@ -106,11 +106,11 @@ def _annotated(request: AdmissionRequest, source: ImpactSource) -> ReviewOutcome
     return ReviewOutcome(warnings=(text,), patch=draft.operations, mutated=draft.document)
 
 
-def _change(request: AdmissionRequest, document: dict[str, Any] | None, accepted: str | None) -> PolicyChange:
+def _change(request: AdmissionRequest, document: dict[str, Any] | None, accepted: str | None) -> ReviewedChange:
     metadata = (document or request.old_object or {}).get("metadata") or {}
     name = request.name or metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED_NAME}"
     namespace = request.namespace if request.kind.kind == "PropagationPolicy" else ""
-    return PolicyChange(
+    return ReviewedChange(
         request.kind.kind,
         namespace,
         str(name),

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from berthmaster.model.errors import MAX_PATH_LENGTH, shown
 from berthmaster.model.printable import printable
 from webhook.admission.impact import GateDecision
-from webhook.admission.patch import Operation
+from webhook.admission.patch import PatchOperation
 
 MAX_PROBLEMS: Final = 50
 _MAX_DETAIL_LENGTH: Final = 1024
@@ -96,7 +96,7 @@ class ReviewOutcome:
 
     denials: tuple[FieldProblem, ...] = ()
     warnings: tuple[FieldProblem | str, ...] = ()
-    patch: tuple[Operation, ...] = ()
+    patch: tuple[PatchOperation, ...] = ()
     mutated: dict[str, Any] | None = None
     audit: dict[str, str] = field(default_factory=dict)
     gate: GateDecision | None = None

@@ -34,7 +34,7 @@ class PatchTooLargeError(Exception):
         self.objects = objects
 
 
-class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+class PatchOperation(msgspec.Struct, frozen=True, omit_defaults=True):
     """One operation. A removal has no ``value``."""
 
     op: Literal["add", "replace", "remove"]
@@ -53,12 +53,12 @@ class Draft:
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = dict(document)
-        self._operations: list[Operation] = []
+        self._operations: list[PatchOperation] = []
         # Python may reuse the id of a deleted container. The references keep the containers alive.
         self._owned: dict[int, Any] = {id(self.document): self.document}
 
     @property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[PatchOperation, ...]:
         return tuple(self._operations)
 
     def get(self, *tokens: Token) -> Any:  # noqa: ANN401 - any JSON value
@@ -132,7 +132,7 @@ class Draft:
         for token in tokens:
             container = self._own(container, token)
         container.append(value)  # type: ignore[attr-defined]  # the path ends at a list
-        self._operations.append(Operation("add", f"{pointer(tokens)}/-", value))
+        self._operations.append(PatchOperation("add", f"{pointer(tokens)}/-", value))
 
     def remove(self, *tokens: Token) -> None:
         """Remove the value at a path. The value must exist."""
@@ -140,7 +140,7 @@ class Draft:
         for token in tokens[:-1]:
             container = self._own(container, token)
         del container[tokens[-1]]  # type: ignore[arg-type]  # a list's index or an object's key
-        self._operations.append(Operation("remove", pointer(tokens)))
+        self._operations.append(PatchOperation("remove", pointer(tokens)))
 
     def _own(self, container: Any, token: Token) -> Any:  # noqa: ANN401 - an object or list of the document
         """Return the container at a token, copied before its first change; None if there is none."""
@@ -158,7 +158,7 @@ class Draft:
         if isinstance(value, dict | list):
             # Copy the container: later changes inside it must not change the value of this operation.
             self._own(container, token)
-        self._operations.append(Operation("replace" if present else "add", pointer(tokens), value))
+        self._operations.append(PatchOperation("replace" if present else "add", pointer(tokens), value))
 
 
 def _bounded(

@@ -8,7 +8,7 @@ import msgspec
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.problem import NOT_READY
 from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.impact import Impact, PolicyChange
+from webhook.admission.impact import PolicyImpact, ReviewedChange
 from webhook.admission.impact_messages import line
 
 _MAX_GAPS: Final = 3
@@ -53,7 +53,7 @@ class _Problem(_Part, frozen=True):
     type: str = ""
 
 
-def review_request(change: PolicyChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
+def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
     """Return the body of the request. The extender stops computing when the time is over.
 
     Args:
@@ -72,14 +72,14 @@ def review_request(change: PolicyChange, limits: BlastRadius | None, timeout_s: 
     return encode_json(body)
 
 
-def impact_of(content: bytes) -> Impact:
+def impact_of(content: bytes) -> PolicyImpact:
     """Return the impact that an answer describes.
 
     Raises:
         FieldError: the answer cannot be decoded.
     """
     answer = decode_json(_Answer, content)
-    return Impact(
+    return PolicyImpact(
         plan=answer.id,
         workloads=answer.workloads,
         concerned=answer.concerned,
@@ -105,7 +105,7 @@ def problem_of(content: bytes) -> tuple[str, bool]:
     return found.detail, found.type == NOT_READY
 
 
-def _reduced(change: PolicyChange, document: Mapping[str, Any]) -> dict[str, Any]:
+def _reduced(change: ReviewedChange, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy without the metadata that no decision reads."""
     metadata = {"name": change.name, "namespace": change.namespace}
     return {

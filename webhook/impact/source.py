@@ -9,7 +9,7 @@ from berthmaster.model.errors import FieldError
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import Clock
 from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.impact.answer import impact_of, problem_of, review_request
 from webhook.impact.breaker import Breaker
 from webhook.impact.extender_client import ExtenderAnswer, NoReviewError, UnreachableError
@@ -89,7 +89,7 @@ class ExtenderImpact:
         self._turns = Turns(concurrency)
         self._breaker = Breaker(clock)
 
-    def ask(self, change: PolicyChange, left_s: float) -> Impact | NotComputed:
+    def ask(self, change: ReviewedChange, left_s: float) -> PolicyImpact | NotComputed:
         """Return the impact of a change. Never raises.
 
         Args:
@@ -102,7 +102,7 @@ class ExtenderImpact:
         self._metrics.answered(_result(answer), _size(answer), seconds, int(self._breaker.is_open))
         return answer
 
-    def _answer(self, change: PolicyChange, timeout_s: float) -> Impact | NotComputed:
+    def _answer(self, change: ReviewedChange, timeout_s: float) -> PolicyImpact | NotComputed:
         if timeout_s < _LEAST_S:
             return NotComputed(Unanswered.NO_TIME, "the review has no time left")
         until_s = self._clock.monotonic_s() + timeout_s
@@ -113,7 +113,7 @@ class ExtenderImpact:
             self._turns.give_back(change)
             return refusal
         left_s = max(_LEAST_S, until_s - self._clock.monotonic_s())
-        answers: queue.SimpleQueue[Impact | NotComputed] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[PolicyImpact | NotComputed] = queue.SimpleQueue()
         threading.Thread(target=partial(self._ask, change, left_s, answers), name="impact", daemon=True).start()
         try:
             answer = answers.get(timeout=left_s)
@@ -122,7 +122,9 @@ class ExtenderImpact:
         self._report(change, answer)
         return answer
 
-    def _ask(self, change: PolicyChange, timeout_s: float, answers: "queue.SimpleQueue[Impact | NotComputed]") -> None:
+    def _ask(
+        self, change: ReviewedChange, timeout_s: float, answers: "queue.SimpleQueue[PolicyImpact | NotComputed]"
+    ) -> None:
         """Ask in a thread of its own. The answer may come too late."""
         try:
             body = review_request(change, self._limits, timeout_s * _COMPUTING)
@@ -135,9 +137,9 @@ class ExtenderImpact:
         finally:
             self._turns.give_back(change)
 
-    def _report(self, change: PolicyChange, answer: Impact | NotComputed) -> None:
+    def _report(self, change: ReviewedChange, answer: PolicyImpact | NotComputed) -> None:
         """Report to the breaker. A refusal costs little, and a slow dry run never opens the breaker."""
-        if isinstance(answer, Impact):
+        if isinstance(answer, PolicyImpact):
             self._breaker.succeeded()
         elif answer.kind is Unanswered.UNREACHABLE:
             self._breaker.failed(answer)
@@ -148,7 +150,7 @@ class ExtenderImpact:
             self._breaker.succeeded()
 
 
-def _read(answer: ExtenderAnswer) -> Impact | NotComputed:
+def _read(answer: ExtenderAnswer) -> PolicyImpact | NotComputed:
     if answer.status == _OK:
         try:
             return impact_of(answer.content)
@@ -167,7 +169,7 @@ def _read(answer: ExtenderAnswer) -> Impact | NotComputed:
     return NotComputed(Unanswered.REFUSED, reason, unreachable=answer.status in _NO_EXTENDER)
 
 
-def _result(answer: Impact | NotComputed) -> str:
+def _result(answer: PolicyImpact | NotComputed) -> str:
     if isinstance(answer, NotComputed):
         return answer.kind.value
     if not answer.planned:
@@ -175,7 +177,7 @@ def _result(answer: Impact | NotComputed) -> str:
     return "computed" if answer.complete else "incomplete"
 
 
-def _size(answer: Impact | NotComputed) -> str:
+def _size(answer: PolicyImpact | NotComputed) -> str:
     if isinstance(answer, NotComputed):
         return ""
     return next((name for most, name in _SIZES if answer.moved <= most), "1001+")

@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 
-from webhook.admission.impact import PolicyChange
+from webhook.admission.impact import ReviewedChange
 
 
 class Turns:
@@ -25,7 +25,7 @@ class Turns:
         self._changed = threading.Condition()
         self._taken: Counter[tuple[str, bool]] = Counter()
 
-    def take(self, change: PolicyChange, timeout_s: float) -> bool:
+    def take(self, change: ReviewedChange, timeout_s: float) -> bool:
         """Take a turn, and return whether one was free in time. The caller gives it back with ``give_back``."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_free(change), timeout_s):
@@ -33,7 +33,7 @@ class Turns:
             self._taken[change.author, change.dry_run] += 1
             return True
 
-    def give_back(self, change: PolicyChange) -> None:
+    def give_back(self, change: ReviewedChange) -> None:
         """Give a turn back."""
         with self._changed:
             key = change.author, change.dry_run
@@ -42,7 +42,7 @@ class Turns:
                 del self._taken[key]
             self._changed.notify_all()
 
-    def _is_free(self, change: PolicyChange) -> bool:
+    def _is_free(self, change: ReviewedChange) -> bool:
         if self._taken.total() >= self._total:
             return False
         own_dry_runs, own = self._taken[change.author, True], self._taken[change.author, False]

@@ -22,7 +22,7 @@ _ACCESS_REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "selfsubjectac
 _USER_REVIEWS: Final = Collection.of("authentication.k8s.io/v1", "selfsubjectreviews")
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
+class _ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str = ""
     major: str = "0"
     minor: str = "0"
@@ -37,7 +37,7 @@ def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
     started = now()
     with client.send(APIRequest("/version")) as response:
         dates = response.header("Date")
-        version = decode(_Version, read_body(response))
+        version = decode(_ServerVersion, read_body(response))
     took = now() - started
     return ServerFacts(
         version=version.git_version,

@@ -25,10 +25,10 @@ from extender.protocols.native.schedule import require_explicable, require_watch
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 from extender.state.state import Freshness
-from extender.state.workloads import ObservedWorkload
+from extender.state.workloads import WatchedWorkload
 
 
-def require_binding(services: Services, namespace: str, name: str) -> ObservedWorkload:
+def require_binding(services: Services, namespace: str, name: str) -> WatchedWorkload:
     """Return a binding of the service with its workload.
 
     Raises:

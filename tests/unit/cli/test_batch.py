@@ -155,7 +155,7 @@ def test_the_page_names_every_field_of_lines_and_answers():
     page = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text().split("## JSON Lines")[1]
     types = (
         batch.KarmadaLine, batch.NamedBinding, batch.BindingResult, batch.KarmadaAnswer, batch.FederationLine,
-        batch.ObjectToSchedule, batch.FederationResult, batch.FederationAnswer, batch.LineError, batch.LineProblem,
+        batch.ObjectToSchedule, batch.FederationResult, batch.BatchFederationAnswer, batch.LineError, batch.LineProblem,
     )  # fmt: skip
     ignored = {"resource"}
     names = {field.encode_name for kind in types for field in msgspec.structs.fields(kind)} - ignored

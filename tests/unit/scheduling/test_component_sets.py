@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary
 from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.component_sets import MAX_SETS, PodTemplate, demand_of, sets_column, sets_on_nodes
+from berthmaster.scheduling.component_sets import MAX_SETS, SetTemplate, demand_of, sets_column, sets_on_nodes
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import NodeGrade
 
 GI = 2**30
-DRIVER = PodTemplate(1, (("cpu", 1000),))
-WORKERS = PodTemplate(3, (("cpu", 2000), ("memory", GI)))
+DRIVER = SetTemplate(1, (("cpu", 1000),))
+WORKERS = SetTemplate(3, (("cpu", 2000), ("memory", GI)))
 
 
 def modeled(*counts: int, pods: int = 1000) -> Cluster:
@@ -26,7 +26,7 @@ def modeled(*counts: int, pods: int = 1000) -> Cluster:
     return cluster("m", models=models, resource_summary=summary)
 
 
-def sets(member: Cluster, *templates: PodTemplate) -> int:
+def sets(member: Cluster, *templates: SetTemplate) -> int:
     fleet = Fleet([member])
     column = sets_column(fleet.resources, templates)
     (found,) = column.current()[[fleet.row_of["m"]]].tolist()
@@ -37,11 +37,11 @@ def sets(member: Cluster, *templates: PodTemplate) -> int:
 @pytest.mark.parametrize(
     ("member", "templates", "expected"),
     [
-        pytest.param(cluster("m", cpu=21), (DRIVER, PodTemplate(3, (("cpu", 2000),))), 3, id="7 cores for each set"),
+        pytest.param(cluster("m", cpu=21), (DRIVER, SetTemplate(3, (("cpu", 2000),))), 3, id="7 cores for each set"),
         pytest.param(cluster("m", cpu=21, memory="5Gi"), (DRIVER, WORKERS), 1, id="3 GiB for each set"),
-        pytest.param(cluster("m", cpu=21, pods=7), (DRIVER, PodTemplate(3, None)), 1, id="4 pods for each set"),
-        pytest.param(cluster("m", cpu=21), (PodTemplate(2, (("gpu", 1),)), DRIVER), 0, id="a resource that it lacks"),
-        pytest.param(cluster("m", cpu=21, pods=7), (PodTemplate(0, (("cpu", 1),)),), 7, id="templates without pods"),
+        pytest.param(cluster("m", cpu=21, pods=7), (DRIVER, SetTemplate(3, None)), 1, id="4 pods for each set"),
+        pytest.param(cluster("m", cpu=21), (SetTemplate(2, (("gpu", 1),)), DRIVER), 0, id="a resource that it lacks"),
+        pytest.param(cluster("m", cpu=21, pods=7), (SetTemplate(0, (("cpu", 1),)),), 7, id="templates without pods"),
         pytest.param(cluster("m"), (DRIVER, WORKERS), 0, id="a cluster without a summary"),
         pytest.param(
             cluster("m", cpu=21, allocated={"cpu": 20}), (DRIVER, WORKERS), 0, id="most of it is allocated"
@@ -49,10 +49,10 @@ def sets(member: Cluster, *templates: PodTemplate) -> int:
         pytest.param(modeled(0, 0), (DRIVER,), 0, id="models without nodes"),
         pytest.param(modeled(3), (DRIVER, WORKERS), 1, id="three nodes of 4 cores: 2 workers beside no driver"),
         pytest.param(modeled(0, 2), (DRIVER, WORKERS), 2, id="two nodes of 8 cores"),
-        pytest.param(modeled(2, 1), (PodTemplate(1, (("cpu", 8000),)), DRIVER), 1, id="only a large node has room"),
-        pytest.param(modeled(9), (PodTemplate(1, (("cpu", 5000),)), DRIVER), 0, id="no node has room for a pod"),
+        pytest.param(modeled(2, 1), (SetTemplate(1, (("cpu", 8000),)), DRIVER), 1, id="only a large node has room"),
+        pytest.param(modeled(9), (SetTemplate(1, (("cpu", 5000),)), DRIVER), 0, id="no node has room for a pod"),
         pytest.param(modeled(9, pods=6), (DRIVER, WORKERS), 1, id="pods limit before nodes"),
-        pytest.param(modeled(9), (DRIVER, PodTemplate(0, (("cpu", 99000),))), 36, id="a template without pods"),
+        pytest.param(modeled(9), (DRIVER, SetTemplate(0, (("cpu", 99000),))), 36, id="a template without pods"),
     ],
 )  # fmt: skip
 def test_sets_of_a_cluster(member, templates, expected):
@@ -68,7 +68,7 @@ def test_the_result_of_a_cluster_follows_its_status():
 
 
 def test_the_demand_of_a_set_adds_all_pods():
-    assert demand_of((DRIVER, WORKERS, PodTemplate(2, None))) == (("cpu", 7000), ("memory", 3 * GI), ("pods", 6))
+    assert demand_of((DRIVER, WORKERS, SetTemplate(2, None))) == (("cpu", 7000), ("memory", 3 * GI), ("pods", 6))
 
 
 def first_fit(grades, templates, limit):
@@ -92,7 +92,7 @@ def two_amounts(cpu, gi):
 
 TEMPLATES = st.lists(
     st.builds(
-        PodTemplate,
+        SetTemplate,
         st.integers(0, 4),
         st.one_of(st.none(), st.builds(two_amounts, st.integers(1, 4), st.integers(1, 4))),
     ),

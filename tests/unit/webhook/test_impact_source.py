@@ -16,7 +16,7 @@ from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.review import ChangeReview
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
+from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.impact.answer import impact_of, review_request
 from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
 from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoReviewError, UnreachableError
@@ -28,7 +28,7 @@ POLICY = {
     "metadata": {"labels": {"a": "b"}},
     "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": {}},
 }
-CHANGE = PolicyChange("PropagationPolicy", "shop", "web", POLICY)
+CHANGE = ReviewedChange("PropagationPolicy", "shop", "web", POLICY)
 COUNTS = {"workloads": 9, "concerned": 2, "moved": 1, "replicas": 4, "lost": 1, "short": 0, "deletedCopies": 1}
 MOVE = {"resource": "shop/Deployment/c", "leaves": ["m1"], "reaches": {"m2": 3}, "changes": {"m3": [1, 2]}}
 ANSWER = {
@@ -78,7 +78,7 @@ def problem(status, detail="why", kind="about:blank"):
 
 def test_an_answer_is_an_impact():
     answer = source(Scripted(OK)).ask(CHANGE, 60.0)
-    assert answer == Impact(
+    assert answer == PolicyImpact(
         "p1", 9, 2, 1, 4, 1, 0, 1,
         worst=("shop/Deployment/a would have no place: no cluster fits",
          "shop/Deployment/c leaves m1, reaches m2 (3), changes m3 1->2"),
@@ -153,7 +153,7 @@ def test_a_review_does_not_wait_longer_than_its_time():
         assert asked.ask(CHANGE, 0.01).kind is Unanswered.NO_TIME
     finally:
         client.go_on.set()
-    wait_for(lambda: isinstance(asked.ask(CHANGE, 60.0), Impact), lambda: "the thread is still busy")
+    wait_for(lambda: isinstance(asked.ask(CHANGE, 60.0), PolicyImpact), lambda: "the thread is still busy")
 
 
 def test_a_dead_extender_is_not_asked_until_a_try_succeeds():
@@ -167,7 +167,7 @@ def test_a_dead_extender_is_not_asked_until_a_try_succeeds():
     assert found.kind is Unanswered.BREAKER
     assert "failed 4 times in a row (the extender cannot be reached: refused); retry in 5 s" in found.reason
     clock.pass_by(OPEN_S)
-    assert [type(asked.ask(CHANGE, 60.0)) for _ in range(2)] == [Impact, Impact]
+    assert [type(asked.ask(CHANGE, 60.0)) for _ in range(2)] == [PolicyImpact, PolicyImpact]
     assert client.asked == FAILURES + 3
 
 

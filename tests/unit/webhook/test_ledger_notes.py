@@ -9,7 +9,7 @@ from reviews import UID, admission_review
 from berthmaster.runtime.logs import BurstFilter
 from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.gate import ACCEPT_PLAN
-from webhook.admission.impact import Impact
+from webhook.admission.impact import PolicyImpact
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.app import Reviewer
 
@@ -28,7 +28,7 @@ BROKEN = {
     },
 }
 ACCEPTING = {**POLICY, "metadata": {**POLICY["metadata"], "annotations": {ACCEPT_PLAN: "p1"}}}
-LARGE = Impact("p1", 60, 60, 51, 51, 0, 0, 51)
+LARGE = PolicyImpact("p1", 60, 60, 51, 51, 0, 0, 51)
 
 
 class Source:

@@ -10,7 +10,7 @@ from reviews import FRESH_ID, admission_review, patched
 from webhook.admission import wire
 from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.gate import ACCEPT_PLAN
-from webhook.admission.impact import GateResult, Impact, NotComputed, Unanswered
+from webhook.admission.impact import GateResult, NotComputed, PolicyImpact, Unanswered
 from webhook.admission.impact_messages import MAX_LENGTH, MAX_LINES, warnings
 from webhook.admission.large import review_body
 from webhook.admission.reviews import ROUTES
@@ -31,7 +31,7 @@ LIMIT = BlastRadius(moved=50, lost=0)
 
 def impact(plan="p1", **counts):
     known = {"workloads": 41, "concerned": 5, "moved": 3, "replicas": 40, "lost": 1, "short": 0, "deleted": 3}
-    return Impact(plan, **{**known, **counts})
+    return PolicyImpact(plan, **{**known, **counts})
 
 
 AWAY = NotComputed(Unanswered.UNREACHABLE, "the extender cannot be reached", unreachable=True)
