@@ -67,6 +67,18 @@ class _PendingStatus(NamedTuple):
     at: datetime
 
 
+class _Written(NamedTuple):
+    """What was written.
+
+    Attributes:
+        decision: the decision that was written.
+        refusal: why the decision that it replaces was refused; None if it replaces none.
+    """
+
+    decision: BindingDecision
+    refusal: ApiError | None = None
+
+
 class BindingReconciler:
     """Reconciles bindings. It implements ``Reconciler``.
 
@@ -127,11 +139,15 @@ class BindingReconciler:
         for attempt in decision.attempts:
             _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))
         try:
-            self._write(key, binding, decision)
+            written = self._write(key, binding, decision)
         except ApiError as error:
             self._finish("error", key, decision, started_s, error)
             self._record_decision(record, started_s, str(error))
-            decision = self._refused(key, binding, decision, error)
+            raise
+        if written.refusal is not None:
+            self._finish("error", key, decision, started_s, written.refusal)
+            self._record_decision(record, started_s, str(written.refusal))
+            decision = written.decision
         else:
             self._record_decision(record, started_s)
         if decision.attempted:
@@ -151,19 +167,30 @@ class BindingReconciler:
             and binding.spec.placement is not None
         )
 
-    def _write(self, key: Key, binding: Binding, decision: BindingDecision) -> None:
-        """Write a decision. If one of its writes fails, the next decision for the binding completes it."""
+    def _write(self, key: Key, binding: Binding, decision: BindingDecision, *, instead: bool = False) -> _Written:
+        """Write a decision, or what is to be written instead if the API server refuses it.
+
+        If a write fails otherwise, the next decision for the binding completes it.
+
+        Args:
+            key: the binding.
+            binding: the version that the write is valid for.
+            decision: the decision.
+            instead: whether it replaces a refused one. Nothing replaces it in turn.
+        """
         now = self._clock.now()
         if decision.write is None:
             self._write_status(key, binding, decision, now)
             self._record_events(binding, decision)
-            return
+            return _Written(decision)
         try:
             version = self._patch(key, decision.write.patch(binding))
         except BerthmasterError as error:  # a response that cannot be decoded counts as lost
             self._clusters.mark_unconfirmed(key, decision)
             refused = isinstance(error, ApiError) and (error.rejected or error.conflict)
             self._moves.refused(key) if refused else self._moves.lost(key)
+            if isinstance(error, ApiError) and error.rejected and not instead:
+                return self._refused(key, binding, decision, error)
             raise
         latest = decision.write.applied(binding, version)
         self._bindings.add_written(key, binding, latest)
@@ -174,26 +201,25 @@ class BindingReconciler:
             _STEPS.debug("status delayed", extra=fields(binding=key_text(key)))
         else:
             self._complete(key, latest)
+        return _Written(decision)
 
-    def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> BindingDecision:
-        """Write something else instead of a refused step of a move, and return that decision.
+    def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> _Written:
+        """Write something else instead of a refused step of a move.
 
         Raises:
             ApiError: there is nothing else, or that was refused as well. The refusal of the assignment is reported.
         """
-        if not error.rejected:
-            raise error
         self._clusters.observe(key, binding)
         instead = self._clusters.decide_refused(key, decision, str(error))
         if instead is not None:
             try:
-                self._write(key, binding, instead)
+                self._write(key, binding, instead, instead=True)
             except ApiError as other:
                 if not other.rejected:
                     raise
                 self._clusters.observe(key, binding)
             else:
-                return instead
+                return _Written(instead, error)
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
         refused = replace(
             decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_event=None
