@@ -293,6 +293,7 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
          None),
         ({"apiGroups": ["work.karmada.io"], "resources": ["resourcebindings", "clusterresourcebindings"],
           "verbs": ["list", "watch"]}, None),
+        ({"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["list"]}, None),
         ({"apiGroups": ["work.karmada.io"],
           "resources": ["resourcebindings/status", "clusterresourcebindings/status"], "verbs": ["patch"]}, None),
         ({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},

@@ -26,7 +26,7 @@ _AGAIN = _EVENT._replace(verb="patch")  # the second of a series of the same eve
 _PATCH_SECRETS = Right("", "secrets", "patch")
 UNUSED = {
     "extender": set(),
-    "controllers": {_AGAIN},
+    "controllers": {_AGAIN, Right("work.karmada.io", "works", "list")},  # nothing moves here
     "certs": {_AGAIN},
     "register": {
         # What is applied for the first time: a PATCH to the audit, and refused without the right to create.

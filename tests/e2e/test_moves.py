@@ -26,6 +26,7 @@ from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.kinds import RESOURCE_BINDINGS
 from berthmaster.kube.requests import create, page
+from berthmaster.model.work import PERMANENT_ID, SPACE
 
 pytestmark = pytest.mark.e2e
 
@@ -42,10 +43,14 @@ _PLAY_S: Final = 0.2
 
 
 class Members:
-    """Plays Karmada's status controllers: each copy becomes healthy soon, except those of sick workloads."""
+    """Plays Karmada and its members: each entry of an assignment has a Work, and its copy becomes healthy soon.
+
+    The copies of sick workloads never do.
+    """
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self._namespace = api, namespace
+        self._works: dict[str, dict[str, JSON]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._play, daemon=True)
 
@@ -67,7 +72,48 @@ class Members:
                 ]
                 if each.get("status", {}).get("aggregatedStatus", []) != found:
                     with suppress(RefusedError):
+                        self._write_works(each, health)
                         self._api.patch(each, {"status": {"aggregatedStatus": found}}, subresource="status")
+
+    def _write_works(self, binding: JSON, health: str) -> None:
+        """Bring the Works of a binding to its assignment."""
+        known = self._works.setdefault(binding["metadata"]["name"], {})
+        wanted = assigned(binding)
+        for name in known.keys() - wanted.keys():
+            self._api.delete(known.pop(name))
+        for name, count in wanted.items():
+            work = _work(binding, name, count)
+            if name not in known:
+                self._api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{SPACE}{name}"}})
+            self._api.apply(work)
+            identifier = {"ordinal": 0, "version": "v1", "kind": "Deployment", "resource": "deployments", "name": "web"}
+            entry = {"identifier": identifier, "health": health, "status": {"readyReplicas": count}}
+            applied = {
+                "type": "Applied", "status": "True", "reason": "Applied", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }  # fmt: skip
+            status = {"conditions": [applied], "manifestStatuses": [entry]}
+            self._api.patch(work, {"status": status}, subresource="status")
+            known[name] = work
+
+
+def _work(binding: JSON, cluster_name: str, replicas: int) -> JSON:
+    """Return the Work of a binding for one cluster."""
+    meta, key = binding["metadata"], PERMANENT_ID["ResourceBinding"]
+    manifest = {
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": meta["namespace"]}, "spec": {"replicas": replicas},
+    }  # fmt: skip
+    return {
+        "apiVersion": "work.karmada.io/v1alpha1",
+        "kind": "Work",
+        "metadata": {
+            "name": meta["name"],
+            "namespace": f"{SPACE}{cluster_name}",
+            "labels": {key: meta["labels"][key]},
+        },
+        "spec": {"workload": {"manifests": [manifest]}},
+    }
 
 
 class Scene:
@@ -115,7 +161,7 @@ class Scene:
 
     def bind(self, *groups: tuple[str, list[str]], labels: Mapping[str, str] | None = None) -> JSON:
         made = binding(self.namespace, divided(*groups), cpu="100m", schedulerName=self.scheduler)
-        made["metadata"]["labels"] |= labels or {}
+        made["metadata"]["labels"] |= {PERMANENT_ID["ResourceBinding"]: unique("id"), **(labels or {})}
         return self.api.create(made).object
 
     def bind_many(self, count: int) -> None:
