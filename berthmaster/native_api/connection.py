@@ -116,7 +116,10 @@ class WebClient:
             except urllib3.exceptions.ProtocolError:
                 return self._exchanged(method, path, body, headers, most_bytes)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            late = isinstance(error, urllib3.exceptions.TimeoutError)
+            # In urllib3 a refused connection is a timeout, too.
+            late = isinstance(error, urllib3.exceptions.TimeoutError) and not isinstance(
+                error, urllib3.exceptions.NewConnectionError
+            )
             cause = without_urllib3_object(str(error)) or type(error).__name__
             raise UnansweredError(self._url, f"cannot be reached: {cause}", late=late) from None
 

@@ -1,6 +1,7 @@
 """Requests to the extender over persistent connections, with credentials that are read again when they change."""
 
 import ssl
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -12,6 +13,8 @@ from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 
 MAX_ANSWER_BYTES: Final = 256 * 2**10
 _CHECK_S: Final = 1.0
+_PAUSES_S: Final = (0.0, 0.05, 0.1)
+"""The pauses before a broken connection is tried again. A process that ends refuses connections by then."""
 _JSON: Final = "application/json"
 
 
@@ -66,12 +69,14 @@ class ExtenderClient:
             NoReviewError: there is no answer.
         """
         session = self._session()
-        try:
-            return self._sent(session, body, timeout_s)
-        except urllib3.exceptions.ProtocolError:
-            pass  # the extender closed an idle connection; a review has no side effects
-        except urllib3.exceptions.HTTPError as error:
-            raise _mapped(error) from None
+        for pause_s in _PAUSES_S:
+            try:
+                return self._sent(session, body, timeout_s)
+            except urllib3.exceptions.ProtocolError:
+                # The extender closed an idle connection, or is ending. A review has no side effects.
+                time.sleep(pause_s)
+            except urllib3.exceptions.HTTPError as error:
+                raise _mapped(error) from None
         try:
             return self._sent(session, body, timeout_s)
         except urllib3.exceptions.HTTPError as error:

@@ -1,6 +1,7 @@
 """HTTP exchanges with our own services: idle connections, sizes, timeouts, credentials."""
 
 import pytest
+from free_ports import free_port
 from http_peer import HANG_UP, OK, HttpPeer
 
 from berthmaster.native_api.access import ExtenderAccess
@@ -50,6 +51,13 @@ def test_a_server_that_always_closes_the_connection_does_not_answer(peer):
     with client_of(server) as client, pytest.raises(UnansweredError, match="cannot be reached") as error:
         client.ask("GET", "/a")
     assert (len(server.requests), error.value.late) == (2, False)
+
+
+def test_a_refused_connection_is_not_late():
+    url = f"http://127.0.0.1:{free_port()}"
+    with WebClient(url, 5.0) as client, pytest.raises(UnansweredError, match="cannot be reached") as error:
+        client.ask("GET", "/a")
+    assert not error.value.late
 
 
 def test_an_answer_that_is_too_large_is_refused(peer):
