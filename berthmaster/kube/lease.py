@@ -79,8 +79,8 @@ class Lease:
 
     Attributes:
         leads_until_s: when the leadership of this process ends unless it renews, on the monotonic clock.
-        unled_s: for how long nobody had renewed the lease when this process took it from a holder that had not released
-            it, by the clock of the computer; 0 for any other acquisition.
+        unled_s: the age of the last renewal when this process took the lease from a holder that had not released it, by
+            the clock of the computer; 0 for any other acquisition.
     """
 
     def __init__(self, client: APIClient, options: LeaseOptions, clock: Clock) -> None:

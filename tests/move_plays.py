@@ -1,0 +1,128 @@
+"""A workload on a stage, watched while it moves: for tests of moves on the model of Karmada."""
+
+from dataclasses import replace
+from typing import Any
+
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, selector
+from kube_store import JSON
+
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.model.decode import decode_json
+from berthmaster.model.move import MOVE, MoveState, MoveStrategy
+
+REPLICAS = 4
+WEB = deployment("web", REPLICAS)
+STATEFUL = {**WEB, "kind": "StatefulSet"}
+AFTER_S = 600
+TOLERATION_S = 30.0
+SETTINGS = ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S)
+ON = MovesConfig(
+    defaults=MoveSettings(failback=SourceSettings("On", AFTER_S, 10), drain=SourceSettings("On", 0, 0), soak_s=60)
+)
+DYNAMIC = {
+    "replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+}
+STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+
+
+class Play:
+    """A stage with one workload, watched while time passes.
+
+    Attributes:
+        stage: the control plane.
+        lowest: the smallest number of healthy replicas since ``watch``.
+        phases: the phases of moves that were seen, each once in a row.
+    """
+
+    def __init__(
+        self,
+        groups: dict[str, list[str]],
+        strategy: JSON,
+        *,
+        moves: MovesConfig = ON,
+        template: JSON = WEB,
+        **spec: Any,
+    ) -> None:
+        self.template = template
+        names = sorted({name for each in groups.values() for name in each})
+        terms = [{"affinityName": name, "clusterNames": each} for name, each in groups.items()]
+        held = policy(
+            "p",
+            selector(template["kind"], name="web"),
+            schedulerName="berthmaster",
+            placement={"clusterAffinities": terms, "replicaScheduling": strategy},
+            **spec,
+        )
+        self.policy = held
+        self.stage = Stage(*(cluster(name) for name in names), held, self.template, settings=SETTINGS, moves=moves)
+        self.lowest = REPLICAS
+        self.phases: list[str] = []
+        self.run(60)
+        assert self.healthy == REPLICAS * (len(self.clusters) if strategy is DUPLICATED else 1)
+
+    @property
+    def clusters(self) -> dict[str, int]:
+        return self.stage.assignment(self.template)
+
+    @property
+    def healthy(self) -> int:
+        return sum(self.stage.model.members.healthy(self.template).values())
+
+    @property
+    def move(self) -> MoveState | None:
+        text = (self.stage.binding(self.template) or {})["metadata"]["annotations"].get(MOVE)
+        return None if text is None else decode_json(MoveState, text)
+
+    @property
+    def events(self) -> list[str]:
+        assert self.stage.scheduler is not None
+        recorded = self.stage.scheduler.recorder.events
+        kind = self.template["kind"]
+        return [each.reason for each in recorded if each.reason.startswith("Move") and each.regarding.kind != kind]
+
+    def watch(self) -> None:
+        self.lowest = self.healthy
+
+    def run(self, seconds: float) -> None:
+        """Let time pass in steps of five seconds, and look after each."""
+        while seconds > 0:
+            self.stage.run(min(5.0, seconds))
+            seconds -= 5.0
+            self.lowest = min(self.lowest, self.healthy)
+            phase = self.move.phase.value if self.move is not None else "-"
+            if self.phases[-1:] != [phase]:
+                self.phases.append(phase)
+
+    def drain(self, name: str) -> None:
+        taint = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
+        self.stage.edit(cluster(name), spec={"taints": [taint]})
+
+    def fail_over_and_back(self, name: str) -> None:
+        """Lose a cluster until its workload has left, and bring it back."""
+        self.stage.model.members.lose(name)
+        self.run(150)
+        self.stage.model.members.recover(name)
+        self.run(30)
+        self.watch()
+
+
+BREAK = replace(ON, defaults=replace(ON.defaults, strategy=MoveStrategy.BREAK_BEFORE_MAKE))
+
+
+class Twice:
+    """Records whether a workload ever ran in two clusters."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.seen = False
+
+    def run(self, seconds: float) -> None:
+        while seconds > 0:
+            self.play.run(1.0)
+            seconds -= 1.0
+            self.seen |= len(self.play.stage.model.members.running(self.play.template)) > 1
