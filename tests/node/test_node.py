@@ -185,9 +185,9 @@ def test_a_webhook_is_ready_soon_after_its_process_started(cluster):
         processes = cluster.node.processes_of(found["status"]["containerStatuses"][0]["containerID"])
         return processes[0] if processes and first not in processes else 0
 
-    process = wait_for("a new process", started, 60)
+    wait_for("a new process", started, 60)
     wait_for("the webhook to be ready", lambda: fetch(ready), 30)
-    took_s = age_s(process)
+    took_s = age_s(started())  # the runtime replaces the first process while it starts
     busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     say(f"ready after {took_s:.2f} s with a load of {busy:.1f} for each processor")
     assert took_s < READY_LIMIT_S * busy
