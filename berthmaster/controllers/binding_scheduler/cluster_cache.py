@@ -254,7 +254,10 @@ class ClusterCache:
             return found
 
     def _context(self, key: Key, copies: Copies | None) -> MoveContext | None:
-        return None if self._moves is None else self._moves.context(key)._replace(copies=copies)
+        if self._moves is None:
+            return None
+        context = self._moves.context(key)
+        return context if copies is None else context._replace(copies=copies)
 
     def _decide_and_assume(
         self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, copies: Copies | None, *, explain: bool
@@ -268,10 +271,12 @@ class ClusterCache:
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
             if copies is not None and decision.change is CopiesChange.NONE and decision.replaced is None:
                 self._moves.refused(key) if self._moves is not None else None  # it was admitted, and does not begin
+            inputs = None
             if self._log is not None and decision.is_news:
-                decision = replace(decision, inputs=self._inputs(self._log, decision.request, now_s, bounds, trace))
-            if decision.clusters is not None:
-                decision = replace(decision, assumed_before=self._assume(key, decision, decision.clusters, now_s))
+                inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
+            before = None if decision.clusters is None else self._assume(key, decision, decision.clusters, now_s)
+            if inputs is not None or before is not None:
+                decision = replace(decision, inputs=inputs, assumed_before=before)
             return decision
 
     def preview(self, binding: Binding) -> BindingDecision:
