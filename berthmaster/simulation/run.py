@@ -101,7 +101,7 @@ class PlannedWorkload:
     Attributes:
         before: where it is now. In a world without any binding: where the first scheduling places it.
         after: where it will be.
-        settled: where it would be without the changes; None if it is new, or if nobody needs to know.
+        settled: where it would be without the changes; None if it is new, or if no caller asks for it.
         is_new: whether the changes create it.
         is_deleted: whether the changes delete it.
         has_event: whether its binding changes, so that a scheduler looks at it.

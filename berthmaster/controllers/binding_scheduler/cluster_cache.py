@@ -269,8 +269,9 @@ class ClusterCache:
             trace = MoveTrace(moves) if self._log is not None and moves is not None else None
             moves = trace.context if trace is not None else moves
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
-            if copies is not None and decision.change is CopiesChange.NONE and decision.replaced is None:
-                self._moves.refused(key) if self._moves is not None else None  # it was admitted, and does not begin
+            idle = decision.change is CopiesChange.NONE and decision.replaced is None
+            if self._moves is not None and copies is not None and idle:
+                self._moves.refused(key)  # the move was admitted, and does not begin
             inputs = None
             if self._log is not None and decision.is_news:
                 inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
