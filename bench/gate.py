@@ -3,11 +3,14 @@
 A webhook and an extender run as processes of their own. The extender has 10,000 workloads on 1,000 clusters. Reviews
 are sent to the webhook as an API server sends them, with its default limits and timeouts.
 
-1. Policies that hold 60 to 5,000 workloads and would move all of them are refused, and how long that takes.
+1. Policies that hold 60 to 5,000 workloads and would move all of them are refused, and how long that takes. One of
+   them is a ClusterPropagationPolicy.
 2. Three large dry runs do not switch the gate off.
 3. Sixteen clients dry-run and plan the largest change without pause. Meanwhile no change above a limit passes, and
    changes within the limits are judged.
-4. The plan of the largest change can be accepted.
+4. Sixteen clients ask ``/v1/simulate`` and ``/v1/resilience`` without pause. Meanwhile changes within the limits are
+   judged, and how long that takes.
+5. The plan of the largest change can be accepted.
 """
 
 import concurrent.futures
@@ -33,6 +36,8 @@ SIZES: Final = (60, 100, 200, 250, 400, 1024, 2000)
 """How many workloads the policies hold. One more holds the rest."""
 MEASURED: Final = 1000
 """The size of the policy for the 95th percentile."""
+CLUSTER_WIDE: Final = 300
+"""The size of the ClusterPropagationPolicy."""
 WITHIN: Final = 40
 """The size of the policy whose changes are within the limits."""
 P95_MS: Final = 150
@@ -44,10 +49,15 @@ JSON = dict[str, Any]
 
 
 class Held(NamedTuple):
-    """A policy of a namespace of its own, and where its workloads may go."""
+    """A policy, the namespace of the same name with its workloads, and where they may go."""
 
     name: str
     workloads: int
+
+    @property
+    def scope(self) -> str:
+        """The namespace of the policy; empty for a ClusterPropagationPolicy."""
+        return "" if self.workloads == CLUSTER_WIDE else self.name
 
     def policy(self, *, moves: bool, number: int = 0) -> JSON:
         """Return the policy as it is stored, or with an edit that moves everything. Edits of other numbers differ."""
@@ -55,7 +65,7 @@ class Held(NamedTuple):
         if number:
             affinity["exclude"] = [f"member{number}"]
         placement = {**DIVIDED, "clusterAffinity": affinity}
-        return policy(self.name, selector(), namespace=self.name, placement=placement)
+        return policy(self.name, selector(namespace=self.name), namespace=self.scope, placement=placement)
 
 
 class Verdict(NamedTuple):
@@ -70,7 +80,7 @@ def fleet(workloads: int, clusters: int) -> tuple[list[Held], Iterator[JSON]]:
     """Return the policies, and all objects."""
     here = [f"member{number}" for number in range(clusters // 2)]
     there = [f"member{number}" for number in range(clusters // 2, clusters)]
-    sizes = [*SIZES, MEASURED, WITHIN]
+    sizes = [*SIZES, MEASURED, CLUSTER_WIDE, WITHIN]
     sizes.append(workloads - sum(sizes))
     held = [Held(f"held{size}", size) for size in sizes if size > 0]
 
@@ -91,15 +101,16 @@ def fleet(workloads: int, clusters: int) -> tuple[list[Held], Iterator[JSON]]:
 
 def review(held: Held, changed: JSON, *, user: str, dry_run: bool = False) -> bytes:
     """Return the request of an API server for an update of a policy."""
-    kind = {"group": "policy.karmada.io", "version": "v1alpha1", "kind": "PropagationPolicy"}
+    kind = {"group": "policy.karmada.io", "version": "v1alpha1", "kind": changed["kind"]}
+    resource = "propagationpolicies" if held.scope else "clusterpropagationpolicies"
     request = {
-        "uid": "705ab4f5", "kind": kind, "requestKind": kind, "namespace": held.name, "name": held.name,
+        "uid": "705ab4f5", "kind": kind, "requestKind": kind, "namespace": held.scope, "name": held.name,
         "operation": "UPDATE", "userInfo": {"username": user}, "dryRun": dry_run, "object": changed,
         "oldObject": held.policy(moves=False),
-        "resource": {"group": "policy.karmada.io", "version": "v1alpha1", "resource": "propagationpolicies"},
+        "resource": {"group": "policy.karmada.io", "version": "v1alpha1", "resource": resource},
     }  # fmt: skip
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return post("/impact-propagationpolicy", json.dumps(body).encode())
+    return post(f"/impact-{changed['kind'].lower()}", json.dumps(body).encode())
 
 
 class ReviewClient:
@@ -231,6 +242,22 @@ def beside_attackers(problems: list[str], webhook: Server, extender: Server, hel
     )
 
 
+def beside_simulations(problems: list[str], webhook: Server, extender: Server, held: Held) -> None:
+    """Show that changes within the limits are judged beside people who simulate and ask about failures."""
+    down = json.dumps({"changes": [{"type": "down", "cluster": "member0"}]}).encode()
+    failures = b"GET /v1/resilience?by=cluster HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    asked = [post("/v1/simulate", down), failures] * (HOSTILE // 2)
+    within = [review(held, held.policy(moves=True, number=n), user=f"user{n % 5}") for n in range(CHANGES)]
+    with Attack(extender, asked) as questions:
+        time.sleep(2)
+        answers = many(webhook, within)
+    known = sum(each.allowed and "workloads move" in each.text for each in answers)
+    times_ms = statistics.quantiles([each.seconds * 1000 for each in answers], n=100)
+    beside = f"beside {HOSTILE} clients that simulate and ask about failures ({questions.sent} answers)"
+    times = f"{times_ms[49]:.0f} ms in the median, {times_ms[98]:.0f} ms at the 99th percentile"
+    expect(problems, known >= JUDGED, f"{beside}: {known} of {CHANGES} judged, {times}")
+
+
 def after_dry_runs(problems: list[str], webhook: Server, client: ReviewClient, held: dict[int, Held]) -> None:
     """Show that three large dry runs change nothing for another user."""
     largest = held[max(held)]
@@ -293,6 +320,7 @@ def main(workloads: int, clusters: int, reviews: int) -> None:
         measured(problems, client, by_size[MEASURED], reviews)
         after_dry_runs(problems, webhook, client, by_size)
         beside_attackers(problems, webhook, extender, by_size)
+        beside_simulations(problems, webhook, extender, within)
         accepted(problems, extender, client, by_size[max(by_size)], 60)
         print(f"extender: {extender.memory_mib():.0f} MiB, webhook: {webhook.memory_mib():.0f} MiB")
     sys.exit(1 if problems else 0)
