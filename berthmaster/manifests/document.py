@@ -42,6 +42,7 @@ class Document:
         prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
         raw: the object. ``apiVersion``, ``kind`` and ``metadata.name`` are non-empty strings.
         applied: the object comes from a file beside stored objects: it would be applied to the control plane.
+        replaced: the stored object that it replaces; None without one.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Document:
     prefix: str
     raw: dict[str, Any]
     applied: bool = False
+    replaced: dict[str, Any] | None = None
 
     @property
     def api_version(self) -> str:

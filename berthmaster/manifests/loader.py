@@ -204,6 +204,21 @@ class _Loader:
         _reject(document, policy_errors(policy))
         self.manifests.policy_documents.append(document)
         self._append(self.manifests.policies, policy, document)
+        if document.applied:
+            self.manifests.policy_edits.append((self._replaced_policy(document), policy))
+
+    def _replaced_policy(self, document: Document) -> Policy | None:
+        """Return the stored policy that a document replaces; None without one, or if it is invalid."""
+        if document.replaced is None:
+            return None
+        stored = replace(document, raw=document.replaced, applied=False, replaced=None)
+        reported = len(self.manifests.warnings)
+        try:
+            return self._with_checked_fields(defaulted(_decoded(Policy, stored, _POLICY)), stored)
+        except ManifestError:
+            return None
+        finally:
+            del self.manifests.warnings[reported:]  # they are about what the document replaces
 
     def _with_checked_fields(self, policy: Policy, document: Document) -> Policy:
         """Reject misspelled fields of a policy, and warn about fields that another version of Karmada may have.

@@ -3,7 +3,7 @@
 from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berthmaster.manifests.document import Document, Identity
 from berthmaster.manifests.snapshot import is_snapshot
@@ -16,6 +16,8 @@ from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulerPluginWebhookConfiguration, SchedulingProfile
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import WorkloadRebalancer
+
+_BINDINGS: Final = "work.karmada.io"
 
 
 class Ignored(NamedTuple):
@@ -59,6 +61,7 @@ class Manifests:
         clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
         policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
         policy_documents: the same policies as they are written, in the same order.
+        policy_edits: the policies that files would create or replace, each as it is stored and as it would be.
         bindings: the bindings, which hold the current assignments.
         templates: all other resources. A namespaced resource has its namespace in ``raw``.
         ignored: resources that Karmada never propagates.
@@ -77,6 +80,7 @@ class Manifests:
     clusters: list[Cluster] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
     policy_documents: list[Document] = field(default_factory=list)
+    policy_edits: list[tuple[Policy | None, Policy]] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
@@ -89,6 +93,19 @@ class Manifests:
     gaps: list[Gap] = field(default_factory=list)
     read_at: datetime | None = None
     dumps: Container[str] = ()
+
+    @property
+    def stored_policies(self) -> list[Policy]:
+        """The policies before files change them."""
+        edited = {after.reference for _, after in self.policy_edits}
+        stored = [before for before, _ in self.policy_edits if before is not None]
+        return [*(each for each in self.policies if each.reference not in edited), *stored]
+
+    @property
+    def knows_bindings(self) -> bool:
+        """Whether the bindings of a control plane are known, even if it has none."""
+        unread = any(each.kind is GapKind.OTHER or each.facts.get("group") == _BINDINGS for each in self.gaps)
+        return bool(self.bindings) or (self.read_at is not None and not unread)
 
     def leave_out(self, document: Document, error: ManifestError) -> None:
         """Record that an invalid object of a control plane is left out, so that it does not stop all others.

@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from berthmaster.manifests.document import Document, Identity
 from berthmaster.manifests.snapshot import is_snapshot
+from berthmaster.model.kinds import group_of
 
 _CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io")
+_POLICIES: Final = "policy.karmada.io"
+_SCHEDULER: Final = "schedulerName"
 _SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVersion")
 
 
@@ -30,7 +33,8 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
             result.append(document)
             continue
         used.add(id(over))
-        result.append(replace(over, raw=_applied(document.raw, over.raw), applied=True))
+        raw = _applied(document.raw, _with_scheduler(document, over))
+        result.append(replace(over, raw=raw, applied=True, replaced=document.raw))
     # A second object of the same identity stays, so that it is reported as a duplicate.
     return result + [replace(document, applied=True) for document in top if id(document) not in used]
 
@@ -48,6 +52,16 @@ def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
 def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
     """Return the files that are dumps. A dump has a ``FleetSnapshot``."""
     return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
+
+
+def _with_scheduler(stored: Document, over: Document) -> dict[str, Any]:
+    """Return a policy with the scheduler of the stored one if it names none: an apply leaves that field alone."""
+    raw = over.raw
+    given, before = raw.get("spec"), stored.raw.get("spec")
+    if group_of(over.api_version) != _POLICIES or not isinstance(given, dict) or not isinstance(before, dict):
+        return raw
+    kept = before.get(_SCHEDULER)
+    return raw if given.get(_SCHEDULER) or not kept else {**raw, "spec": {**given, _SCHEDULER: kept}}
 
 
 def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

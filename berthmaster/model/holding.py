@@ -5,7 +5,7 @@ detector keeps to them (karmada ``Reconcile`` in ``pkg/detector/detector.go``). 
 goes to the first policy by rank. A stronger policy takes over a held resource only by preemption.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.claims import (
@@ -56,10 +56,8 @@ class Holding(NamedTuple):
 class PolicyCatalog:
     """Policies by reference, and by the kinds that they select."""
 
-    def __init__(self, policies: Iterable[Policy], changed: Collection[PolicyReference] = ()) -> None:
-        """Index the policies. ``changed`` are those that a file changes: a change makes a policy preempt."""
+    def __init__(self, policies: Iterable[Policy]) -> None:
         self.policies: Sequence[Policy] = tuple(policies)
-        self._changed = frozenset(changed)
         self._by_reference: Mapping[PolicyReference, Policy] = {each.reference: each for each in self.policies}
         self._candidates: dict[_SelectorKey, dict[PolicyReference, Policy]] = {}
         for policy in self.policies:
@@ -103,7 +101,7 @@ class PolicyCatalog:
             gone = policy.metadata.deletion_timestamp is not None
             note = f"{recorded} held it, and {'is being deleted' if gone else 'no longer selects it'}"
             return Holding(matching[0].policy.reference if matching else None, matching, recorded, note)
-        eligible = (each for each in matching if is_new(each.policy) or each.policy.reference in self._changed)
+        eligible = (each for each in matching if is_new(each.policy))
         taken = _taker(template, kept.policy, eligible)
         first = taken or kept
         note = f"{first.policy} takes it from {recorded} by preemption" if taken is not None else ""

@@ -27,7 +27,7 @@ from berthmaster.model.claims import (
     newly_eligible,
     permanent_id,
 )
-from berthmaster.model.holding import PolicyCatalog, takes, why_not_taken
+from berthmaster.model.holding import Holding, PolicyCatalog, takes, why_not_taken
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
 from berthmaster.simulation.claim_records import (
@@ -40,8 +40,8 @@ from berthmaster.simulation.claim_records import (
     without_record,
 )
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
-from berthmaster.simulation.present import dependencies_for
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+from berthmaster.simulation.present import deferred_by, dependencies_for, reasons
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 K = TypeVar("K")
 
@@ -210,8 +210,7 @@ class Detector:
         if lazily and claim.policy.lazy:
             if workload.binding is not None:
                 return replace(known, deferred=desired)
-            waits = f"{claim.policy} is Lazy: it places the resource when its template changes"
-            return replace(known, unscheduled=Unscheduled(NotScheduled.DEFERRED, waits), deferred=desired)
+            return replace(known, unscheduled=deferred_by(claim.policy), deferred=desired)
         followers = dependencies_for(desired, workload.template)
         return replace(known, binding=desired, deferred=None, unscheduled=None, dependencies=followers)
 
@@ -225,6 +224,47 @@ class Detector:
             workload_affinity=self._workload_affinity,
         )
         return bound_by(desired, claim.policy)
+
+
+def after_edits(
+    workloads: Iterable[SimulatedWorkload],
+    stored: Iterable[Policy],
+    edits: Iterable[PolicyEdit],
+    *,
+    workload_affinity: bool = False,
+) -> list[SimulatedWorkload]:
+    """Return workloads after edits of policies, one after the other, with all policies that match them then.
+
+    Args:
+        workloads: the workloads before.
+        stored: all policies before.
+        edits: the edits.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+    """
+    before = list(workloads)
+    policies, after = tuple(stored), before
+    for edit in edits:
+        policies = edit.applied(policies)
+        detector = Detector(edit, PolicyCatalog(policies), workload_affinity=workload_affinity)
+        after = [detector.detected(each) for each in after]
+    catalog = PolicyCatalog(policies)
+    return [_with_claims(then, now, catalog) for then, now in zip(before, after, strict=True)]
+
+
+def _with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: PolicyCatalog) -> SimulatedWorkload:
+    """Return a workload after edits with all policies that match it, and a note if it got another policy."""
+    if after.template is None or claimed_externally(metadata_of(after)):
+        return after
+    template, now, then = template_of(after.template), after.held_by, before.held_by
+    matching = catalog.matching(template)
+    held = next((each for each in matching if each.policy.reference == now), None)
+    claims = (held, *(each for each in matching if each is not held)) if held is not None else matching
+    notes = after.notes
+    if then is not None and now is not None and then != now:
+        taken = any(each.policy.reference == then for each in matching)
+        notes = (f"{now} takes it from {then} by preemption" if taken else f"{then} held it, and releases it", *notes)
+    holding = Holding(now, claims, then)
+    return replace(after, claims=claims, why_not=reasons(holding, template), notes=notes)
 
 
 def may_concern(edit: PolicyEdit, workloads: Iterable[tuple[K, SimulatedWorkload | None]]) -> Iterator[K]:

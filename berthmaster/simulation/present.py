@@ -10,7 +10,7 @@ The rules, in short:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec.structs
 
@@ -20,16 +20,14 @@ from berthmaster.model.claims import PERMANENT_ID, Claim, holder, permanent_id
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
-from berthmaster.model.holding import Holding, PolicyCatalog, why_not
+from berthmaster.model.holding import Holding, PolicyCatalog, is_new, why_not
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, interpreted
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.simulation.claim_records import bound_by
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
-
-_LAZY_WAITS: Final = "its policy is Lazy: changes of the policy count when the template changes"
 
 
 class _Given(NamedTuple):
@@ -70,13 +68,12 @@ class WorkloadBuilder:
             replica_paths: the fields where custom resources keep their replicas.
             interpreter: the interpreter scripts of the control plane.
             workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-            catalog: the policies, if they are indexed already; None to index those of the manifests.
-            live: whether a control plane exists; None if the bindings of the manifests say so.
+            catalog: the policies, if they are indexed already; None to index the stored ones of the manifests.
+            live: whether the bindings of a control plane are known; None if the manifests say so.
         """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
-        self._live = bool(self._bindings) if live is None else live
-        changed = {reference for reference in map(_policy_reference, manifests.applied) if reference is not None}
-        self._catalog = catalog or PolicyCatalog(manifests.policies, changed)
+        self._live = manifests.knows_bindings if live is None else live
+        self._catalog = catalog or PolicyCatalog(manifests.stored_policies)
         self._paths = replica_paths
         self._interpreter = interpreter
         self._complete = manifests.interpreters_complete
@@ -121,8 +118,6 @@ class WorkloadBuilder:
         target, deferred = self._binding(given, replicas) if unscheduled is None else (binding, None)
         if unscheduled is not None and unscheduled.reason is NotScheduled.DEFERRED and holding.claim is not None:
             deferred = binding_of(raw, holding.claim.policy, replicas, workload_affinity=self._workload_affinity)
-        if deferred is not None and target is not None:
-            notes.append(_LAZY_WAITS)
         return SimulatedWorkload(
             resource,
             holding.claims,
@@ -133,7 +128,7 @@ class WorkloadBuilder:
             present=binding is not None,
             unscheduled=unscheduled,
             deferred=deferred,
-            why_not=_reasons(holding, template),
+            why_not=reasons(holding, template),
             notes=tuple(filter(None, (holding.note, *notes))),
             dependencies=dependencies_for(target, raw, applied=applied),
         )
@@ -201,10 +196,8 @@ class WorkloadBuilder:
             return UNCLAIMED
         if isinstance(found, UnknownReplicas):
             return Unscheduled(NotScheduled.UNKNOWN_REPLICAS, found.reason)
-        if self._live and claim.policy.lazy and holding.recorded is not None and not given.applied:
-            return Unscheduled(
-                NotScheduled.DEFERRED, f"{claim.policy} is Lazy: it places the resource when its template changes"
-            )
+        if self._live and not given.applied and _waits_for_template(given, claim.policy):
+            return deferred_by(claim.policy)
         return None
 
     def _binding(self, given: _Given, replicas: Replicas) -> tuple[Binding | None, Binding | None]:
@@ -224,6 +217,23 @@ class WorkloadBuilder:
             same = _records(binding, claim.policy) and not _differ(binding, desired)
             return binding, None if same else bound_by(desired, claim.policy)
         return bound_by(desired, claim.policy), None
+
+
+def _waits_for_template(given: _Given, policy: Policy) -> bool:
+    """Whether a policy places a resource without a binding only when its template changes.
+
+    The detector finds the resources of a policy by the labels of bindings. A resource that a policy claimed while it
+    was Lazy has none, even if the policy is not Lazy any more. A new Lazy policy claims a stored resource like that.
+    """
+    if given.holding.recorded is not None:
+        return given.holding.recorded == policy.reference
+    return policy.lazy and is_new(policy) and bool((given.raw.get("metadata") or {}).get("uid"))
+
+
+def deferred_by(policy: Policy) -> Unscheduled:
+    """Return that a policy claims a resource, and places it when its template changes."""
+    why = "is Lazy" if policy.lazy else "claims it, but it has no binding, as after a claim while the policy was Lazy"
+    return Unscheduled(NotScheduled.DEFERRED, f"{policy} {why}: it places the resource when its template changes")
 
 
 def dependencies_for(
@@ -288,16 +298,7 @@ def _differ(binding: Binding, desired: Binding) -> bool:
     return any(getattr(binding.spec, each) != getattr(desired.spec, each) for each in fields)
 
 
-def _reasons(holding: Holding, template: Template) -> tuple[str, ...]:
+def reasons(holding: Holding, template: Template) -> tuple[str, ...]:
+    """Return why each policy that matches a resource does not hold it; empty for the holder."""
     held = holding.claim
     return tuple("" if each is held else why_not(each, holding, template) for each in holding.claims)
-
-
-def _policy_reference(identity: tuple[str, str, str, str]) -> PolicyReference | None:
-    group, kind, namespace, name = identity
-    if group != "policy.karmada.io":
-        return None
-    match kind:
-        case "PropagationPolicy" | "ClusterPropagationPolicy":
-            return PolicyReference(kind, namespace, name)
-    return None

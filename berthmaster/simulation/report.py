@@ -229,6 +229,11 @@ def _notes(result: WorkloadResult) -> list[str]:
     notes, binding = list(result.workload.notes), result.workload.binding
     if binding is None:
         return notes
+    if result.workload.deferred is not None:
+        claim = result.workload.claim
+        lazy = claim is not None and claim.policy.lazy
+        why = "its policy is Lazy" if lazy else "its binding records another policy"
+        notes.append(f"{why}: changes of the policy count when the template changes")
     suspension = binding.spec.suspension
     if suspension is not None and suspension.dispatching:
         notes.append("dispatching is suspended: clusters do not get changes")

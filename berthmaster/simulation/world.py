@@ -13,6 +13,7 @@ from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.policy_edit import PolicyEdit, after_edits
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 
@@ -98,7 +99,8 @@ def world_of(
     The control plane's present counts: the policy that a resource or its binding records holds the resource, and a
     binding keeps its replicas, requirements, assignment and eviction tasks. ``present.WorkloadBuilder`` has the rules.
     A binding whose resource is not among the manifests becomes a workload without a template. So does one whose stored
-    resource is invalid, which is recorded as a gap.
+    resource is invalid, which is recorded as a gap. Policies of files over a control plane take effect after that, one
+    after the other, as Karmada's detector decides (``policy_edit``).
 
     Args:
         manifests: the objects.
@@ -118,5 +120,8 @@ def world_of(
         except ManifestError as error:
             manifests.leave_out(document, error)
     workloads += builder.of_remaining_bindings()
+    if manifests.policy_edits:
+        edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
+        workloads = after_edits(workloads, manifests.stored_policies, edits, workload_affinity=workload_affinity)
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
     return World(clusters, workloads, tuple(manifests.policies), workload_affinity, frozenset(schedulers))

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec.structs
-
 from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.manifests import Document, Manifests
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kinds import group_of
-from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.present import WorkloadBuilder
@@ -77,16 +74,13 @@ def change_set(
         ManifestError: a field of a workload that affects decisions is invalid.
         InputError: a policy would be both applied and deleted.
     """
-    stored = {each.reference: each for each in manifests.policies}
-    written = dict(zip((each.reference for each in objects.policies), objects.policy_documents, strict=True))
+    written = {each.reference for each in objects.policies}
     overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
     for reference in removed.policies:
         if reference in written:
             raise InputError(f"--delete {reference}: a file of -f would apply it; leave one of them out")
     return ChangeSet(
-        policies=tuple(
-            _with_scheduler(each, stored.get(each.reference), written[each.reference]) for each in objects.policies
-        ),
+        policies=tuple(objects.policies),
         deleted_policies=removed.policies,
         clusters=tuple(objects.clusters),
         deleted_clusters=removed.clusters,
@@ -94,14 +88,6 @@ def change_set(
         deleted_workloads=removed.workloads,
         overrides=(*map(_text, overrides), *removed.overrides),
     )
-
-
-def _with_scheduler(policy: Policy, stored: Policy | None, document: Document) -> Policy:
-    """Return a policy with the scheduler of the stored one, if it names none: an apply leaves that field alone."""
-    if stored is None or (document.raw.get("spec") or {}).get("schedulerName"):
-        return policy
-    spec = msgspec.structs.replace(policy.spec, scheduler_name=stored.spec.scheduler_name)
-    return msgspec.structs.replace(policy, spec=spec)
 
 
 def _workloads(

@@ -116,7 +116,7 @@ def _planned(given: Mapping[str, Any]) -> Plan:
     read = read_input(given, workload_affinity=workload_affinity)
     now = read.manifests.read_at or current_time()
     world = read.world
-    if not world.has_bindings and world.workloads:
+    if not read.manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
     return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps)
