@@ -1,14 +1,17 @@
-"""Random control planes whose policies are edited: what a plan says before each edit, beside what then happens.
+"""Random control planes whose policies are edited: what each command says before an edit, beside what then happens.
 
 The control plane is the model of Karmada with Berthmaster's binding scheduler, in memory and on the thread of the test.
-Every difference between the plan and what happens is a sentence in the result of ``EditedFleet.edit``.
+Templates change between the edits, so that their records and bindings have every history. Asked are the plan, the
+simulation and the explanation of a policy file over the control plane, and sometimes the plan of an extender. Every
+difference is a sentence in the result of ``EditedFleet.edit``.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from extender_in_process import ExtenderInProcess
 from karmada_model.detector import binding_of
 from karmada_model.members import Delays
 from karmada_model.model import Settings
@@ -18,10 +21,12 @@ from kube_store import JSON
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.assumed_replicas import LIFETIME_S
-from berthmaster.manifests import Document, manifests_of
+from berthmaster.manifests import Document, manifests_of, overlaid
+from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.decode import convert
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.native_api.what_if import PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan, PlannedMove
@@ -29,7 +34,8 @@ from berthmaster.simulation.plan_index import PlanIndex, key_of
 from berthmaster.simulation.planned_changes import changed_workloads
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.policy_edit import Detector
-from berthmaster.simulation.world import world_of
+from berthmaster.simulation.run import compare, explained
+from berthmaster.simulation.world import World, world_of
 
 ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
 KARMADA_SCHEDULER: Final = "default-scheduler"
@@ -37,6 +43,7 @@ _KINDS: Final = (
     "Cluster", "PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding",
     "Deployment", "ConfigMap", "ClusterRole",
 )  # fmt: skip
+_ASKS_EXTENDER: Final = 0.02
 _TEAMS: Final = ("red", "green", "blue")
 _PROFILE: Final = karmada_profile()
 
@@ -55,6 +62,7 @@ class EditedFleet:
         self._deducts = deducts
         self._scheduler = "berthmaster" if deducts else KARMADA_SCHEDULER
         self._names = 0
+        self._lazy = self._draw.choice((0.0, 0.15, 0.5))
         self._templates = self._random_templates()
         self._policies = {each["metadata"]["name"]: each for each in (self._policy() for _ in range(5))}
         self.stage = Stage(
@@ -71,21 +79,36 @@ class EditedFleet:
 
     def edit(self) -> list[str]:
         """Plan a random edit, do it, and return how what happens differs from the plan."""
+        if self._draw.random() < 0.5:
+            self._edit_template()
         # Until then no replicas are pending any more, which no plan can know.
         self.stage.clock.pass_by(2 * LIFETIME_S)
         self.stage.settle()
         before = {str(each["metadata"]["name"]): each for each in self._policies.values()}
-        name, after = self._random_edit()
-        stored, index, changes = self._stored(), self._index(), self._changes(before.get(name), after)
-        found = plan(index, changes, self.stage.clock.now())
-        overlooked = list(_overlooked(index, changes, self.stage.clock.now()))
-        if after is None:
-            self.stage.delete(before[name])
-        else:
-            self.stage.apply(after)
+        edits = self._random_edits()
+        now, (deleted, applied) = self.stage.clock.now(), _sorted_out(edits, before)
+        changes = ChangeSet(
+            policies=tuple(defaulted(convert(Policy, each)) for each in applied),
+            deleted_policies=tuple(convert(Policy, each).reference for each in deleted),
+        )
+        stored, index = self._stored(), PlanIndex(self._world(), _PROFILE)
+        found = plan(index, changes, now)
+        differences = list(_overlooked(index, changes, now))
+        if self._draw.random() < _ASKS_EXTENDER:
+            differences += self._of_extender(found, changes)
+        over = self._world(applied) if not deleted else None
+        for each in deleted:
+            self.stage.delete(each)
+        for each in applied:
+            self.stage.apply(each)
+            while self.stage.model.step():
+                pass  # the detector finishes with one policy before the next is applied; the scheduler is slower
         self.stage.settle()
-        what = f"{'delete' if after is None else 'apply'} {after or before[name]}"
-        differences = [*overlooked, *self._differences(found, stored, self._stored())]
+        after = self._stored()
+        differences += self._differences(found, stored, after)
+        if over is not None:
+            differences += self._of_policy_file(over, now, after)
+        what = ", ".join([*(f"delete {each}" for each in deleted), *(f"apply {each}" for each in applied)])
         return [f"{difference}\n  after {what}" for difference in differences]
 
     # What is random
@@ -107,6 +130,28 @@ class EditedFleet:
             config["metadata"]["labels"] = {"team": self._draw.choice(_TEAMS)}
             found.append(config)
         found.append(resource("viewer", "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[]))
+        return found
+
+    def _edit_template(self) -> None:
+        """Change the replicas or the labels of a template: a Lazy policy counts, or its policy does not select it."""
+        template = self._draw.choice(self._templates)
+        if template["kind"] == "Deployment" and self._draw.random() < 0.6:
+            self.stage.scale(template, self._draw.randint(0, 6))
+        elif template["kind"] != "ClusterRole":
+            self.stage.edit(template, metadata={"labels": {"team": self._draw.choice(_TEAMS)}})
+        self.stage.settle()
+
+    def _random_edits(self) -> dict[str, JSON | None]:
+        """Return the policies that an edit changes: one, or those of a file with several."""
+        name, after = self._random_edit()
+        found = {name: after}
+        while after is not None and self._draw.random() < 0.3:
+            policies = dict(self._policies)
+            name, after = self._random_edit()
+            if after is None or name in found:
+                self._policies = policies
+                break
+            found[name] = after
         return found
 
     def _random_edit(self) -> tuple[str, JSON | None]:
@@ -156,7 +201,7 @@ class EditedFleet:
             preemption="Always" if named and self._draw.random() < 0.6 else "Never",
             propagateDeps=self._draw.random() < 0.3,
             preserveResourcesOnDeletion=self._draw.random() < 0.1,
-            **({"activationPreference": "Lazy"} if self._draw.random() < 0.15 else {}),
+            **({"activationPreference": "Lazy"} if self._draw.random() < self._lazy else {}),
         )  # fmt: skip
 
     def _selectors(self, namespace: str) -> Iterator[JSON]:
@@ -209,20 +254,40 @@ class EditedFleet:
             "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": weights,
         }  # fmt: skip
 
-    # What a plan says
+    # What the commands say
 
-    def _index(self) -> PlanIndex:
-        objects = self.stage.model.objects
-        documents = [
-            Document(kind, 0, "", dict(each)) for kind in _KINDS for each in objects.all(kind)
-        ]  # fmt: skip
-        return PlanIndex(world_of(manifests_of(documents, "the model"), schedulers={self._scheduler}), _PROFILE)
+    def _world(self, over: Sequence[JSON] = ()) -> World:
+        """Return the world of a live control plane, with the policies of a file over it."""
+        objects, snapshot = self.stage.model.objects, FleetSnapshot("the model", self.stage.clock.now())
+        stored = [Document(kind, 0, "", dict(each)) for kind in _KINDS for each in objects.all(kind)]
+        applied = [Document("policies.yaml", number, "", dict(each)) for number, each in enumerate(over, 1)]
+        documents = [Document("", 0, "", snapshot.manifest()), *overlaid(stored, applied)]
+        return world_of(manifests_of(documents, "the model"), schedulers={self._scheduler})
 
-    def _changes(self, before: JSON | None, after: JSON | None) -> ChangeSet:
-        if after is None:
-            assert before is not None
-            return ChangeSet(deleted_policies=(convert(Policy, before).reference,))
-        return ChangeSet(policies=(defaulted(convert(Policy, after)),))
+    def _of_policy_file(self, over: World, now: datetime, after: dict[str, JSON]) -> Iterator[str]:
+        """Yield how a simulation and an explanation of a policy file differ from what happened."""
+        compared = compare(over, (), _PROFILE, now).settled
+        chosen = self._draw.randrange(len(compared))
+        explanation, _ = explained(over, over.workloads[chosen], _PROFILE, now)
+        for command, result in [*(("simulate", each) for each in compared), ("explain", explanation)]:
+            then, held_by = after[str(result.workload)], result.workload.held_by
+            if (held_by.name if held_by is not None else "") != then["holder"]:
+                yield f"{result.workload}: held by {then['holder']!r}; {command} says {held_by}"
+            if not self._deducts and result.assignment != then["clusters"]:
+                yield f"{result.workload}: is on {then['clusters']}; {command} says {result.assignment}"
+
+    def _of_extender(self, found: Plan, changes: ChangeSet) -> Iterator[str]:
+        """Yield how the plan of an extender, which watches the control plane, differs."""
+        extender = ExtenderInProcess(self.stage.api)
+        try:
+            stored = {each.reference for each in extender.state.world().policies}
+            known = [[each for each in changes.policies if (each.reference in stored) is old] for old in (False, True)]
+            deleted = [PolicyName(each.kind, each.name, each.namespace) for each in changes.deleted_policies]
+            answer = extender.client().plan(*known, deleted).plan
+        finally:
+            extender.stop()
+        if len(changes.policies) < 2 and (answer.id, answer.gaps) != (found.id, found.gaps):
+            yield f"the extender plans {answer.moves}, {answer.policies}, {answer.gaps}; the command {found}"
 
     # What happens
 
@@ -271,9 +336,17 @@ class EditedFleet:
             yield f"the plan moves unknown resources: {sorted(moves)}"
 
 
+def _sorted_out(edits: Mapping[str, JSON | None], before: Mapping[str, JSON]) -> tuple[list[JSON], list[JSON]]:
+    """Return the policies that edits delete, and those that they apply."""
+    deleted = [before[name] for name, each in edits.items() if each is None]
+    return deleted, [each for each in edits.values() if each is not None]
+
+
 def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator[str]:
     """Yield the workloads that an edit concerns although the index does not find them."""
     found = changed_workloads(index, changes, now, lambda: None)
+    if len(found.edits) != 1:
+        return
     (edit,) = found.edits
     detector = Detector(edit, PolicyCatalog(edit.applied(index.world.policies)))
     for workload in index.world.workloads:

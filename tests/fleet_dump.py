@@ -5,7 +5,7 @@ from typing import Any
 
 from builders import cluster, deployment
 
-from berthmaster.manifests import Document, Manifests
+from berthmaster.manifests import Document, Manifests, overlaid
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.binding import APPLIED_PLACEMENT, binding_name
 from berthmaster.model.decode import builtins, convert, encode_json
@@ -136,5 +136,5 @@ def stored_binding(
 def load(*objects: Mapping[str, Any], over: Iterable[Mapping[str, Any]] = ()) -> Manifests:
     """The manifests of stored objects, with objects of files that would be applied over them."""
     documents = [Document("dump", number, "", dict(each)) for number, each in enumerate(objects, 1)]
-    applied = [Document("file", number, "", dict(each), applied=True) for number, each in enumerate(over, 1)]
-    return manifests_of([*documents, *applied], "dump")
+    files = [Document("file", number, "", dict(each)) for number, each in enumerate(over, 1)]
+    return manifests_of(overlaid(documents, [each.with_namespace() for each in files]), "dump")

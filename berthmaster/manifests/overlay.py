@@ -22,21 +22,32 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
         top: the objects that would be applied. Each replaces the stored object of the same identity. It keeps what
             an apply never changes: the status if it has none, the UID, and the labels and annotations by which Karmada
             and KubeAdmiral record claims.
+
+    Returns:
+        The documents of the base in order, with those that replace them. New objects follow, and all policies of the
+        top, in the order in which they would be applied.
     """
     given: dict[Identity, Document] = {}
     for document in top:
         given.setdefault(document.identity, document)
-    result, used = [], set()
+    result: list[Document] = []
+    stored: dict[int, Document] = {}
     for document in base:
         over = given.get(document.identity)
         if over is None:
             result.append(document)
             continue
-        used.add(id(over))
-        raw = _applied(document.raw, _with_scheduler(document, over))
-        result.append(replace(over, raw=raw, applied=True, replaced=document.raw))
+        stored[id(over)] = document
+        if not _is_policy(over):
+            result.append(_over(document, over))
     # A second object of the same identity stays, so that it is reported as a duplicate.
-    return result + [replace(document, applied=True) for document in top if id(document) not in used]
+    for over in top:
+        before = stored.get(id(over))
+        if before is None:
+            result.append(replace(over, applied=True))
+        elif _is_policy(over):
+            result.append(_over(before, over))
+    return result
 
 
 def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
@@ -54,14 +65,18 @@ def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
     return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
 
 
-def _with_scheduler(stored: Document, over: Document) -> dict[str, Any]:
-    """Return a policy with the scheduler of the stored one if it names none: an apply leaves that field alone."""
+def _is_policy(document: Document) -> bool:
+    return group_of(document.api_version) == _POLICIES
+
+
+def _over(stored: Document, over: Document) -> Document:
+    """Return a document over the stored one. A policy that names no scheduler keeps that of the stored one."""
     raw = over.raw
     given, before = raw.get("spec"), stored.raw.get("spec")
-    if group_of(over.api_version) != _POLICIES or not isinstance(given, dict) or not isinstance(before, dict):
-        return raw
-    kept = before.get(_SCHEDULER)
-    return raw if given.get(_SCHEDULER) or not kept else {**raw, "spec": {**given, _SCHEDULER: kept}}
+    if _is_policy(over) and isinstance(given, dict) and isinstance(before, dict) and not given.get(_SCHEDULER):
+        kept = {_SCHEDULER: before[_SCHEDULER]} if before.get(_SCHEDULER) else {}
+        raw = {**raw, "spec": {**given, **kept}}
+    return replace(over, raw=_applied(stored.raw, raw), applied=True, replaced=stored.raw)
 
 
 def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -346,8 +346,8 @@ def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:
 
 
 def _replicas(workload: SimulatedWorkload) -> Replicas:
-    """Return the replicas of the binding, which may have been scaled, or else those of the template."""
+    """Return the replicas of the binding, which may have been scaled; without a policy the template has scaled on."""
     binding = workload.binding
-    if binding is None:
+    if binding is None or workload.held_by is None:
         return workload.replicas
     return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

@@ -73,6 +73,7 @@ class WorkloadBuilder:
         """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
         self._live = manifests.knows_bindings if live is None else live
+        self._read = bool(live) or manifests.read_at is not None
         self._catalog = catalog or PolicyCatalog(manifests.stored_policies)
         self._paths = replica_paths
         self._interpreter = interpreter
@@ -112,7 +113,8 @@ class WorkloadBuilder:
         holding = self._lasting(self._catalog.holding(template, records), binding)
         applied = document.applied or (binding is not None and _written_by_hand(metadata, binding))
         given = _Given(raw, template, binding, applied, holding)
-        found, notes = self._replicas(given)
+        asked = self._asked(given)
+        found, notes = self._replicas(given, asked)
         replicas = found if isinstance(found, Replicas) else Replicas()
         unscheduled = self._unscheduled(given, found)
         target, deferred = self._binding(given, replicas) if unscheduled is None else (binding, None)
@@ -123,7 +125,7 @@ class WorkloadBuilder:
             holding.claims,
             target,
             raw,
-            replicas,
+            asked if isinstance(asked, Replicas) else replicas,
             held_by=holding.reference,
             present=binding is not None,
             unscheduled=unscheduled,
@@ -136,16 +138,19 @@ class WorkloadBuilder:
     def _lasting(self, holding: Holding, binding: Binding | None) -> Holding:
         """Return a claim that lasts although its policy no longer selects the resource.
 
-        The detector removes claims of a changed policy from the resources whose bindings record it, and from no others.
+        The detector removes claims only when the policy changes, and only from resources whose bindings record it. It
+        does not look at them when the labels of a resource change. The policies of a control plane that was read count
+        as processed. Those of other files may have been edited since.
         """
         recorded = holding.recorded
         policy = self._catalog.get(recorded) if recorded is not None and self._live else None
         if policy is None or recorded == holding.reference or policy.metadata.deletion_timestamp is not None:
             return holding
-        selects = any(each.policy.reference == recorded for each in holding.claims)
-        if selects or (binding is not None and _records(binding, policy)):
+        if is_new(policy) or any(each.policy.reference == recorded for each in holding.claims):
             return holding
-        note = f"{recorded} holds it although it no longer selects it: its binding does not record that policy"
+        if not self._read and binding is not None and _records(binding, policy):
+            return holding
+        note = f"{recorded} no longer selects it, and holds it until the policy changes"
         return Holding(recorded, holding.claims, recorded, note)
 
     def of_binding(self, binding: Binding) -> SimulatedWorkload:
@@ -159,10 +164,16 @@ class WorkloadBuilder:
             dependencies=dependencies_for(binding, None),
         )
 
-    def _replicas(self, given: _Given) -> tuple[Replicas | UnknownReplicas, list[str]]:
-        """Return the replicas of a resource, and notes if its template and its binding differ."""
+    def _replicas(
+        self, given: _Given, asked: Replicas | UnknownReplicas
+    ) -> tuple[Replicas | UnknownReplicas, list[str]]:
+        """Return the replicas that count for a resource, and notes if its template and its binding differ.
+
+        Args:
+            given: what is known about the resource.
+            asked: the replicas of the template.
+        """
         binding = given.binding
-        asked = self._asked(given)
         if binding is None:
             return asked, []
         held = Replicas(binding.spec.replicas, binding.spec.replica_requirements)

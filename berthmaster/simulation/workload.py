@@ -52,7 +52,7 @@ class SimulatedWorkload:
         claims: the policies that match the resource. If the holder is known, it is the first one.
         binding: the binding that the control plane has or will write; None without one.
         template: the manifest of the resource; None if only its binding is known.
-        replicas: the replicas of the manifest.
+        replicas: the replicas of the manifest; those of the binding if the manifest does not say them.
         held_by: the policy that holds the resource; None if none does.
         present: whether the control plane has the binding now, with this assignment.
         unscheduled: why no scheduler looks at it, as far as the binding does not say so; None otherwise.

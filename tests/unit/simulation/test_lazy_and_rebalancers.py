@@ -68,6 +68,40 @@ def test_when_an_edit_of_a_policy_counts(objects, over, changes, clusters):
     assert web(*FLEET, *objects, over=over, changes=changes).after.clusters == clusters
 
 
+EAGER = stored_policy("p", to=["b"], placement=DIVIDED)
+UNCLAIMED = stored_template()
+OTHER = {"target": {"name": "other"}}
+BY_LABEL = {"target": {"labelSelector": {"matchLabels": {"app": "before"}}}}
+READ = {
+    "apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"},
+    "readAt": "2026-05-01T00:00:00Z",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stored", "over", "clusters", "holder"),
+    [
+        pytest.param([EAGER, TEMPLATE], [], {}, "p", id="claimed while the policy was Lazy: it waits for its template"),
+        pytest.param([TO_B, TEMPLATE], [EAGER], {}, "p", id="an edit to eager does not find it either"),
+        pytest.param([UNCLAIMED], [stored_policy("p", to=["b"], new=True, **LAZY)], {}, "p",
+            id="a new Lazy policy claims a stored resource, and places nothing"),
+        pytest.param([UNCLAIMED], [stored_policy("p", to=["b"], new=True)], {"b": 2}, "p", id="a new eager one does"),
+        pytest.param([OLD, stored_policy("q", to=["b"], **LAZY), TEMPLATE, BOUND],
+            [stored_policy("p", to=["a"], placement=DIVIDED, **OTHER)], {"b": 2}, "q",
+            id="a released resource goes to a Lazy policy at once"),
+        pytest.param([OLD, stored_policy("q", to=["b"], **LAZY), stored_template(held_by=stored_policy("q")), BOUND],
+            [stored_policy("q", to=["b"])], {"a": 2}, "q",
+            id="a policy does not find a binding that records another one"),
+        pytest.param([stored_policy("p", to=["a"], placement=DIVIDED, **BY_LABEL), stored_policy("q", to=["b"]),
+            TEMPLATE, BOUND], [], {"a": 2}, "p",
+            id="a claim outlives the labels by which the policy selected"),
+    ],
+)  # fmt: skip
+def test_a_policy_file_takes_effect_as_the_detector_decides(stored, over, clusters, holder):
+    after = web(READ, *FLEET, *stored, over=over).after
+    assert (after.clusters, after.policy) == (clusters, f"PropagationPolicy default/{holder}")
+
+
 def test_what_a_lazy_policy_defers_is_reported():
     assert web(*FLEET, TO_B, TEMPLATE, BOUND).after.notes == [
         "its policy is Lazy: changes of the policy count when the template changes"
