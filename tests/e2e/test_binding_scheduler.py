@@ -19,7 +19,6 @@ from berthmaster.controllers.rbac import rules_of
 pytestmark = pytest.mark.e2e
 
 LIMIT_S = 20.0
-QUIET_S = 1.5
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 
 Join = Callable[..., JSON]
@@ -144,77 +143,6 @@ def test_an_unschedulable_binding_is_scheduled_when_its_cluster_joins(
     assert condition(found)["reason"] == "Success"
 
 
-def test_a_binding_is_scheduled_when_its_cluster_gains_capacity(api: Api, namespace: str, scheduler: str, join: Join):
-    member = join(cpu="1")
-    made = api.create(binding(namespace, divided(("only", [name_of(member)])), schedulerName=scheduler)).object
-    until(api, made, "a refusal", lambda each: condition(each).get("reason") == "Unschedulable")
-
-    api.patch(member, {"status": cluster_status(cpu="8")}, subresource="status")
-
-    until_assigned(api, made, {name_of(member): 2})
-
-
-def test_a_workload_that_grows_keeps_its_replicas(api: Api, namespace: str, scheduler: str, join: Join):
-    first, second = join(cpu="3"), join(cpu="100")
-    names = [name_of(first), name_of(second)]
-    made = api.create(binding(namespace, divided(("both", names)), replicas=1, schedulerName=scheduler)).object
-    before = assigned(until(api, made, "an assignment", lambda each: bool(assigned(each))))
-
-    api.patch(made, {"spec": {"replicas": 20}})
-
-    after = assigned(until(api, made, "20 replicas", lambda each: sum(assigned(each).values()) == 20))
-    assert all(after[name] >= replicas for name, replicas in before.items())
-
-
-def test_rescheduling_returns_a_workload_to_the_preferred_group(api: Api, namespace: str, scheduler: str, join: Join):
-    preferred, other = join(cpu="0"), join()
-    placement = divided(("preferred", [name_of(preferred)]), ("other", [name_of(other)]))
-    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
-    until_assigned(api, made, {name_of(other): 2})
-    until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))
-    api.patch(preferred, {"status": cluster_status()}, subresource="status")
-    marker = api.create(
-        binding(namespace, divided(("preferred", [name_of(preferred)])), schedulerName=scheduler)
-    ).object
-    until_assigned(api, marker, {name_of(preferred): 2})  # its new capacity is known
-
-    api.patch(made, {"spec": {"rescheduleTriggeredAt": "2126-01-01T00:00:00Z"}})
-
-    until_assigned(api, made, {name_of(preferred): 2})
-    found = until(
-        api, made, "the new group", lambda each: each["status"]["schedulerObservingAffinityName"] == "preferred"
-    )
-    assert found["status"]["lastScheduledTime"] == "2126-01-01T00:00:00Z", "not before the trigger"
-
-
-@pytest.mark.parametrize(
-    ("spec", "labels"),
-    [
-        pytest.param({"schedulerName": "default-scheduler"}, {}, id="another scheduler"),
-        pytest.param({"suspension": {"scheduling": True}}, {}, id="suspended"),
-        pytest.param({}, {karmada.LABEL: None}, id="no policy"),
-    ],
-)
-def test_a_binding_is_ignored_until_it_is_eligible(
-    api: Api, namespace: str, scheduler: str, join: Join, spec: JSON, labels: JSON
-):
-    member = join()
-    wanted = binding(namespace, divided(("only", [name_of(member)])), **{"schedulerName": scheduler, **spec})
-    wanted["metadata"]["labels"] = (
-        {key: value for key, value in labels.items() if value} if labels else {karmada.LABEL: "x"}
-    )
-    made = api.create(wanted).object
-    marker = api.create(binding(namespace, divided(("only", [name_of(member)])), schedulerName=scheduler)).object
-    until_assigned(api, marker, {name_of(member): 2})
-    assert not assigned(api.get(made))
-
-    api.patch(
-        made, {"metadata": {"labels": {karmada.LABEL: "x"}}, "spec": {"suspension": None, "schedulerName": scheduler}}
-    )
-
-    until_assigned(api, made, {name_of(member): 2})
-
-
 def test_a_cluster_scoped_binding_is_scheduled_too(api: Api, scheduler: str, join: Join):
     member = join()
     wanted = karmada.cluster_binding({"clusterAffinity": {"clusterNames": [name_of(member)]}})
@@ -240,35 +168,6 @@ def test_nothing_is_written_if_nothing_changes(api: Api, namespace: str, schedul
     assert api.get(made)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 
-def test_a_cluster_whose_label_no_longer_matches_loses_a_duplicated_workload(
-    api: Api, namespace: str, scheduler: str, join: Join
-):
-    tier = unique("tier")
-    members = [join(labels={"tier": tier}), join(labels={"tier": tier})]
-    placement = {
-        "clusterAffinity": {"labelSelector": {"matchLabels": {"tier": tier}}},
-        "replicaScheduling": DUPLICATED,
-    }
-    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
-    until_assigned(api, made, {name_of(each): 2 for each in members})
-
-    api.patch(members[0], {"metadata": {"labels": {"tier": None}}})
-
-    until_assigned(api, made, {name_of(members[1]): 2})
-
-
-def test_a_burst_assigns_no_capacity_twice(api: Api, namespace: str, scheduler: str, join: Join):
-    members = [name_of(join(cpu="10")), name_of(join(cpu="10"))]
-    placement = divided(("both", members))
-    made = [api.create(binding(namespace, placement, replicas=1, schedulerName=scheduler)).object for _ in range(25)]
-
-    finished = [until(api, each, "a condition", lambda found: bool(condition(found))) for each in made]
-
-    taken = [name for each in finished for name in assigned(each)]
-    assert {name: taken.count(name) for name in members} == dict.fromkeys(members, 10)
-    assert sum(condition(each)["reason"] == "Unschedulable" for each in finished) == 5
-
-
 def test_a_workload_leaves_its_group_as_a_whole_and_keeps_its_healthy_copies_meanwhile(
     api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
 ):
@@ -287,25 +186,4 @@ def test_a_workload_leaves_its_group_as_a_whole_and_keeps_its_healthy_copies_mea
     assert [(each["fromCluster"], each["reason"], each["producer"]) for each in tasks] == [
         (name_of(lost), "ClusterNotReady", name)
     ]
-    controllers.process.stop()
-
-
-def test_a_workload_stays_on_a_cluster_that_is_not_ready_without_a_replacement(
-    api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
-):
-    controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")
-    small, lost = join(cpu="1"), join(cpu="10")
-    made = api.create(
-        binding(namespace, divided(("only", [name_of(small), name_of(lost)])), replicas=10, schedulerName=name)
-    ).object
-    before = assigned(until(api, made, "an assignment", lambda each: sum(assigned(each).values()) == 10))
-
-    api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
-
-    def recorded() -> list[JSON]:
-        return [each for each in events_about(api, namespace, name_of(made)) if each["reason"] == "FailoverBlocked"]
-
-    events = wait_for("a warning", recorded, LIMIT_S)
-    assert f"stays on {name_of(lost)}, which is not ready" in events[0]["note"]
-    assert assigned(api.get(made)) == before
     controllers.process.stop()

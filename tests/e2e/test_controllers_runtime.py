@@ -66,62 +66,10 @@ def test_one_of_two_leads_and_works(api: Api, namespace: str, start: Start):
     assert api.get(wanted)["data"]["writes"] == "1"
 
 
-def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str, start: Start):
-    both = [start(*BRIEF), start(*BRIEF)]
-    leader = wait_for_leader(both, ELECTION_S)
-    [standby] = [each for each in both if each is not leader]
-    leader.process.kill()
-    killed_s = time.monotonic()
-    wanted = config_map(namespace)
-    api.create(wanted)
-    assert not standby.leading, "the lease has not run out"
-    wait_for_leader([standby], BRIEF_LEASE_S + 3.0)
-    assert time.monotonic() - killed_s < BRIEF_LEASE_S + 2.0
-    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-    assert lease_of(api, namespace)["leaseTransitions"] == 1
-
-
-def burst(api: Api, namespace: str, count: int) -> list[str]:
-    """Many ConfigMaps that want something; their names."""
-    made = [config_map(namespace) for _ in range(count)]
-    for each in made:
-        api.create(each)
-    return [each["metadata"]["name"] for each in made]
-
-
 def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
     """How often each was written to; nothing for one that is not done."""
     found = {each["metadata"]["name"]: each["data"] for each in api.list("v1", "ConfigMap", namespace)}
     return [found[name].get("writes", "") for name in names]
-
-
-def test_a_burst_is_worked_off_once_though_its_leader_is_killed_in_the_middle(api: Api, namespace: str, start: Start):
-    both = [start("--kube-api-qps=40", "--kube-api-burst=1", *BRIEF) for _ in range(2)]
-    leader = wait_for_leader(both, ELECTION_S)
-    names = burst(api, namespace, 150)
-    wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
-    leader.process.kill()
-    assert "" in writes(api, namespace, names), "it was killed too late to show anything"
-    wait_for("all of it", lambda: "" not in writes(api, namespace, names), 30)
-    assert set(writes(api, namespace, names)) == {"1"}
-
-
-def test_a_burst_is_worked_off_once_though_the_api_server_is_killed_in_the_middle(
-    control_plane: ControlPlane, api: Api, namespace: str, start: Start
-):
-    leader = start("--kube-api-qps=40", "--kube-api-burst=1")
-    wait_for_leader([leader], ELECTION_S)
-    names = burst(api, namespace, 150)
-    wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
-    control_plane.restart_apiserver()
-    assert "" in writes(api, namespace, names), "it was killed too late to show anything"
-    wait_for("all of it", lambda: "" not in writes(api, namespace, names), 40)
-    assert set(writes(api, namespace, names)) == {"1"}
-    assert leader.process.running
-    assert leader.leading
-    late = config_map(namespace)
-    api.create(late)
-    wait_for("the copy", lambda: has(api, late, "1"), LIMIT_S)
 
 
 def test_a_leader_hands_over_at_once_on_a_stop_signal(api: Api, namespace: str, start: Start):
@@ -135,14 +83,6 @@ def test_a_leader_hands_over_at_once_on_a_stop_signal(api: Api, namespace: str, 
     wanted = config_map(namespace)
     api.create(wanted)
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-
-
-def test_the_last_one_gives_the_lease_back(api: Api, namespace: str, start: Start):
-    only = start()
-    wait_for_leader([only], ELECTION_S)
-    assert lease_of(api, namespace)["holderIdentity"]
-    assert only.process.stop() == 0
-    assert not lease_of(api, namespace).get("holderIdentity")
 
 
 def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: str, start: Start):
@@ -203,13 +143,6 @@ def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: St
     assert event["series"]["lastObservedTime"] > event["eventTime"]
 
 
-def test_who_became_leader_is_an_event_on_the_lease(api: Api, namespace: str, start: Start):
-    wait_for_leader([start()], ELECTION_S)
-    [event] = wait_for("the event", lambda: events_about(api, namespace, "berthmaster-controllers"), LIMIT_S)
-    assert event["reason"] == "LeaderElection"
-    assert event["note"].startswith(lease_of(api, namespace)["holderIdentity"])
-
-
 def test_probes_and_metrics_answer(api: Api, namespace: str, start: Start):
     wanted = config_map(namespace)
     api.create(wanted)
@@ -226,13 +159,3 @@ def test_probes_and_metrics_answer(api: Api, namespace: str, start: Start):
     assert leader.measure(f"{prefix}queue_depth", controller="copying") == 0
     assert leader.measure(f"{prefix}informer_stale_seconds") == 0
     wait_for("the event", lambda: leader.measure(f"{prefix}events_total", result="created"), LIMIT_S)
-
-
-def test_without_an_election_one_process_works_at_once_and_there_is_no_lease(api: Api, namespace: str, start: Start):
-    only = start("--no-leader-elect")
-    wanted = config_map(namespace)
-    api.create(wanted)
-    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-    assert only.leading
-    assert api.list("coordination.k8s.io/v1", "Lease", namespace) == []
-    assert only.process.stop() == 0

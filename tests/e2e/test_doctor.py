@@ -1,6 +1,5 @@
 """The doctor beside a real API server: set-ups that are broken on purpose, and one that is well."""
 
-import base64
 import json
 import socket
 import subprocess
@@ -142,12 +141,6 @@ def test_a_target_that_is_not_there_is_the_one_finding(examine: Examine, control
     assert_failed(diagnosis, "api-server/target", f"kubectl --kubeconfig={path} version")
 
 
-def test_nothing_is_installed(examine: Examine):
-    diagnosis = examine("--skip=fleet")
-    assert_failed(diagnosis, "registration/present", "--set registration.enabled=true")
-    assert_failed(diagnosis, "controllers/leader", "Start them")
-
-
 def test_before_an_install_only_its_ground_is_looked_at(examine: Examine, api: Api):
     karmada.install_clusters(api)
     diagnosis = examine("--before-install")
@@ -193,16 +186,6 @@ def test_a_host_that_the_api_server_cannot_resolve(examine: Examine, api: Api, s
         diagnosis = settled(examine, "admission/trial-name")
         assert_failed(diagnosis, "admission/trial-name", "dnsPolicy")
         assert diagnosis.of("certificates/served")["verdict"] == "warning", "the API server may know more names"
-
-
-def test_a_service_that_is_not_in_the_target(
-    examine: Examine, api: Api, service: Service, namespace: str, control_plane: ControlPlane
-):
-    client = {"url": None, "service": {"namespace": namespace, "name": "berthmaster-webhook", "path": "/mutate"}}
-    with installed(api, service.url, service.authority.certificate, client=client, failurePolicy="Ignore"):
-        diagnosis = examine(f"--target-kubeconfig={control_plane.kubeconfig}", "--skip=admission", "--skip=fleet")
-    assert_failed(diagnosis, "registration/url", "registration.clientConfig=url")
-    assert diagnosis.of("api-server/host")["verdict"] == "ok", "the host is looked at, too"
 
 
 def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):
@@ -257,25 +240,6 @@ def test_a_webhook_that_is_slow(examine: Examine, api: Api, service: Service):
         assert "webhook.timeoutSeconds=" in finding["remedy"]
 
 
-def test_a_webhook_that_lets_everything_pass_while_it_is_away(
-    examine: Examine, api: Api, service: Service, processes: Processes
-):
-    url = f"https://{HOST}:{processes.ports.free()}"
-    with installed(api, url, service.authority.certificate, failurePolicy="Ignore"):
-        diagnosis = settled(examine, "admission/defaults")
-        assert_failed(diagnosis, "admission/defaults", "logs deploy/berthmaster-webhook")
-        assert_failed(diagnosis, "certificates/served", "get pods,endpointslices")
-        assert "webhook.failurePolicy=Fail" in diagnosis.of("registration/failure-policy")["remedy"]
-
-
-def test_two_copies_of_our_webhook(examine: Examine, api: Api, service: Service):
-    service.start()
-    bundle = service.authority.certificate
-    with installed(api, service.url, bundle, "berthmaster"), installed(api, service.url, bundle, "forgotten"):
-        diagnosis = settled(examine, "registration/once")
-        assert_failed(diagnosis, "registration/once", "delete MutatingWebhookConfiguration forgotten")
-
-
 def test_a_companion_without_karmadas_own_webhook(examine: Examine, api: Api, processes: Processes, tmp_path: Path):
     with closing(Service(processes, tmp_path, "companion")) as companion:
         companion.start()
@@ -306,71 +270,6 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
         assert len(denied) == 1, denied
         assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", "helm upgrade --install berthmaster")
         assert f"{user} may not patch resourcebindings.work.karmada.io" in denied[0]["message"]
-
-
-@pytest.mark.parametrize(
-    ("holder", "age_s", "message"),
-    [
-        pytest.param("", 1, "no process leads", id="a released lease without a new holder"),
-        pytest.param("controllers-0", 600, "has not renewed it", id="a leader that is stuck"),
-    ],
-)
-def test_a_lease(examine: Examine, api: Api, namespace: str, holder: str, age_s: float, message: str):
-    make_lease(api, namespace, holder, age_s)
-    diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
-    assert_failed(diagnosis, "controllers/leader", "app.kubernetes.io/component=controllers")
-    assert message in diagnosis.of("controllers/leader")["message"]
-
-
-def test_bindings_that_nobody_schedules(examine: Examine, api: Api, namespace: str):
-    karmada.install_clusters(api)
-    for scheduler in (karmada.SCHEDULER, "gone-scheduler"):
-        api.create(karmada.binding(namespace, karmada.divided(("all", ["m1"])), schedulerName=scheduler))
-    diagnosis = examine(f"--leader-elect-namespace={namespace}")
-    assert_failed(diagnosis, "fleet/scheduler", "Start the controllers")
-    strange = diagnosis.of("fleet/strange-scheduler")
-    assert strange["verdict"] == "warning"
-    assert "--other-scheduler=gone-scheduler" in strange["remedy"]
-
-
-def test_two_schedulers_by_two_leases(examine: Examine, api: Api, namespace: str, control_plane: ControlPlane):
-    other = control_plane.new_namespace()
-    for each in (namespace, other):
-        make_lease(api, each, f"controllers-of-{each}", 0, duration_s=60)
-    try:
-        diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
-        finding = diagnosis.of("conflicts/leases")
-        assert finding["verdict"] == "warning", "each may have a name of its own, which a lease does not tell"
-        assert "--scheduler-name" in finding["remedy"]
-        assert f"controllers-of-{other}" in finding["message"]
-    finally:
-        for each in (namespace, other):
-            api.delete(lease(each, "", 0, 1))
-
-
-def test_karmadas_own_components_do_the_same_work(examine: Examine, api: Api, namespace: str):
-    gate = "--feature-gates=Failover=true,PropagationPolicyPreemption=true"
-    api.create(deployment(namespace, "karmada-controller-manager", "/bin/karmada-controller-manager", gate))
-    api.create(deployment(namespace, "karmada-scheduler", "/bin/karmada-scheduler", "--scheduler-name=berthmaster"))
-    ours = ("controllers", "--feature-gates=PolicyPreemption=true", "--controllers=*,workload-rebalancer")
-    api.create(deployment(namespace, "berthmaster-controllers", *ours, "--no-leader-elect", replicas=2))
-    where = (f"--namespace={namespace}", f"--karmada-namespace={namespace}")
-    diagnosis = examine("--before-install", *where)
-    assert_failed(diagnosis, "conflicts/preemption", "controllers.featureGates.PolicyPreemption=false")
-    assert_failed(diagnosis, "conflicts/rebalancer", "--controllers=*,-workloadRebalancer")
-    assert_failed(diagnosis, "conflicts/scheduler", "edit deploy karmada-scheduler")
-    assert_failed(diagnosis, "conflicts/election", "--replicas=1")
-
-
-def test_a_torn_pair_in_the_serving_secret(examine: Examine, api: Api, namespace: str, service: Service):
-    service.start()
-    first, second = service.issue(), service.issue()
-    data = {"tls.crt": base64.b64encode(first.certificate).decode(), "tls.key": base64.b64encode(second.key).decode()}
-    name = {"name": "berthmaster-webhook-tls", "namespace": namespace}
-    api.create({"apiVersion": "v1", "kind": "Secret", "metadata": name, "type": "kubernetes.io/tls", "data": data})
-    with installed(api, service.url, service.authority.certificate):
-        diagnosis = settled(examine, "certificates/secret", f"--namespace={namespace}")
-        assert_failed(diagnosis, "certificates/secret", "rollout restart deploy/berthmaster-certs")
 
 
 def test_all_is_well(
@@ -405,31 +304,6 @@ def well(diagnosis: Diagnosis) -> Diagnosis:
     assert not failed, json.dumps(failed, indent=1)
     assert diagnosis.code == 0
     return diagnosis
-
-
-def lease(namespace: str, holder: str, age_s: float, duration_s: int) -> dict[str, Any]:
-    moment = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment, "acquireTime": moment}
-    return {
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "berthmaster-controllers", "namespace": namespace}, "spec": spec,
-    }  # fmt: skip
-
-
-def make_lease(api: Api, namespace: str, holder: str, age_s: float, duration_s: int = 15) -> None:
-    api.create(lease(namespace, holder, age_s, duration_s))
-
-
-def deployment(namespace: str, name: str, *arguments: str, replicas: int = 1) -> dict[str, Any]:
-    container = {"name": "main", "image": "example.org/none:1", "args": list(arguments)}
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }  # fmt: skip
 
 
 class Delayed:

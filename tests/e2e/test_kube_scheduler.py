@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from e2e.api import Api
+from e2e.assets import binary
+from e2e.conftest import needed
 from e2e.control_plane import ControlPlane
 from e2e.extender_service import Extender, configuration, start_extender
 from e2e.manifests import deployments, manifest, pod, propagation_policy, unique
@@ -32,12 +34,14 @@ def fleet() -> str:
     return unique("fleet")
 
 
-@pytest.fixture(params=[True, False], ids=["nodeCacheCapable", "whole nodes"])
-def asking(request: pytest.FixtureRequest, extender: Extender, scheduler: Callable[..., Process]) -> str:
+@pytest.fixture(scope="module", params=[True, False], ids=["nodeCacheCapable", "whole nodes"])
+def asking(request: pytest.FixtureRequest, extender: Extender, control_plane: ControlPlane) -> Iterator[str]:
     """The name of a running scheduler that asks the extender."""
+    needed(lambda: binary("kube-scheduler"))
     name = unique("asking")
-    scheduler(configuration(name, extender, cached=request.param))
-    return name
+    process = control_plane.start_scheduler(configuration(name, extender, cached=request.param))
+    yield name
+    process.stop()
 
 
 def group(name: str, fleet: str, tier: str) -> JSON:
@@ -98,14 +102,6 @@ def test_pods_land_in_the_first_group_and_in_the_next_once_it_is_full(
     assert landed == [name(gold), name(gold), name(silver), name(silver)]
 
 
-def test_a_tainted_group_is_left(api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str):
-    gold, silver = nodes(fleet=fleet, tier="gold"), nodes(fleet=fleet, tier="silver")
-    api.patch(gold, {"spec": {"taints": [{"key": "out-of-order", "effect": "NoSchedule"}]}})
-    waiting = placed(pod(namespace, asking), gold_then_silver(fleet))
-    api.create(waiting)
-    assert node_of(api, waiting) == name(silver)
-
-
 def test_a_pods_own_toleration_is_enough_for_a_virtual_nodes_taint(
     api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
 ):
@@ -128,16 +124,6 @@ def test_the_event_of_a_pod_that_fits_nowhere_carries_the_reasons(
     assert "1 node(s) rejected: is in none of the cluster groups primary, backup, for annotation" in failure_of(
         api, waiting
     )
-
-
-def test_the_event_of_a_pod_with_a_bad_annotation_says_what_is_wrong(
-    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
-):
-    nodes(fleet=fleet, tier="gold")
-    waiting = placed(pod(namespace, asking), '{"clusterAffinites": []}')
-    api.create(waiting)
-    assert "did you mean clusterAffinities?" in failure_of(api, waiting)
-    assert "nodeName" not in api.get(waiting)["spec"]
 
 
 def test_the_policy_of_its_deployment_places_a_pod(
@@ -163,29 +149,6 @@ def _rejected_elsewhere(api: Api, owned: JSON, wanted: str) -> bool:
     attempt = {**owned, "metadata": {**owned["metadata"], "name": unique("web")}}
     api.create(attempt)
     return node_of(api, attempt) == wanted
-
-
-def test_static_weights_decide_among_the_nodes_of_a_group(
-    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
-):
-    light, heavy = nodes("32", fleet=fleet, tier="gold"), nodes("8", fleet=fleet, tier="gold")
-    rules = [
-        {"targetCluster": {"clusterNames": [name(each)]}, "weight": weight} for each, weight in ((light, 1), (heavy, 9))
-    ]
-    placement = {
-        "clusterAffinity": {"labelSelector": {"matchLabels": {"fleet": fleet}}},
-        "replicaScheduling": {
-            "replicaSchedulingType": "Divided",
-            "replicaDivisionPreference": "Weighted",
-            "weightPreference": {"staticWeightList": rules},
-        },
-    }
-    landed = set()
-    for _ in range(4):
-        waiting = placed(pod(namespace, asking), placement)
-        api.create(waiting)
-        landed.add(node_of(api, waiting))
-    assert landed == {name(heavy)}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """WorkloadRebalancers on a real API server, by a process with only the documented rights."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +8,7 @@ from e2e.control_plane import ControlPlane
 from e2e.controllers_process import events_about, start_controllers, wait_for_leader
 from e2e.manifests import JSON, unique, workload_rebalancer
 from e2e.processes import Processes, wait_for
-from e2e.rebalancing import LIMIT_S, NEXT_WEEK, Scene, access
+from e2e.rebalancing import LIMIT_S, Scene, access
 
 pytestmark = pytest.mark.e2e
 
@@ -60,85 +59,11 @@ def test_bindings_are_marked_and_the_status_lists_all(scene: Scene):
     assert f"Deployment {scene.namespace}/ghost" in note_of(scene, made, "RebalanceFailed")
 
 
-def test_an_added_workload_is_marked_and_listed(scene: Scene):
-    scene.bind("web")
-    early, late = scene.bind("early"), scene.bind("late", scheduled=NEXT_WEEK)
-    made = scene.rebalance("web")
-    scene.finished(made)
-    scene.change(made, "web", "early", "late")
-    scene.finished(made)
-    assert scene.results(made) == {"early": "Successful", "late": "Successful", "web": "Successful"}
-    assert scene.mark_of(early) == scene.mark_of(late) == made["metadata"]["creationTimestamp"]
-    assert "the last scheduling was later" in note_of(scene, late, "NothingRescheduled")
-    assert "/late. Create a new WorkloadRebalancer" in note_of(scene, made, "NothingRescheduled")
-
-
-def test_a_removed_workload_stays_listed_only_if_it_succeeded(scene: Scene):
-    scene.bind("web")
-    scene.bind("api")
-    made = scene.rebalance("web", "api", "ghost")
-    scene.finished(made)
-    assert scene.results(made) == {"api": "Successful", "ghost": "Failed", "web": "Successful"}
-    scene.change(made, "web")
-    scene.finished(made)
-    assert scene.results(made) == {"api": "Successful", "web": "Successful"}
-
-
-def test_a_reordered_spec_marks_nothing(scene: Scene):
-    bindings = [scene.bind(name) for name in ("web", "api")]
-    made = scene.rebalance("web", "api")
-    listed = scene.finished(made)["observedWorkloads"]
-    versions = [scene.api.get(each)["metadata"]["resourceVersion"] for each in bindings]
-    scene.change(made, "api", "web")
-    assert scene.finished(made)["observedWorkloads"] == listed
-    assert [scene.api.get(each)["metadata"]["resourceVersion"] for each in bindings] == versions
-
-
-def test_a_new_workload_delays_the_deletion(scene: Scene):
-    scene.bind("web")
-    scene.bind("api")
-    made = scene.rebalance("web", ttlSecondsAfterFinished=6)
-    scene.finished(made)
-    time.sleep(3.5)
-    scene.change(made, "web", "api")
-    scene.finished(made)
-    time.sleep(3.0)  # the first six seconds have passed
-    assert scene.results(made) == {"api": "Successful", "web": "Successful"}
-    scene.gone(made)
-
-
-def test_a_changed_time_to_live_counts(scene: Scene):
-    scene.bind("web")
-    made = scene.rebalance("web", ttlSecondsAfterFinished=3600)
-    scene.finished(made)
-    scene.change(made, ttlSecondsAfterFinished=1)
-    scene.gone(made)
-
-
-def test_a_removed_time_to_live_does_not_count(scene: Scene):
-    scene.bind("web")
-    made = scene.rebalance("web", ttlSecondsAfterFinished=2)
-    scene.finished(made)
-    scene.change(made, ttlSecondsAfterFinished=None)
-    scene.finished(made)
-    time.sleep(2.5)
-    assert scene.api.exists(made)
-
-
 def test_a_zero_time_to_live_deletes_at_once(scene: Scene):
     web = scene.bind("web")
     made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
     scene.gone(made, 5.0)
     assert scene.mark_of(web) == made["metadata"]["creationTimestamp"]
-
-
-def test_without_a_time_to_live_it_is_kept(scene: Scene):
-    scene.bind("web")
-    made = scene.rebalance("web")
-    scene.finished(made)
-    version = scene.api.get(made)["metadata"]["resourceVersion"]
-    time.sleep(2.0)
-    assert scene.api.get(made)["metadata"]["resourceVersion"] == version
 
 
 def test_cluster_scoped_workloads(scene: Scene):

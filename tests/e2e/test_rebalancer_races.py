@@ -101,35 +101,6 @@ def scene(api: Api, namespace: str) -> Iterator[Scene]:
     made.clear()
 
 
-def test_a_zero_time_to_live_needs_two_writes(scene: Scene, running: Running):
-    scene.bind("web")
-    made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
-    scene.gone(made, 5.0)
-    assert running.writes_to(made["metadata"]["name"]) == ["PATCH", "DELETE"]
-
-
-def test_a_removed_time_to_live_leaves_nothing_queued(scene: Scene, running: Running):
-    scene.bind("web")
-    made = scene.rebalance("web", ttlSecondsAfterFinished=3600)
-    scene.finished(made)
-    wait_for("it to wait for its time", lambda: len(running.controller.queue) == 1, LIMIT_S)
-    scene.change(made, ttlSecondsAfterFinished=None)
-    wait_for("nothing to wait for", lambda: len(running.controller.queue) == 0, LIMIT_S)
-
-
-def test_a_fresh_read_precedes_the_deletion(scene: Scene, running: Running):
-    web, api_binding = scene.bind("web"), scene.bind("api")
-    made = scene.rebalance("web", ttlSecondsAfterFinished=2)
-    scene.finished(made)
-    wait_for("it to wait for its time", lambda: len(running.controller.queue) == 1, LIMIT_S)
-    running.informer.stop()  # the controller observes nothing from now on
-    scene.change(made, "web", "api")
-    status = scene.finished(made)
-    assert {each["result"] for each in status["observedWorkloads"]} == {"Successful"}
-    assert scene.mark_of(web) == scene.mark_of(api_binding) == made["metadata"]["creationTimestamp"]
-    scene.gone(made)
-
-
 def test_the_deletion_is_valid_only_for_the_version_that_was_read(scene: Scene, running: Running):
     scene.bind("web")
     api_binding = scene.bind("api")
@@ -171,30 +142,6 @@ def test_an_unserved_kind_is_not_a_missing_binding(scene: Scene, kubeconfig: Pat
         refusals[version] = refusal.value.status, is_gone(refusal.value)
     assert refusals["v1alpha2"] == (404, True)
     assert not refusals["v1alpha9"][1]
-
-
-def test_a_crash_loses_no_mark_and_writes_none_twice(scene: Scene, kubeconfig: Path):
-    bindings = [scene.bind(f"web{number}") for number in range(20)]
-    first = Running(kubeconfig)
-
-    def cut_off(request: APIRequest) -> None:
-        if request.method != "GET" and len(first.client.writes) == 7:
-            raise ApiError(0, "", "cut off")
-
-    first.client.before = cut_off
-    made = scene.rebalance(*(f"web{number}" for number in range(20)), ttlSecondsAfterFinished=3)
-    wait_for("some marks", lambda: len(first.client.writes) == 7, LIMIT_S)
-    first.stop()
-    assert "status" not in scene.api.get(made)
-    second = Running(kubeconfig)
-    try:
-        scene.finished(made)
-        assert {scene.mark_of(each) for each in bindings} == {made["metadata"]["creationTimestamp"]}
-        scene.gone(made)
-    finally:
-        second.stop()
-    marks = [write for one in (first, second) for write in one.client.writes if scene.namespace in write]
-    assert len(marks) == len(set(marks)) == len(bindings)
 
 
 def test_two_controllers_do_not_undo_each_others_writes(scene: Scene, kubeconfig: Path):
