@@ -37,10 +37,9 @@ MAX_BYTES = 64 * MIB
 MAX_LARGE_BYTES = 96 * MIB
 """For a request above ``LARGE_BYTES``. A process answers one of them at a time."""
 LARGE_BYTES = 3 * MIB
-MAX_STEPS = 2_000_000
-"""About 250 ms: a step takes 60 to 200 ns."""
-MAX_REFUSED_STEPS = 300_000
-"""Besides the reading of the text: its values are counted in three passes, at 64 bytes a step."""
+MAX_STEPS = 1_000_000
+"""Lines of the project that run. What C code does at once, such as an array of numpy, is one line: ``--strict``."""
+MAX_REFUSED_STEPS = 150_000
 MAX_SCRIPT_S, MAX_COMMAND_S = 3, 10
 _CAP = re.compile(r"at most", re.IGNORECASE)
 _REFUSAL = re.compile(r'"allowed":false|"error":"[^"]|"Error":"[^"]')
@@ -70,8 +69,7 @@ def broken_limits(timed: Measured, counted: Measured, *, strict: bool) -> Iterat
         yield f"{what}: no answer within a minute"
         return
     refused = result_of(timed) == "refused"
-    reading = 3 * timed.sent_bytes // 64
-    steps, most_ms = (MAX_REFUSED_STEPS + reading, MAX_REFUSED_MS) if refused else (MAX_STEPS, MAX_MS)
+    steps, most_ms = (MAX_REFUSED_STEPS, MAX_REFUSED_MS) if refused else (MAX_STEPS, MAX_MS)
     most_bytes = MAX_LARGE_BYTES if timed.sent_bytes > LARGE_BYTES else MAX_BYTES
     if counted.steps > steps:
         yield f"{what}: {counted.steps:,} steps; at most {steps:,}"

@@ -5,6 +5,7 @@ of its own, so that no row leaves memory or caches to the next. A row that takes
 """
 
 import gc
+import itertools
 import logging
 import os
 import signal
@@ -13,15 +14,31 @@ import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
-import counted_work
 import msgspec
-from hostile_rows import Row, rows
+from hostile_rows import Row, cluster, rows
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import InputError
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.app import all_routes
+from extender.metrics import PrometheusServiceMetrics
+from extender.protocols.problem import Refusal, problem
+from extender.protocols.services import Call, Services
+from extender.protocols.size import sized
+from extender.state.state import State
+from webhook.admission.settings import AdmissionSettings, WebhookMode
+from webhook.app import Reviewer
 
 MAX_S = 60
 MAX_ADDRESS_BYTES = 8 * 2**30
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
+_PROJECT = str(Path(__file__).resolve().parent.parent)
 
 Answer = tuple[int, bytes]
 Work = Callable[[], Answer]
@@ -38,7 +55,7 @@ class Measured(msgspec.Struct, frozen=True):
         seconds: the time of one call, without any counter.
         peak_bytes: the most bytes allocated at one time.
         kept_bytes: the bytes that stay allocated.
-        steps: the counted steps.
+        steps: the lines of the project's code that ran, each pass of a loop on its own.
     """
 
     what: str
@@ -54,8 +71,6 @@ class Measured(msgspec.Struct, frozen=True):
 def main() -> None:
     """Print the measurements."""
     mode, only = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-    if mode == "steps":
-        counted_work.install()
     works = _works()
     gc.collect()
     for row in rows():
@@ -83,10 +98,8 @@ def _measured(mode: str, row: Row, works: "Mapping[str, Callable[[Row, bytes], W
     body = row.body()
     work = works[row.service](row, body)
     if mode == "steps":
-        before = counted_work.COUNTER.steps
-        status, answer = _repeated(work, row.times)
-        steps = (counted_work.COUNTER.steps - before) // row.times
-        return _line(Measured(row.what, len(body), status, _start(answer), steps=steps))
+        steps, (status, answer) = _counted(lambda: _repeated(work, row.times))
+        return _line(Measured(row.what, len(body), status, _start(answer), steps=steps // row.times))
     start = time.perf_counter()
     status, answer = _repeated(work, row.times)
     seconds = (time.perf_counter() - start) / row.times
@@ -100,6 +113,26 @@ def _measured(mode: str, row: Row, works: "Mapping[str, Callable[[Row, bytes], W
     gc.collect()
     kept = tracemalloc.get_traced_memory()[0] - before
     return _line(Measured(row.what, len(body), status, shown, seconds, peak, kept))
+
+
+def _counted(work: Work) -> tuple[int, Answer]:
+    """Return how many lines of the project run during the work. The number does not depend on the machine."""
+    lines = itertools.count()
+
+    def inside(_frame: FrameType, event: str, _argument: object) -> "Callable[..., Any]":
+        if event == "line":
+            next(lines)
+        return inside
+
+    def entered(frame: FrameType, _event: str, _argument: object) -> "Callable[..., Any] | None":
+        return inside if frame.f_code.co_filename.startswith(_PROJECT) else None
+
+    sys.settrace(entered)
+    try:
+        answer = work()
+    finally:
+        sys.settrace(None)
+    return next(lines), answer
 
 
 def _repeated(work: Work, times: int) -> Answer:
@@ -118,23 +151,7 @@ def _line(measured: Measured) -> str:
 
 
 def _works() -> "Mapping[str, Callable[[Row, bytes], Work]]":
-    """Import the services, and return how each prepares the work on a row."""
-    from hostile_rows import cluster  # noqa: PLC0415 - the counters must be there first
-
-    from berthmaster.model.cluster import Cluster  # noqa: PLC0415 - the same
-    from berthmaster.model.decode import convert  # noqa: PLC0415 - the same
-    from berthmaster.model.errors import InputError  # noqa: PLC0415 - the same
-    from berthmaster.runtime.clock import SystemClock  # noqa: PLC0415 - the same
-    from berthmaster.scheduling.karmada.profile import karmada_profile  # noqa: PLC0415 - the same
-    from extender.app import all_routes  # noqa: PLC0415 - the same
-    from extender.metrics import PrometheusServiceMetrics  # noqa: PLC0415 - the same
-    from extender.protocols.problem import Refusal, problem  # noqa: PLC0415 - the same
-    from extender.protocols.services import Call, Services  # noqa: PLC0415 - the same
-    from extender.protocols.size import sized  # noqa: PLC0415 - the same
-    from extender.state.state import State  # noqa: PLC0415 - the same
-    from webhook.admission.settings import AdmissionSettings, WebhookMode  # noqa: PLC0415 - the same
-    from webhook.app import Reviewer  # noqa: PLC0415 - the same
-
+    """Return how each service prepares the work on a row."""
     log = logging.getLogger("bench")
     log.setLevel(logging.CRITICAL)
     logging.getLogger("berthmaster").setLevel(logging.CRITICAL)

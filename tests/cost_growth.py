@@ -1,8 +1,8 @@
 """Find work that grows faster than n log n in the size of an input.
 
-Each list, map and text of an input grows to n, 2n and 4n entries, alone and together with another list. The steps and
-the allocated bytes at these sizes show the growth: the second difference is twice the first one if the growth is
-linear, a little more for n log n, and four times for n squared. Constant work has no effect.
+Each list, map and text of an input grows to n and 4n entries, alone and together with another list. The processor time
+and the allocated bytes at these sizes show the growth: they grow 4 times if the growth is linear, up to 5 times for
+n log n, and 16 times for n squared. Small costs say nothing, so constant work has no effect.
 
 As a program, ``cost_growth.py`` prints what grows too fast and ends with status 1 if anything does.
 """
@@ -21,20 +21,21 @@ from contextlib import suppress
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
-import counted_work
 import msgspec
+
+from berthmaster.model.errors import InputError
 
 JSON = Any
 EMBEDDED = "<json>"
 """The part of a path that enters a text that is a JSON document, such as an annotation."""
-MAX_RATIOS = {"steps": 2.5, "bytes": 3.0}
-"""n log n has 2.3 at these sizes, and n squared 4. Linear work in addition hides small squares; greater lengths show
-them. Bytes grow in the larger jumps of lists and maps."""
-MIN_DOUBLING = 2.2
-"""If the last doubling of the size does not cost more than this factor, it does not grow too fast."""
-LEAST = {"steps": 400, "bytes": 131_072}
-"""Smaller differences say nothing."""
-LENGTH = 32
+MAX_RATIO = 8.0
+"""n log n has 5 at these sizes, and n squared 16. Linear work in addition hides small squares; greater lengths show
+them."""
+LEAST = {"microseconds": 30_000, "bytes": 2**20}
+"""Smaller costs say nothing."""
+LENGTH = 400
+RUNS = 2
+"""The shortest of so many runs counts: other processes only add time."""
 TEXT_FACTOR = 16
 """Texts grow to so many times more characters."""
 _PATHS_SHOWN = 4
@@ -48,11 +49,11 @@ class Cost(NamedTuple):
     """The cost of one piece of work.
 
     Attributes:
-        steps: counted steps, see ``counted_work``.
+        microseconds: the processor time of this thread.
         peak_bytes: the most bytes allocated at one time, beyond those before.
     """
 
-    steps: int
+    microseconds: int
     peak_bytes: int
 
 
@@ -74,23 +75,21 @@ class Finding(NamedTuple):
     Attributes:
         input: the name of the input.
         grown: what grows together.
-        measure: ``steps`` or ``bytes``.
-        costs: the costs at the sizes.
-        ratio: the ratio of the differences.
+        measure: ``microseconds`` or ``bytes``.
+        costs: the costs at the two sizes.
     """
 
     input: str
     grown: tuple[Path, ...]
     measure: str
-    costs: tuple[int, ...]
-    ratio: float
+    costs: tuple[int, int]
 
     def __str__(self) -> str:
         listed = [shown(path) for path in self.grown[:_PATHS_SHOWN]]
         more = [f"{len(self.grown) - len(listed)} more"] if len(self.grown) > len(listed) else []
         where = " and ".join([*listed, *more])
         costs = " -> ".join(f"{each:,}" for each in self.costs)
-        return f"{self.input}: {where}: {costs} {self.measure} ({self.ratio:.1f})"
+        return f"{self.input}: {where}: {costs} {self.measure}"
 
 
 def shown(path: Path) -> str:
@@ -171,24 +170,40 @@ def _embedded(text: str) -> JSON | None:
         return None
 
 
-def measured(work: Work) -> Cost:
-    """Return the cost of a piece of work."""
-    tracemalloc.reset_peak()
-    before, steps = tracemalloc.get_traced_memory()[0], counted_work.COUNTER.steps
-    with suppress(_refusal()):
+def measured(prepare: Callable[[], Work]) -> Cost:
+    """Return the cost of a piece of work. It starts with empty caches each time."""
+    times_s = []
+    for _ in range(RUNS):
+        work = _without_caches(prepare)
+        begun_s = time.thread_time()
+        with suppress(InputError):
+            work()
+        times_s.append(time.thread_time() - begun_s)
+    work = _without_caches(prepare)
+    tracemalloc.start(1)
+    with suppress(InputError):
         work()
-    return Cost(counted_work.COUNTER.steps - steps, tracemalloc.get_traced_memory()[1] - before)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return Cost(int(min(times_s) * 1e6), peak)
 
 
-def too_fast(name: str, where: tuple[Path, ...], costs: tuple[Cost, ...]) -> Iterator[Finding]:
-    """Yield a finding for steps and for bytes if they grow faster than n log n."""
-    for index, (measure, least) in enumerate(LEAST.items()):
-        small, middle, large = (cost[index] for cost in costs)
-        first, second = middle - small, large - middle
-        ratio = second / max(first, least / 4)
-        # Where a limit refuses the larger inputs, only these two are comparable.
-        if second > least and ratio > MAX_RATIOS[measure] and large > MIN_DOUBLING * middle:
-            yield Finding(name, where, measure, (small, middle, large), ratio)
+def _without_caches(prepare: Callable[[], Work]) -> Work:
+    for each in _caches():
+        each.cache_clear()
+    return prepare()
+
+
+@functools.cache
+def _caches() -> list[Any]:
+    return [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper) and each is not _caches]
+
+
+def too_fast(name: str, where: tuple[Path, ...], small: Cost, large: Cost) -> Iterator[Finding]:
+    """Yield a finding for time and for bytes if they grow faster than n log n."""
+    for (measure, least), before, after in zip(LEAST.items(), small, large, strict=True):
+        if after > least and after > MAX_RATIO * max(before, least // 16):
+            yield Finding(name, where, measure, (before, after))
 
 
 def growth(
@@ -196,16 +211,15 @@ def growth(
 ) -> Iterator[Finding]:
     """Grow parts of a document together, and yield what grows too fast."""
     costs = []
-    for entries in (length, 2 * length, 4 * length):
+    for entries in (length, 4 * length):
         larger = document
         for path in case.where:
             larger = grown(larger, path, entries, distinct=case.distinct)
         try:
-            work = prepare(larger)
-        except _refusal():
+            costs.append(measured(functools.partial(prepare, larger)))
+        except InputError:
             return  # the environment cannot have this value
-        costs.append(measured(work))
-    yield from too_fast(name, case.where, tuple(costs))
+    yield from too_fast(name, case.where, *costs)
 
 
 def confirmed_growth(
@@ -213,17 +227,11 @@ def confirmed_growth(
 ) -> Iterator[Finding]:
     """Yield what grows too fast at these lengths and at twice these lengths.
 
-    A limit that refuses only the larger inputs can make costs look steep, but not at both.
+    A limit that refuses only one of the inputs can make costs look steep, but not twice.
     """
     suspected = {each.measure for each in growth(name, document, prepare, case, length)}
     if suspected:
         yield from (each for each in growth(name, document, prepare, case, 2 * length) if each.measure in suspected)
-
-
-def _refusal() -> type[Exception]:
-    from berthmaster.model.errors import InputError  # noqa: PLC0415 - the counters must be there first
-
-    return InputError
 
 
 def levels(document: JSON, environment: Collection[str] = ()) -> Iterator[Case]:
@@ -277,18 +285,13 @@ def main() -> None:
     parser.add_argument("--levels", type=float, default=1.0, help="the share of all lists of one depth")
     parser.add_argument("--singles", type=float, default=1.0, help="the share of the parts that grow alone")
     parser.add_argument("--pairs", type=float, default=1.0, help="the share of the pairs that grow together")
-    parser.add_argument(
-        "--length", type=int, default=LENGTH, help="the smallest length; the others are 2 and 4 times it"
-    )
+    parser.add_argument("--length", type=int, default=LENGTH, help="the smaller length; the other is 4 times it")
     parser.add_argument("--only", default="", help="only inputs whose name has this text")
     options = parser.parse_args()
-    counted_work.install()
-    from cost_inputs import BOUNDED, CORE, inputs  # noqa: PLC0415 - the counters must be there first
+    from cost_inputs import BOUNDED, CORE, inputs  # noqa: PLC0415 - it imports this module
 
-    tracemalloc.start(1)
     gc.collect()
-    gc.disable()  # a collection in the middle of a measurement would change its bytes
-    caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
+    gc.disable()  # a collection in the middle of a measurement would change its time
     tried, found, begun = 0, 0, time.process_time()
     for name, document, prepare, environment in inputs():
         if options.only not in name:
@@ -305,9 +308,6 @@ def main() -> None:
         ]
         for case in chosen:
             tried += 1
-            for cached in caches:
-                cached.cache_clear()
-            prepare(document)()  # what is cached on the first call
             for finding in confirmed_growth(name, document, prepare, case, options.length):
                 found += 1
                 sys.stdout.write(f"{finding}\n")

@@ -1,4 +1,4 @@
-"""No input costs more than n log n steps and bytes. A share of the cases runs here; ``make cost`` runs all of them."""
+"""No input costs more than n log n time and bytes. A share of the cases runs here; ``make cost`` runs all of them."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ SHARE = ("--core", "--singles", "0.002", "--pairs", "0", "--levels", "0")
 
 
 def test_work_and_memory_grow_at_most_as_n_log_n():
-    """A process of its own counts the work: the counters must be there before the project is imported."""
+    """A process of its own has no threads of other tests, and its garbage collector may be off."""
     environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTHONHASHSEED": "0"}
     run = subprocess.run(  # noqa: S603 - our program
         [sys.executable, PROGRAM, *SHARE], env=environment, capture_output=True, text=True, check=False
