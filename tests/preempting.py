@@ -165,25 +165,23 @@ class Stage:
         for key in keys:
             self.queue.add(key)
 
-    def clear_queue(self) -> None:
-        """Empty the queue, so that a test knows what enqueues a key again."""
-        with self.queue._changed:
-            self.queue._ready.clear()
-            self.queue._dirty.clear()
+    def clear_queue(self) -> list[Any]:
+        """Empty the queue, so that a test knows what enqueues a key again. Return the keys that were ready."""
+        keys: list[Any] = list(iter(lambda: self.queue.take(wait=False), None))
+        for key in keys:
+            self.queue.done(key)
+        return keys
 
     def work(self, *, watching: bool = False) -> list[str]:
         """Reconcile all due keys. Return the results. Keys of kinds are skipped unless ``watching``."""
         results: list[str] = []
         while len(results) < MAX_WORK:
-            with self.queue._changed:
-                self.queue._promote()
-                if not self.queue._ready:
-                    return results
-            key = self.queue.take()
+            if (key := self.queue.take(wait=False)) is None:
+                return results
             if watching or not isinstance(key, NamedKind):
-                results.append(self.controller._reconcile(cast("Any", key)))
+                results.append(self.controller.reconcile(key))
                 assert results[-1] != "crash", "the log says why"
-            self.queue.done(cast("Any", key))
+            self.queue.done(key)
         raise AssertionError("the queue does not become empty")
 
     def later(self, seconds: float = 60.0) -> list[str]:

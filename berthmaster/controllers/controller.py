@@ -106,17 +106,27 @@ class QueueController(Generic[K]):
             if thread.is_alive():
                 thread.join(max(0.0, deadline_s - self._clock.monotonic_s()))
 
-    def _work(self) -> None:
-        worker = threading.current_thread().name
-        while (key := self.queue.take()) is not None:
-            started_s = self._began_s[worker] = self._clock.monotonic_s()
-            with bound(reconcile_id=new_reconcile_id()):
-                result = self._reconcile(key)
-            self.queue.done(key)
-            del self._began_s[worker]
-            self._metrics.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
+    def step(self, *, wait: bool = False) -> str | None:
+        """Reconcile the next key. Return the result as metrics name it.
 
-    def _reconcile(self, key: K) -> str:
+        Returns None if the queue is closed, or, without ``wait``, if no key is ready.
+        """
+        if (key := self.queue.take(wait=wait)) is None:
+            return None
+        worker = threading.current_thread().name
+        started_s = self._began_s[worker] = self._clock.monotonic_s()
+        with bound(reconcile_id=new_reconcile_id()):
+            result = self.reconcile(key)
+        self.queue.done(key)
+        del self._began_s[worker]
+        self._metrics.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
+        return result
+
+    def _work(self) -> None:
+        while self.step(wait=True) is not None:
+            pass
+
+    def reconcile(self, key: K) -> str:
         """Reconcile one key, and return the result as metrics name it."""
         try:
             requeue = self._reconciler.reconcile(key)

@@ -77,8 +77,11 @@ class WorkQueue(Generic[K]):
         with self._changed:
             self._failures.pop(key, None)
 
-    def take(self) -> K | None:
-        """Wait for a key and take it; None once the queue is closed. The caller must call ``done``."""
+    def take(self, *, wait: bool = True) -> K | None:
+        """Wait for a key and take it; None once the queue is closed. The caller must call ``done``.
+
+        Without ``wait`` the result is also None if no key is ready.
+        """
         with self._changed:
             while not self._closed:
                 wait_s = self._promote()
@@ -86,8 +89,15 @@ class WorkQueue(Generic[K]):
                     self._dirty.discard(key)
                     self._taken.add(key)
                     return key
+                if not wait:
+                    break
                 self._changed.wait(wait_s)
             return None
+
+    def next_due_s(self) -> float | None:
+        """Return the seconds until the next key that waits for a time is due; None if none waits."""
+        with self._changed:
+            return min(self._due_s.values()) - self._clock.monotonic_s() if self._due_s else None
 
     def done(self, key: K) -> None:
         """Give a taken key back."""

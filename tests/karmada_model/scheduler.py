@@ -16,7 +16,6 @@ from berthmaster.deciding.admissions import Admissions
 from berthmaster.deciding.budgets import Budgets
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.kube.events import EventContent
-from berthmaster.model.meta import Key
 
 HOUSEKEEPING_S = 1.0
 LEADING_SINCE_S = 3600.0
@@ -75,7 +74,7 @@ class SteppedScheduler:
         self._informers = {
             each.collection.path: each for each in (*context.informers.values(), *context.optional.values())
         }
-        self._queue = self.controller._queue
+        self._queue = self.controller.queue
         self._seen = 0
         self._housekept_s = clock.monotonic_s()
         self._list()
@@ -108,16 +107,10 @@ class SteppedScheduler:
         self.observe()
         if self._clock.monotonic_s() >= self._housekept_s + HOUSEKEEPING_S:
             self._housekept_s = self._clock.monotonic_s()
-            self.controller._housekeep()
-        with self._queue._changed:
-            self._queue._promote()
-            if not self._queue._dirty:
-                return False
-        key = cast("Key", self._queue.take())
-        result = self.controller._workers._reconcile(key)
+            self.controller.housekeep()
+        result = self.controller.workers.step()
         assert result != "crash", "the log says why"
-        self._queue.done(key)
-        return True
+        return result is not None
 
     def next_s(self) -> float | None:
         """Return the seconds until a binding is due; None if only a change can bring that about."""
@@ -125,10 +118,8 @@ class SteppedScheduler:
         lengths = self._queue.lengths()
         if lengths["active"]:
             return 0.0
-        due = [due_s - self._clock.monotonic_s() for due_s in self._queue._due_s.values()]
-        if lengths["unschedulable"]:
-            due.append(HOUSEKEEPING_S)
-        return max(0.0, min(due)) if due else None
+        due = [self._queue.next_due_s(), HOUSEKEEPING_S if lengths["unschedulable"] else None]
+        return min((max(0.0, each) for each in due if each is not None), default=None)
 
     def _list(self) -> None:
         """Let each informer see its first list, clusters first, as at a start."""

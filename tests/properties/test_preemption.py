@@ -159,10 +159,9 @@ class Scene:
 
     def shuffle(self) -> None:
         """Shuffle the queue."""
-        waiting = list(self.stage.queue._ready)
+        waiting = self.stage.clear_queue()
         self.random.shuffle(waiting)
-        self.stage.queue._ready.clear()
-        self.stage.queue._ready.extend(waiting)
+        self.stage.enqueue(*waiting)
 
     def happen(self, event: tuple[Any, ...]) -> None:
         """Apply an event."""

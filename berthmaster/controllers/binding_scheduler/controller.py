@@ -35,7 +35,12 @@ _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
 class BindingScheduler:
-    """Schedules bindings. It implements ``Controller``."""
+    """Schedules bindings. It implements ``Controller``.
+
+    Attributes:
+        queue: the keys of bindings to decide on.
+        workers: they reconcile the keys of the queue.
+    """
 
     name = NAME
 
@@ -82,17 +87,17 @@ class BindingScheduler:
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
-        self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
+        self.queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
         self._handlers = self._made_handlers(settings)
-        self._workers = self._made_workers(context, settings)
+        self.workers = self._made_workers(context, settings)
         # Without the ticker no unschedulable binding would be activated any more.
         self._ticker = RepeatingThread(
-            f"{NAME}-ticker", self._housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
+            f"{NAME}-ticker", self.housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
         )
         clusters.subscribe(self._handlers.cluster_changed)
         self._bindings.subscribe(self._handlers.binding_changed)
         self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
-        QuotaWatch(context, self._bindings, self._queue, self._metrics)
+        QuotaWatch(context, self._bindings, self.queue, self._metrics)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
 
@@ -100,7 +105,7 @@ class BindingScheduler:
         return EventHandlers(
             self._bindings,
             self._clusters,
-            self._queue,
+            self.queue,
             self._metrics,
             settings.scheduler_name,
             self._moves,
@@ -111,7 +116,7 @@ class BindingScheduler:
         reconciler = BindingReconciler(
             self._bindings,
             self._clusters,
-            self._queue,
+            self.queue,
             context,
             self._metrics,
             settings.scheduler_name,
@@ -119,20 +124,20 @@ class BindingScheduler:
             settings.console,
         )
         return QueueController(
-            NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
+            NAME, reconciler, self.queue, context.metrics, context.clock, settings.concurrent_bindings
         )
 
     def load(self) -> ControllerLoad:
-        return self._workers.load()
+        return self.workers.load()
 
     def start(self) -> None:
         self._moves.begin()
-        self._workers.start()
+        self.workers.start()
         self._ticker.start()
 
     def stop(self) -> None:
         self._ticker.stop()
-        self._workers.stop()
+        self.workers.stop()
         self._ticker.join(_TICK_S)
         if self._estimators is not None:
             self._estimators.close()
@@ -145,9 +150,10 @@ class BindingScheduler:
     def _own_bindings(self) -> Iterator[tuple[Key, Binding]]:
         return (each for each in self._bindings.items() if names_scheduler(each[1], self._scheduler_name))
 
-    def _housekeep(self) -> None:
+    def housekeep(self) -> None:
+        """Do what is due every second: expire assumed replicas, activate unschedulable bindings, look at the brake."""
         self._clusters.expire()
         self._handlers.activate_unschedulable()
         if self._control.tick(self._own_bindings()):
             self._handlers.moves_changed()
-        self._metrics.waiting(self._queue.lengths(), self._clusters.assumed_count())
+        self._metrics.waiting(self.queue.lengths(), self._clusters.assumed_count())
