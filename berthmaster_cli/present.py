@@ -12,6 +12,7 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.validation import update_errors
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
@@ -106,10 +107,12 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
     from webhook.admission.settings import AdmissionSettings  # noqa: PLC0415
 
     context = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: "")
-    for document in manifests.policy_documents:
-        found = lint(document.raw, context, DEFAULT_NAMESPACE)
-        for problem in found.errors if found is not None else ():
-            error = document.error(FieldError(problem.path, problem.detail))
+    edits = {after.reference: before for before, after in manifests.policy_edits if before is not None}
+    for document, policy in zip(manifests.policy_documents, manifests.policies, strict=True):
+        found, before = lint(document.raw, context, DEFAULT_NAMESPACE), edits.get(policy.reference)
+        problems = [FieldError(each.path, each.detail) for each in (found.errors if found is not None else ())]
+        for problem in (*problems, *(update_errors(before, policy) if before is not None else ())):
+            error = document.error(problem)
             if not (lenient or document.stored):
                 raise error
             complain(f"{error} (the webhook would refuse this policy)")

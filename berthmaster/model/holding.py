@@ -136,8 +136,13 @@ def is_new(policy: Policy) -> bool:
 
 def takes(preemptor: Policy, held_by: Policy, template: Template) -> bool:
     """Return whether a policy may take over a resource from another policy."""
+    return may_preempt(preemptor, held_by) and names(preemptor, template)
+
+
+def names(preemptor: Policy, template: Template) -> bool:
+    """Return whether a policy preempts and names a resource."""
     resource = Resource(template.api_version, template.kind, template.namespace, template.name)
-    return may_preempt(preemptor, held_by) and resource in named_resources(preemptor)
+    return resource in named_resources(preemptor)
 
 
 def why_not(other: Claim, holding: Holding, template: Template) -> str:

@@ -10,7 +10,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import ZONE, ClusterAffinity, FieldSelector, Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy
 from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (
@@ -35,6 +35,14 @@ def policy_errors(policy: Policy) -> Iterator[FieldError]:
                 label_selector_errors(selector.label_selector),
             )
     yield from _below("spec.placement", placement_errors(policy.spec.placement))
+
+
+def update_errors(before: Policy, after: Policy) -> Iterator[FieldError]:
+    """Yield why karmada-webhook refuses a policy that replaces a stored one (``validating.go``)."""
+    then, now = (each.spec.scheduler_name or DEFAULT_SCHEDULER for each in (before, after))
+    if then != now:
+        remedy = "create a policy with another name, then delete this one (docs/compatibility.md, Switch over)"
+        yield FieldError("spec.schedulerName", f"Karmada refuses a change from {then!r} to {now!r}; {remedy}")
 
 
 def placement_errors(placement: Placement) -> Iterator[FieldError]:

@@ -27,7 +27,7 @@ from berthmaster.model.claims import (
     newly_eligible,
     permanent_id,
 )
-from berthmaster.model.holding import Holding, PolicyCatalog, takes, why_not_taken
+from berthmaster.model.holding import Holding, PolicyCatalog, names, takes, why_not_taken
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
 from berthmaster.simulation.claim_records import (
@@ -167,11 +167,16 @@ class Detector:
 
     def _preempted(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
         for policy in self.preemptors:
-            holds = recorded(workload)
-            held_by = self._catalog.get(holds) if holds is not None else None
-            if held_by is not None and held_by is not policy and takes(policy, held_by, template):
+            if self._takes(policy, recorded(workload), template):
                 workload = self._applied(workload, Claim(policy, MatchLevel.NAME), lazily=policy.lazy)
         return workload
+
+    def _takes(self, policy: Policy, holds: PolicyReference | None, template: Template) -> bool:
+        """Return whether a policy preempts the recorded one: a PropagationPolicy also a deleted cluster-wide one."""
+        held_by = self._catalog.get(holds) if holds is not None else None
+        if held_by is not None:
+            return held_by is not policy and takes(policy, held_by, template)
+        return holds is not None and holds.kind != policy.kind and not policy.cluster_scoped and names(policy, template)
 
     def _reconciled(
         self, workload: SimulatedWorkload, template: Template, *, lazily: bool = False

@@ -19,7 +19,7 @@ from berthmaster.model.gaps import Gap
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.reader import ANY_READER, Reader
-from berthmaster.model.validation import policy_errors
+from berthmaster.model.validation import policy_errors, update_errors
 from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
@@ -103,6 +103,7 @@ class Planner:
         now_s = services.clock.monotonic_s()
         if request.timeout_ms is not None:
             call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
+        request = _as_stored(services, request)
         changes = changes_of(services, request)
         require_synced(services)
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
@@ -114,6 +115,30 @@ class Planner:
             answer = _planned(services, call, plans, request, (changes, policies))
         require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness), Reader(request.namespaces))
+
+
+def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
+    """Return a request whose policies name a scheduler: the stored one if they name none, as after an apply.
+
+    Raises:
+        Refusal: a policy would change its scheduler, which Karmada refuses.
+    """
+    with services.state.reading() as cache:
+        stored = {each.reference: each for each in cache.policies}
+
+    def named(written: Policy, path: str) -> Policy:
+        before = stored.get(written.reference)
+        if before is None:
+            return written
+        if not written.spec.scheduler_name:
+            spec = msgspec.structs.replace(written.spec, scheduler_name=before.spec.scheduler_name)
+            return msgspec.structs.replace(written, spec=spec)
+        refuse_invalid(error.below(path) for error in update_errors(before, written))
+        return written
+
+    create = tuple(named(each, f"create[{number}]") for number, each in enumerate(request.create))
+    update = tuple(named(each, f"update[{number}]") for number, each in enumerate(request.update))
+    return msgspec.structs.replace(request, create=create, update=update)
 
 
 def _planned(
