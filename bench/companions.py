@@ -230,8 +230,8 @@ COMPANIONS: Mapping[str, Companion] = {
     "2,500 slow clients of the plain port": Companion(occupy_plain_port),
     "metrics without pause": Companion(ask_plain_port, 8),
 }
-WORST = Companion(ask_without_pause, 4)
-"""Four clients that send requests without pause."""
+WORST = Companion(ask_without_pause, 8)
+"""Eight clients that send requests without pause."""
 
 
 def run(companion: Companion, target: Target) -> None:

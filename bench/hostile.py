@@ -1,7 +1,7 @@
 """Measure what one hostile document may cost, and what others notice: ``make bench-hostile``.
 
 The first table has the cost of each document of ``hostile_rows.py``: time, allocated bytes, and counted steps. The
-second has a well-behaved client beside four clients that send the worst documents without pause. In between are the
+second has a well-behaved client beside eight clients that send the worst documents without pause. In between are the
 slowest hostile interpreter scripts.
 
 Steps and bytes have limits that fail the program, because they do not depend on the machine. Times fail it with
@@ -10,6 +10,7 @@ Steps and bytes have limits that fail the program, because they do not depend on
 
 import contextlib
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -24,7 +25,6 @@ from hostile_measure import Measured
 from hostile_rows import MIB, rows
 from hostile_scripts import HOSTILE
 from served import Server, post, reviewing, serving
-from soak import LIMITS_MIB
 from stress import TITLES, Watcher, beside, line, problems
 from workloads import generated
 
@@ -41,6 +41,8 @@ MAX_STEPS = 1_000_000
 """Lines of the project that run. What C code does at once, such as an array of numpy, is one line: ``--strict``."""
 MAX_REFUSED_STEPS = 150_000
 MAX_SCRIPT_S, MAX_COMMAND_S = 3, 10
+LIMITS_MIB = {"webhook": 320, "extender": 700}
+"""The memory of all processes of a pod. The chart allows the webhook as much, and the extender 1024 MiB."""
 _CAP = re.compile(r"at most", re.IGNORECASE)
 _REFUSAL = re.compile(r'"allowed":false|"error":"[^"]|"Error":"[^"]')
 _FOLDER = Path(__file__).parent
@@ -96,7 +98,7 @@ def cost_table(only: str, *, strict: bool) -> Iterator[str]:
 def beside_the_worst(
     service: str, server: Server, good: Sequence[bytes], seconds: float, only: str, *, strict: bool
 ) -> Iterator[str]:
-    """Print the figures of good requests alone and beside four clients that send each of the documents in turn.
+    """Print the figures of good requests alone and beside eight clients that send each of the documents in turn.
 
     Yields:
         What must not happen.
@@ -105,7 +107,7 @@ def beside_the_worst(
     Watcher(server, good).figures(1.0)
     print(line(f"{service}: alone", Watcher(server, good).figures(seconds)), flush=True)
     if bad:
-        what = f"{service}: beside four hostile clients"
+        what = f"{service}: beside eight hostile clients"
         figures = beside(["worst"], server, good, bad, seconds)
         print(line(what, figures), flush=True)
         yield from problems(what, figures, LIMITS_MIB[service])
@@ -140,15 +142,21 @@ def script_table(only: str) -> Iterator[str]:
         print(f"script: {name:<60} {seconds * 1e3:8.0f} ms")
     yield from (f"script: {name}: {seconds:.1f} s" for seconds, name in slowest if seconds > MAX_SCRIPT_S)
     if not only:
-        begun_s = time.monotonic()
+        begun_s, used_s = time.monotonic(), processor_s()
         with ScriptProcess() as run:
             for script in HOSTILE.values():
                 with contextlib.suppress(ScriptError):
                     run(script, "GetReplicas", {})
-        seconds = time.monotonic() - begun_s
+        seconds, used_s = time.monotonic() - begun_s, processor_s() - used_s
         print(f"script: {f'all {len(HOSTILE)} in one command':<60} {seconds * 1e3:8.0f} ms")
-        if seconds > MAX_COMMAND_S:
-            yield f"all scripts in one command: {seconds:.1f} s"
+        if used_s > MAX_COMMAND_S:
+            yield f"all scripts in one command: {used_s:.1f} s of a processor"
+
+
+def processor_s() -> float:
+    """Return the processor time of the processes that this one has waited for, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @click.command()

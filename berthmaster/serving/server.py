@@ -22,6 +22,7 @@ from gunicorn.glogging import Logger
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.runtime.garbage import keep_existing_objects
+from berthmaster.runtime.memory import return_large_blocks
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness
@@ -295,6 +296,7 @@ class _Application(BaseApplication):
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         keep_existing_objects()
+        return_large_blocks()
         self._service.started(lambda readiness: self._health.report(worker.pid, readiness))
 
     def _close_if_draining(self, _worker: Any, request: Any) -> None:  # noqa: ANN401 - gunicorn's own
