@@ -104,9 +104,12 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
         return
     from webhook.admission.lint import lint  # noqa: PLC0415 - importing all rules takes a while
     from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
-    from webhook.admission.settings import AdmissionSettings  # noqa: PLC0415
+    from webhook.admission.schema import UNKNOWN_FIELD  # noqa: PLC0415
+    from webhook.admission.settings import AdmissionSettings, Level  # noqa: PLC0415
 
-    context = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: "")
+    # The loader has judged unknown fields, and knows which of them hold a workload.
+    settings = AdmissionSettings(peer_checks=True, levels={UNKNOWN_FIELD: Level.OFF})
+    context = AdmissionContext(settings, lambda: "")
     edits = {after.reference: before for before, after in manifests.policy_edits if before is not None}
     for document, policy in zip(manifests.policy_documents, manifests.policies, strict=True):
         found, before = lint(document.raw, context, DEFAULT_NAMESPACE), edits.get(policy.reference)

@@ -11,7 +11,8 @@ from webhook.admission.lint import Linted, lint
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 from webhook.admission.reviews import ROUTES, review
 from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.settings import AdmissionSettings
+from webhook.admission.schema import UNKNOWN_FIELD
+from webhook.admission.settings import AdmissionSettings, Level
 
 KUBEADMIRAL = "KubeAdmiral"
 REBALANCER = "WorkloadRebalancer"
@@ -23,7 +24,8 @@ _SHAPES = {
     KUBEADMIRAL: ("core.kubeadmiral.io/v1alpha1", "PropagationPolicy", {"schedulingMode": "Divide"}),
     REBALANCER: ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", {}),
 }
-_STRICT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID)
+_SETTINGS = AdmissionSettings(peer_checks=True, levels={UNKNOWN_FIELD: Level.OFF})
+_STRICT = AdmissionContext(_SETTINGS, lambda: FRESH_ID)
 
 
 def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,17 +7,18 @@ import msgspec
 
 from berthmaster_cli.lint.across import ACROSS_RULES
 from berthmaster_cli.lint.findings import INVALID, UNREADABLE
-from webhook.admission.lint import OWN_RULES
+from webhook.admission.lint import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
 from webhook.admission.rule_catalog import ALL_RULES
+from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 
-ACROSS_RULE_IDS: Final = frozenset(ACROSS_RULES)
+LINT_RULE_IDS: Final = frozenset({*ACROSS_RULES, UNKNOWN_FIELD})
+"""The rules that only lint has, and whose level can be set."""
 _ALWAYS: Final = {
     UNREADABLE: "A file or document that cannot be read.",
     INVALID: "A value that the API server or karmada-webhook denies.",
     **OWN_RULES,
 }
-_FIXED_WARNINGS: Final = frozenset({"unknown-field"})
 
 
 class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +40,9 @@ class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
 def listed_rules(settings: AdmissionSettings) -> Iterator[ListedRule]:
     """Yield every rule with the level that it has with these settings."""
     for rule, summary in _ALWAYS.items():
-        level = "warning" if rule in _FIXED_WARNINGS else "error"
-        yield ListedRule(id=rule, level=level, configurable=False, summary=summary)
+        yield ListedRule(id=rule, level="error", configurable=False, summary=summary)
+    level = _LEVELS[unknown_level(settings)]
+    yield ListedRule(id=UNKNOWN_FIELD, level=level, configurable=True, summary=UNKNOWN_FIELD_SUMMARY)
     for each in ALL_RULES:
         yield ListedRule(id=each.id, level=_LEVELS[each.level(settings)], configurable=True, summary=each.summary)
     for rule, summary in ACROSS_RULES.items():
@@ -54,7 +56,12 @@ def across_level(rule: str, settings: AdmissionSettings) -> Level:
 
 def summaries() -> Mapping[str, str]:
     """Return what each rule finds."""
-    return {**_ALWAYS, **{each.id: each.summary for each in ALL_RULES}, **ACROSS_RULES}
+    return {
+        **_ALWAYS,
+        UNKNOWN_FIELD: UNKNOWN_FIELD_SUMMARY,
+        **{each.id: each.summary for each in ALL_RULES},
+        **ACROSS_RULES,
+    }
 
 
 _LEVELS: Final = {Level.DENY: "error", Level.WARN: "warning", Level.OFF: "off"}

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
 
 from berthmaster.manifests.document import Document
 from berthmaster_cli.lint.across import Across
-from berthmaster_cli.lint.catalog import ACROSS_RULE_IDS, across_level, listed_rules
+from berthmaster_cli.lint.catalog import LINT_RULE_IDS, across_level, listed_rules
 from berthmaster_cli.lint.findings import (
     LintFinding,
     LintReport,
@@ -21,14 +22,13 @@ from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import kubeconfig_options
 from berthmaster_cli.output import complain_about, print_data, print_table, stdout
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
-from webhook.admission.lint import Linted, lint
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.lint import lint
 from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level
 
 _NO_ID: Final = ""
 _CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
-_NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, or generateName", "schema")
 
 
 @click.command(
@@ -76,7 +76,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     """
     settings = AdmissionSettings(
         peer_checks=True,
-        levels=rule_levels(given["rules"], ACROSS_RULE_IDS),
+        levels=rule_levels(given["rules"], LINT_RULE_IDS),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         limits=given["placement_limits"],
         scheduler_names=frozenset(given["scheduler_names"]),
@@ -129,6 +129,9 @@ class _LintRun:
     def __init__(self, settings: AdmissionSettings, namespace: str, *, strict_files: bool) -> None:
         self._settings = settings
         self._context = AdmissionContext(settings, lambda: _NO_ID)
+        # A newer Karmada than that of the table has stored an unknown field.
+        levels = {UNKNOWN_FIELD: Level.WARN, **settings.levels}
+        self._stored = AdmissionContext(replace(settings, levels=levels), lambda: _NO_ID)
         self._namespace = namespace
         self._strict_files = strict_files
         self._across = Across(namespace)
@@ -152,7 +155,7 @@ class _LintRun:
                 self._across.add_cluster(found)
             else:
                 self._objects += 1
-                self._check(found)
+                self._check(found, self._stored)
 
     def report(self, paths: Iterable[str]) -> LintReport:
         """Check every object of the paths."""
@@ -160,7 +163,7 @@ class _LintRun:
             match found:
                 case SourceObject():
                     self._objects += 1
-                    self._check(found)
+                    self._check(found, self._context)
                 case Skipped():
                     self._skip(found)
                 case Broken():
@@ -171,8 +174,8 @@ class _LintRun:
                 self._findings.append(finding(about, "error" if level is Level.DENY else "warning", problem))
         return LintReport(findings=self._findings, skipped=self._skipped, objects=self._objects, checked=self._checked)
 
-    def _check(self, found: SourceObject) -> None:
-        linted = lint(found.raw, self._context, self._namespace)
+    def _check(self, found: SourceObject, context: AdmissionContext) -> None:
+        linted = lint(found.raw, context, self._namespace)
         if linted is None:
             self._across.add(found)
             return
@@ -181,8 +184,6 @@ class _LintRun:
             return
         self._checked += 1
         self._across.add(found)
-        if not found.name:
-            linted = Linted((_NO_NAME, *linted.errors), linted.warnings)
         for level, problems in (("error", linted.errors), ("warning", linted.warnings)):
             self._findings.extend(finding(found, level, problem) for problem in problems)
 

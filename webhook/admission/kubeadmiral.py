@@ -3,7 +3,6 @@
 The checks deny policies that KubeAdmiral's scheduler cannot process or reads in an unexpected way.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,15 +18,10 @@ from berthmaster.model.selector import (
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.patch import Draft
 from webhook.admission.rules.rule import AdmissionRule
+from webhook.admission.schema import GO_DURATION
 
 MAX_WEIGHT: Final = 100
-_MODES: Final = ("Duplicate", "Divide")
-_STRATEGIES: Final = ("Spread", "Binpack")
 _FIELD_OPERATORS: Final = ("In", "NotIn")
-# Go's time.ParseDuration: numbers with units and without spaces, with an optional sign in front.
-_DURATION: Final = re.compile(
-    r"[+-]?(?:0|(?:(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII
-)
 
 
 def apply_defaults(draft: Draft) -> None:
@@ -41,9 +35,7 @@ def apply_defaults(draft: Draft) -> None:
 
 
 def check_spec(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
-    """Yield every problem of a spec."""
-    yield from _check_enumeration("spec.schedulingMode", spec.scheduling_mode, _MODES, required=True)
-    yield from _check_enumeration("spec.replicasStrategy", spec.replicas_strategy, _STRATEGIES, required=False)
+    """Yield every problem of a spec that the schema of the API server accepts."""
     if spec.max_clusters is not None and spec.max_clusters <= 0:
         effect = "places nothing" if spec.max_clusters == 0 else "every scheduling attempt fails"
         yield FieldProblem(
@@ -55,13 +47,6 @@ def check_spec(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
         yield from _check_toleration(toleration, f"spec.tolerations[{index}]")
     yield from _check_placement(spec.placement)
     yield from _check_migration(spec)
-
-
-def _check_enumeration(path: str, value: str, accepted: tuple[str, ...], *, required: bool) -> Iterator[FieldProblem]:
-    if value in accepted or (not value and not required):
-        return
-    fault = "unknown" if value else "required"
-    yield FieldProblem(path, value or ABSENT, fault, f"accepted are {', '.join(accepted)}")
 
 
 def _check_cluster_selector(selector: dict[str, str]) -> Iterator[FieldProblem]:
@@ -140,13 +125,6 @@ def _check_placement(placement: tuple[DesiredPlacement, ...]) -> Iterator[FieldP
 
 def _check_preferences(entry: DesiredPlacement, path: str) -> Iterator[FieldProblem]:
     wanted = entry.preferences
-    for name, value in {
-        "minReplicas": wanted.min_replicas,
-        "maxReplicas": wanted.max_replicas,
-        "priority": wanted.priority,
-    }.items():
-        if value is not None and value < 0:
-            yield FieldProblem(f"{path}.{name}", value, "negative", "use 0 or more")
     if wanted.weight is not None and not 0 <= wanted.weight <= MAX_WEIGHT:
         yield FieldProblem(f"{path}.weight", wanted.weight, "out of range", f"use 0 to {MAX_WEIGHT}")
     if wanted.max_replicas is not None and (wanted.min_replicas or 0) > wanted.max_replicas >= 0:
@@ -160,7 +138,7 @@ def _check_migration(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     trigger = spec.auto_migration.when if spec.auto_migration is not None else None
     text = trigger.pod_unschedulable_for if trigger is not None else ""
     path = "spec.autoMigration.when.podUnschedulableFor"
-    if text and _DURATION.fullmatch(text) is None:
+    if text and GO_DURATION.fullmatch(text) is None:
         yield FieldProblem(path, text, "not a duration", 'use a format such as "90s" or "1h30m"')
     elif text.startswith("-"):
         yield FieldProblem(path, text, "negative", "use a positive duration")

@@ -3,36 +3,20 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.decode import convert, unknown_fields
-from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import group_of, unknown_type
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
-from berthmaster.model.meta import Value
-from berthmaster.model.policy import Policy
-from berthmaster.model.rebalancer import WorkloadRebalancer
-from webhook.admission.karmada.defaulting import apply_crd_defaults
-from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.patch import Draft
+from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 from webhook.admission.reviews import ROUTES, ReviewRoute, review
 from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.unsupported import UNSUPPORTED_IDS
+from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD, completed, object_problems, schema_of
+from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind
 
-SCHEMA: Final = "schema"
-UNKNOWN_FIELD: Final = "unknown-field"
 UNKNOWN_TYPE: Final = "unknown-type"
 OWN_RULES: Final = {
-    SCHEMA: "A value that the API server rejects, or that a review cannot read.",
-    UNKNOWN_FIELD: "A field that the API does not have: the API server drops it.",
+    SCHEMA: "A value that the API server refuses, by the CustomResourceDefinition of the kind.",
     UNKNOWN_TYPE: "A group, kind or version that Karmada and KubeAdmiral do not have.",
 }
-_TYPES: Final[dict[tuple[str, str], type[Value]]] = {
-    ("policy.karmada.io", "PropagationPolicy"): Policy,
-    ("policy.karmada.io", "ClusterPropagationPolicy"): Policy,
-    ("apps.karmada.io", "WorkloadRebalancer"): WorkloadRebalancer,
-    ("core.kubeadmiral.io", "PropagationPolicy"): KubeAdmiralPolicy,
-    ("core.kubeadmiral.io", "ClusterPropagationPolicy"): KubeAdmiralPolicy,
-}
+UNKNOWN_FIELD_SUMMARY: Final = "A field that the CustomResourceDefinition of the kind does not have."
 
 
 class Linted(NamedTuple):
@@ -51,43 +35,54 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
         default_namespace: the namespace of an object without one.
 
     Returns:
-        The findings, or None for a kind that the webhook does not review.
+        The findings, or None for a kind that is not checked.
     """
     api_version, kind = str(raw.get("apiVersion", "")), str(raw.get("kind", ""))
     unknown_one = unknown_type(api_version, kind)
     if unknown_one is not None:
         problem = FieldProblem(unknown_one.path, ABSENT, unknown_one.problem, "correct it", UNKNOWN_TYPE)
         return Linted((problem,), ())
-    identity = (group_of(api_version), kind)
-    if identity not in _TYPES:
+    schema = schema_of(api_version, kind)
+    if schema is None:
         return None
-    fields = [each for each in unknown_fields(_TYPES[identity], raw) if each.path.partition(".")[0] != "status"]
-    unknown = tuple(map(_unknown, fields))
-    try:
-        convert(_TYPES[identity], raw)
-    except FieldError as error:
-        return Linted((FieldProblem(error.path, ABSENT, error.problem, "correct it", SCHEMA),), unknown)
-    errors, warnings = _reviewed(raw, identity, context, default_namespace)
-    misspelled = {each.path for each in fields if each.misspelled}
-    # One finding for a field: the one with the likely name if it is misspelled, else that of the rule.
-    ruled = {each.path for each in (*errors, *warnings) if each.rule in UNSUPPORTED_IDS} - misspelled
-    own = tuple(each for each in warnings if each.rule not in UNSUPPORTED_IDS or each.path not in misspelled)
-    return Linted(errors, (*(each for each in unknown if each.path not in ruled), *own))
+    document = completed(schema, raw)
+    found = list(object_problems(schema, document))
+    refused = bounded((each for each in found if each.rule == SCHEMA), SCHEMA)
+    unknown = bounded((each for each in found if each.rule == UNKNOWN_FIELD), UNKNOWN_FIELD)
+    reviewed = _reviewed(document, (group_of(api_version), kind), context, default_namespace, readable=not refused)
+    # A rule repeats neither what the API server refuses nor, as a warning, that a field is unknown.
+    level = unknown_level(context.settings)
+    unknown = unknown if level is not Level.OFF else []
+    errors = _elsewhere(reviewed.errors, refused)
+    warnings = _elsewhere(reviewed.warnings, [*refused, *unknown])
+    if level is Level.DENY:
+        return Linted((*refused, *unknown, *errors), warnings)
+    return Linted((*refused, *errors), (*unknown, *warnings))
 
 
-def _unknown(error: FieldError) -> FieldProblem:
-    return FieldProblem(error.path, ABSENT, error.problem, "correct or remove it", UNKNOWN_FIELD)
+def _elsewhere(problems: tuple[FieldProblem, ...], known: list[FieldProblem]) -> tuple[FieldProblem, ...]:
+    """Return the problems of fields that no known problem is about."""
+    paths = {each.path for each in known}
+    return tuple(each for each in problems if each.path not in paths)
+
+
+def unknown_level(settings: AdmissionSettings) -> Level:
+    """Return the level of an unknown field."""
+    return settings.levels.get(UNKNOWN_FIELD, Level.DENY)
 
 
 def _reviewed(
-    raw: dict[str, Any], identity: tuple[str, str], context: AdmissionContext, default_namespace: str
+    document: dict[str, Any],
+    identity: tuple[str, str],
+    context: AdmissionContext,
+    default_namespace: str,
+    *,
+    readable: bool,
 ) -> Linted:
-    draft = Draft(raw)
-    if identity[0] == "policy.karmada.io":
-        apply_crd_defaults(draft)
-    namespaced = identity[1] == "PropagationPolicy"
-    namespace = (draft.get("metadata", "namespace") or default_namespace) if namespaced else ""
-    document = draft.document
+    """Return what the webhook says about an object. An object that is not ``readable`` is malformed without a word."""
+    metadata = document.get("metadata")
+    written = metadata.get("namespace") if isinstance(metadata, dict) else None
+    namespace = (written or default_namespace) if identity[1] == "PropagationPolicy" else ""
     errors: list[FieldProblem] = []
     warnings: list[FieldProblem] = []
     for route in _routes(identity):
@@ -95,7 +90,7 @@ def _reviewed(
         request = AdmissionRequest(uid="", kind=kind, namespace=namespace, operation="CREATE", object=document)
         outcome = review(route, request, context)
         if outcome.malformed:
-            errors.append(FieldProblem("", ABSENT, outcome.malformed, "correct it", SCHEMA))
+            errors.extend([FieldProblem("", ABSENT, outcome.malformed, "correct it")] if readable else ())
             break
         errors.extend(outcome.denials)
         warnings.extend(map(_as_problem, outcome.warnings))

@@ -18,9 +18,7 @@ class ReviewedRebalancer(NamedTuple):
 
 
 def check_spec(spec: RebalancerSpec, settings: AdmissionSettings) -> Iterator[FieldProblem]:
-    """Yield every problem of a spec."""
-    if not spec.workloads:
-        yield FieldProblem("spec.workloads", ABSENT, "there is nothing to rebalance", "list at least one workload")
+    """Yield every problem of a spec that the schema of the API server accepts."""
     ttl_s = spec.ttl_seconds_after_finished
     if ttl_s is not None and ttl_s < 0:
         yield FieldProblem(

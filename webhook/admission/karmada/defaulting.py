@@ -11,7 +11,6 @@ from berthmaster.model.claims import PERMANENT_ID
 from webhook.admission.patch import Draft
 
 GRACE_PERIOD_S: Final = 600
-_CRD_TOLERATION_S: Final = 300
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 _CONSTRAINT_DEFAULTS: Final[Mapping[tuple[bool, bool], Mapping[str, str | int]]] = {
     (False, False): {},
@@ -59,23 +58,6 @@ def set_identity(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[]
         draft.append(finalizer, "metadata", "finalizers")
 
 
-def apply_crd_defaults(draft: Draft) -> None:
-    """Apply the defaults of the CRD to a manifest. An API server has applied them before it calls a webhook."""
-    if draft.get("spec") is None:
-        return
-    _default(draft, "default-scheduler", "spec", "schedulerName")
-    _default(draft, "Abort", "spec", "conflictResolution")
-    if isinstance(draft.get("spec", "placement", "replicaScheduling"), dict):
-        _default(draft, "Divided", "spec", "placement", "replicaScheduling", "replicaSchedulingType")
-    if isinstance(draft.get("spec", "failover", "application"), dict):
-        _default(draft, "Gracefully", "spec", "failover", "application", "purgeMode")
-        if isinstance(draft.get("spec", "failover", "application", "decisionConditions"), dict):
-            path = ("spec", "failover", "application", "decisionConditions", "tolerationSeconds")
-            _default(draft, _CRD_TOLERATION_S, *path)
-    if isinstance(draft.get("spec", "failover", "cluster"), dict):
-        _default(draft, "Gracefully", "spec", "failover", "cluster", "purgeMode")
-
-
 def _default_placement(draft: Draft) -> None:
     draft.complete(_missing_in_constraint, "spec", "placement", "spreadConstraints")
     strategy = draft.get("spec", "placement", "replicaScheduling") or {}
@@ -86,8 +68,3 @@ def _default_placement(draft: Draft) -> None:
 def _missing_in_constraint(constraint: Mapping[str, Any]) -> Mapping[str, str | int]:
     by_cluster = not constraint.get("spreadByField") and not constraint.get("spreadByLabel")
     return _CONSTRAINT_DEFAULTS[by_cluster, not constraint.get("minGroups")]
-
-
-def _default(draft: Draft, value: str | int, *tokens: str) -> None:
-    if draft.get(*tokens) is None:
-        draft.set(value, *tokens)

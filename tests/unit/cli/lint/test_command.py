@@ -38,6 +38,7 @@ kind: PropagationPolicy
 metadata: {name: good, namespace: shop}
 spec: {schedulingMode: Duplicate}
 """
+UNKNOWN = GOOD.replace("spec: {", "spec: {rackAwareness: Strict, ")
 
 
 @pytest.fixture
@@ -59,6 +60,8 @@ def lint(tmp_path):
         pytest.param(QUESTIONABLE, ["--rule", "toleration-of-everything=deny"], 1, id="a rule that denies"),
         pytest.param(BAD, [], 1, id="errors"),
         pytest.param(GOOD, ["--rule", "none=off"], 2, id="an unknown rule"),
+        pytest.param(UNKNOWN, [], 1, id="an unknown field"),
+        pytest.param(UNKNOWN, ["--rule", "unknown-field=warn"], 0, id="a field of a newer Karmada"),
         pytest.param(QUESTIONABLE.replace("ClusterP", "P"), ["--strict", "-n", "kube-x"], 1, id="a reserved namespace"),
     ],
 )
@@ -68,10 +71,10 @@ def test_exit_codes(lint, text, arguments, code):
 
 def test_text_has_file_line_level_path_and_rule(lint, tmp_path):
     lines = lint(BAD).output.splitlines()
-    assert lines[0].startswith(f"{tmp_path}/p.yaml:7: error: spec.resourceSelectors[0].name: ")
-    assert lines[0].endswith("[invalid]")
-    assert lines[1].startswith(f"{tmp_path}/p.yaml:9: warning: spec.placment: unknown field; did you mean placement?")
-    assert lines[-1] == "1 object, 1 checked: 1 error, 1 warning"
+    assert lines[0].startswith(f"{tmp_path}/p.yaml:9: error: spec.placment: unknown field; did you mean placement?")
+    assert lines[1].startswith(f"{tmp_path}/p.yaml:7: error: spec.resourceSelectors[0].name: ")
+    assert lines[1].endswith("[invalid]")
+    assert lines[-1] == "1 object, 1 checked: 2 errors, 0 warnings"
 
 
 def test_lines_count_in_the_whole_file(lint):

@@ -79,9 +79,6 @@ PREFERENCES = "spec.placement[0].preferences"
     ("spec", "fields"),
     [
         pytest.param({}, [], id="a minimal spec"),
-        pytest.param({"schedulingMode": None}, ["spec.schedulingMode"], id="no schedulingMode"),
-        pytest.param({"schedulingMode": "Divided"}, ["spec.schedulingMode"], id="an unknown schedulingMode"),
-        pytest.param({"replicasStrategy": "Pack"}, ["spec.replicasStrategy"], id="an unknown replicasStrategy"),
         pytest.param({"maxClusters": 0}, ["spec.maxClusters"], id="maxClusters 0"),
         pytest.param({"maxClusters": -1}, ["spec.maxClusters"], id="a negative maxClusters"),
         pytest.param({"maxClusters": 1}, [], id="maxClusters 1"),
@@ -91,9 +88,6 @@ PREFERENCES = "spec.placement[0].preferences"
         pytest.param(
             placed(minReplicas=3, maxReplicas=2), [f"{PREFERENCES}.minReplicas"], id="a minimum above the maximum"
         ),
-        pytest.param(placed(minReplicas=-1), [f"{PREFERENCES}.minReplicas"], id="a negative minimum"),
-        pytest.param(placed(maxReplicas=-1), [f"{PREFERENCES}.maxReplicas"], id="a negative maximum"),
-        pytest.param(placed(priority=-1), [f"{PREFERENCES}.priority"], id="a negative priority"),
         pytest.param(
             {"placement": [{"cluster": "a"}, {"cluster": "b"}, {"cluster": "a"}, {}]},
             ["spec.placement[2].cluster", "spec.placement[3].cluster"],

@@ -23,8 +23,6 @@ def rebalancer(*workloads, **spec):
     ("obj", "fields"),
     [
         pytest.param(rebalancer(WEB, ROLE, ttlSecondsAfterFinished=0), [], id="one of each scope"),
-        pytest.param(rebalancer(), ["spec.workloads"], id="no workloads"),
-        pytest.param({**rebalancer(), "spec": None}, ["spec.workloads"], id="no spec"),
         pytest.param(
             rebalancer({}), [f"spec.workloads[0].{f}" for f in ("apiVersion", "kind", "name")], id="an empty workload"
         ),

@@ -25,7 +25,9 @@ INVALID = [
         "/validate-kubeadmiral-clusterpropagationpolicy",
         {"schedulingMode": "Divide", "maxClusters": -1},
     ),
-    invalid("apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"workloads": []}),
+    invalid(
+        "apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"ttlSecondsAfterFinished": -1}
+    ),
 ]
 
 
