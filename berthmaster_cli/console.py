@@ -31,7 +31,14 @@ _SPARE_THREADS: Final = 4
     type=click.FloatRange(0.1, 300),
     default=25.0,
     show_default=True,
-    help="The timeout for each part of an answer of the extender, in seconds.",
+    help="The timeout for each part of an answer of the extender to a question that simulates, in seconds.",
+)
+@click.option(
+    "--page-deadline-s",
+    type=click.FloatRange(0.1, 60),
+    default=5.0,
+    show_default=True,
+    help="How long a page waits for the extender, in seconds. It then shows the last known answers, and says so.",
 )
 @click.option(
     "--token-file",
@@ -118,6 +125,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             server=server_options_from("berthmaster-console", given),
             extender=extender_access_from(given, "extender", connections=16),
             extender_timeout_s=given["extender_timeout_s"],
+            page_deadline_s=given["page_deadline_s"],
             sign_in=SignInOptions(
                 given["token_file"],
                 given["client_ca_file"] is not None,

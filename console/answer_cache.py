@@ -4,6 +4,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
 _MAX_ANSWERS: Final = 64
@@ -11,9 +13,23 @@ _MAX_ANSWERS: Final = 64
 T = TypeVar("T")
 
 
-class _Kept(NamedTuple):
-    version: str
-    answer: "Future[Any]"
+class LastAnswer(NamedTuple):
+    """An earlier answer to a question.
+
+    Attributes:
+        answer: the answer.
+        time: when it was given.
+    """
+
+    answer: Any
+    time: datetime
+
+
+@dataclass(slots=True)
+class _Kept:
+    version: str = ""
+    asked: "Future[Any] | None" = None
+    last: LastAnswer | None = None
 
 
 class AnswerCache:
@@ -37,28 +53,46 @@ class AnswerCache:
         if not version:
             return ask()
         with self._lock:
-            kept = self._kept.get(question)
-            asked_by_other = kept is not None and kept.version == version
-            if kept is None or not asked_by_other:
-                kept = self._kept[question] = _Kept(version, Future())
-                if len(self._kept) > self._max_answers:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(question)
-        if asked_by_other:
-            found: T = kept.answer.result()
+            kept = self._entry(question)
+            by_other = kept.asked if kept.version == version else None
+            if by_other is None:
+                own: Future[Any] = Future()
+                kept.version, kept.asked = version, own
+        if by_other is not None:
+            found: T = by_other.result()
             return found
         try:
             answer = ask()
         except BaseException as error:
-            self._forget(question, kept)
-            kept.answer.set_exception(error)
+            self._forget(kept, own)
+            own.set_exception(error)
             raise
         if version_of(answer) != version:
-            self._forget(question, kept)
-        kept.answer.set_result(answer)
+            self._forget(kept, own)
+        own.set_result(answer)
         return answer
 
-    def _forget(self, question: Hashable, kept: _Kept) -> None:
+    def remember(self, question: Hashable, answer: object, time: datetime) -> None:
+        """Keep an answer as the last one to a question."""
         with self._lock:
-            if self._kept.get(question) is kept:
-                del self._kept[question]
+            self._entry(question).last = LastAnswer(answer, time)
+
+    def last(self, question: Hashable) -> LastAnswer | None:
+        """Return the last answer to a question, also about another version; None if there is none."""
+        with self._lock:
+            kept = self._kept.get(question)
+            return None if kept is None else kept.last
+
+    def _entry(self, question: Hashable) -> _Kept:
+        kept = self._kept.get(question)
+        if kept is None:
+            kept = self._kept[question] = _Kept()
+            if len(self._kept) > self._max_answers:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(question)
+        return kept
+
+    def _forget(self, kept: _Kept, asked: "Future[Any]") -> None:
+        with self._lock:
+            if kept.asked is asked:
+                kept.version, kept.asked = "", None

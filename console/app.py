@@ -1,6 +1,7 @@
 """The console's WSGI application: what every request passes, and the pages."""
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -8,7 +9,14 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from flask import Flask, Response, g, redirect, render_template, request, session, url_for
-from werkzeug.exceptions import BadRequest, Forbidden, HTTPException, TooManyRequests, Unauthorized
+from werkzeug.exceptions import (
+    BadRequest,
+    Forbidden,
+    HTTPException,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
@@ -32,6 +40,7 @@ from console.visitor import Visitor
 _LOG: Final = logging.getLogger("berthmaster.console")
 _PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin")
 _EVENTS: Final = "events"
+_WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show", "sign_in.end", None)
 _ERRORS: Final[dict[int, str]] = {
     401: "Sign in first: the console needs a valid token, a client certificate, or a proxy that names the user.",
     404: "There is no such page.",
@@ -64,6 +73,7 @@ class AppOptions:
         form_bytes: the largest form.
         requests_per_s, request_burst: how many pages a visitor may ask for in the long run, and at once.
         streams: the most open streams of events.
+        waiting_requests: the most requests that wait for the extender at one time.
     """
 
     secret: bytes
@@ -74,6 +84,7 @@ class AppOptions:
     requests_per_s: float = 50.0
     request_burst: int = 300
     streams: int = 32
+    waiting_requests: int = 40
 
 
 class ConsoleParts:
@@ -144,6 +155,7 @@ class _RequestHooks:
         self._parts = parts
         self._files = StaticFiles()
         self._limits = RateLimits(parts.clock, options.requests_per_s, options.request_burst)
+        self._waiting = threading.Semaphore(options.waiting_requests)
         self._streams = EventStreams(parts.watcher, parts.clock, options.streams, parts.metrics)
         if "vendor/idiomorph.min.js" not in self._files:
             _LOG.warning("pages have no live updates: the script idiomorph is not installed (make console-assets)")
@@ -152,6 +164,7 @@ class _RequestHooks:
         app.add_url_rule(EVENTS, _EVENTS, self._events)
         app.before_request(self._begin)
         app.after_request(self._finish)
+        app.teardown_request(self._ended)
         app.context_processor(self._layout)
         app.register_error_handler(Exception, self._failed)
 
@@ -161,6 +174,8 @@ class _RequestHooks:
         g.begun_s = parts.clock.monotonic_s()
         g.request_id = request_id_of(request.environ)
         g.visitor = None
+        g.services = None
+        g.mark = parts.watcher.mark
         if not parts.authentication.required and not security.is_local_host(request.host):
             raise BadRequest("Without a sign-in, the console answers only to names of this machine, such as localhost.")
         g.visitor = visitor = parts.authentication.visitor(request.environ, session, parts.clock.now())
@@ -173,11 +188,28 @@ class _RequestHooks:
             return None
         if visitor is None:
             return self._ask_to_sign_in()
-        if request.endpoint != _EVENTS:
-            g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor))
+        if request.endpoint in _WITHOUT_EXTENDER:
+            return None
+        self._take_place()
+        g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor))
         source = VisibleSource(parts.source, visitor)
         g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG, parts.watcher.version)
         return None
+
+    def _take_place(self) -> None:
+        """Count a request that may wait for the extender. Threads stay free for files, the page Help and the form.
+
+        Raises:
+            ServiceUnavailable: too many requests wait.
+        """
+        if not self._waiting.acquire(blocking=False):
+            reason = "Too many pages wait for the extender. Wait a few seconds, then try again."
+            raise ServiceUnavailable(reason, retry_after=5)
+        g.has_place = True
+
+    def _ended(self, _error: BaseException | None) -> None:
+        if g.pop("has_place", False):
+            self._waiting.release()
 
     def _limit(self, visitor: Visitor | None) -> None:
         """Refuse a visitor who sends too many requests.
@@ -223,9 +255,15 @@ class _RequestHooks:
     def _layout(self) -> dict[str, Any]:
         """Return what the base template uses."""
         visitor: Visitor | None = g.visitor
+        services: ConsoleServices | None = g.services
+        now = self._parts.clock.now()
+        as_of = None if services is None else services.source.as_of
         return {
             "files": self._files,
-            "now": self._parts.clock.now(),
+            "now": now,
+            "as_of": as_of or now,
+            "old": as_of is not None,
+            "mark": "" if as_of is not None else g.mark,
             "pages": PAGES if visitor is not None else (),
             "here": request.blueprint,
             "address": request.full_path if request.query_string else request.path,

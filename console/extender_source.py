@@ -1,7 +1,11 @@
 """The source of a running console: questions to the extender over HTTP, on connections that stay open."""
 
 import logging
+import math
 from collections.abc import Callable, Hashable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Protocol, TypeVar
 
 from berthmaster.ledger.records import PastExplanation
@@ -10,10 +14,11 @@ from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
-from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
+from berthmaster.native_api.why import MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
+from berthmaster.native_api.wire import BindingView, HistoryPage
+from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
 from console.answer_cache import AnswerCache
@@ -22,6 +27,10 @@ from console.source import Namespaces, SourceError
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
 _REFUSES_US: Final = (401, 403)
+PAGE_DEADLINE_S: Final = 5.0
+_LEDGER_S: Final = 2.0
+"""What the ledger gets of the time of a page: without its answer, only its section is missing."""
+_LEAST_S: Final = 0.05
 
 T = TypeVar("T")
 
@@ -87,24 +96,59 @@ def _cannot_use(error: Exception) -> None:
     _LOG.error("new credentials for the extender are not used: a file is invalid", extra=fields(problem=str(error)))
 
 
-class ExtenderSource:
-    """Asks the extender. Safe for several threads."""
+@dataclass(frozen=True, slots=True)
+class ExtenderState:
+    """What is known about the extender.
 
-    def __init__(self, clients: ExtenderClients, version: Callable[[], str] = lambda: "") -> None:
+    Attributes:
+        version: the version of its state; empty if it is not known. Answers about this version are kept.
+        lost: why it cannot be asked; None if it answers. While it is lost, no question is sent.
+    """
+
+    version: str = ""
+    lost: SourceError | None = None
+
+
+class ExtenderSource:
+    """Asks the extender. Safe for several threads.
+
+    If the extender does not answer, the last answer to the same question is returned.
+
+    Attributes:
+        as_of: the time of the oldest answer that was not given now; None if all are present. Only of one page.
+    """
+
+    def __init__(
+        self,
+        clients: ExtenderClients,
+        clock: Clock,
+        state: Callable[[], ExtenderState] = ExtenderState,
+        page_deadline_s: float = PAGE_DEADLINE_S,
+    ) -> None:
         """Prepare the source, without a request.
 
         Args:
             clients: clients of the extender.
-            version: returns the version of the extender's state, or an empty text if it is not known. Answers about
-                this version are kept.
+            clock: the clock.
+            state: returns what is known about the extender.
+            page_deadline_s: how long the questions of one page may take together. Questions that simulate have the
+                timeout of the clients.
         """
-        self._clients = clients
-        self._version = version
+        self._clients, self._clock, self._state, self._page_deadline_s = clients, clock, state, page_deadline_s
         self._cache = AnswerCache()
+        self._ends_s: float | None = None
+        self.as_of: datetime | None = None
+
+    def for_page(self) -> "ExtenderSource":
+        """Return the source for one page, whose time begins now."""
+        page = copy(self)
+        page._ends_s = self._clock.monotonic_s() + self._page_deadline_s  # noqa: SLF001 - a copy of this object
+        page.as_of = None
+        return page
 
     def version(self) -> StateVersion:
-        """Return the version of the extender's state."""
-        return self._ask(lambda client: client.version())
+        """Return the version of the extender's state. A lost extender is asked, too."""
+        return self._sent(lambda client: client.version(), self._page_deadline_s)
 
     def namespaces(self) -> Iterable[str]:
         """Return the namespaces that have workloads."""
@@ -119,22 +163,22 @@ class ExtenderSource:
     def binding(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingView:
         return self._ask(lambda client: client.binding(name, namespace, namespaces=namespaces))
 
-    def decision(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> BindingExplanation:
-        return self._ask(lambda client: client.decision(name, namespace, namespaces=namespaces))
-
-    def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
-        return self._ask(lambda client: client.outlook(name, namespace, group))
+    def overview(
+        self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Namespaces = None
+    ) -> BindingOverview:
+        # The decision depends on the time, too, so it is not kept for a version.
+        return self._remembered(
+            ("overview", name, namespace, group, namespaces),
+            lambda: self._ask(lambda client: client.overview(name, namespace, group, namespaces=namespaces)),
+        )
 
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, namespaces: Namespaces = None
     ) -> PastExplanation:
-        return self._ask(lambda client: client.recorded_decision(record, name, namespace, namespaces=namespaces))
-
-    def claims(self, name: str, namespace: str = "") -> ClaimsView:
-        return self._kept(("claims", name, namespace), lambda client: client.claims(name, namespace))
+        return self._simulated(lambda client: client.recorded_decision(record, name, namespace, namespaces=namespaces))
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
-        return self._ask(lambda client: client.why_not(cluster, name, namespace, record=record))
+        return self._simulated(lambda client: client.why_not(cluster, name, namespace, record=record))
 
     def history(
         self,
@@ -149,7 +193,8 @@ class ExtenderSource:
         return self._ask(
             lambda client: client.history(
                 namespace=namespace, kind=kind, name=name, after=after, limit=limit, namespaces=namespaces
-            )
+            ),
+            _LEDGER_S,
         )
 
     def moves(self, *, namespaces: Namespaces = None, limit: int = 1000) -> MovesView:
@@ -168,7 +213,7 @@ class ExtenderSource:
         )
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
-        return self._ask(
+        return self._simulated(
             lambda client: client.plan(
                 request.create,
                 request.update,
@@ -181,11 +226,46 @@ class ExtenderSource:
 
     def _kept(self, question: Hashable, ask: Callable[[Client], V]) -> V:
         """Return the answer to a question, asked only if no answer about the present state is kept."""
-        return self._cache.answer(question, self._version(), lambda: self._ask(ask), lambda answer: answer.version)
+        return self._remembered(
+            question,
+            lambda: self._cache.answer(
+                question, self._state().version, lambda: self._ask(ask), lambda answer: answer.version
+            ),
+        )
 
-    def _ask(self, question: Callable[[Client], T]) -> T:
+    def _remembered(self, question: Hashable, ask: Callable[[], V]) -> V:
+        """Return an answer; the last one if the extender does not answer.
+
+        Raises:
+            SourceError: there is no last answer, or the extender refuses the question.
+        """
         try:
-            return question(self._clients.client())
+            answer = ask()
+        except SourceError as error:
+            last = self._cache.last(question) if error.unanswered else None
+            if last is None:
+                raise
+            self.as_of = last.time if self.as_of is None else min(self.as_of, last.time)
+            found: V = last.answer
+            return found
+        self._cache.remember(question, answer, self._clock.now())
+        return answer
+
+    def _ask(self, question: Callable[[Client], T], most_s: float = math.inf) -> T:
+        """Ask within the time of the page, and within a time of its own."""
+        left_s = self._page_deadline_s if self._ends_s is None else self._ends_s - self._clock.monotonic_s()
+        return self._simulated(question, max(_LEAST_S, min(left_s, most_s)))
+
+    def _simulated(self, question: Callable[[Client], T], timeout_s: float | None = None) -> T:
+        """Ask a question that may take longer than a page; within the timeout of the clients if none is given."""
+        if (lost := self._state().lost) is not None:
+            raise SourceError(str(lost), lost.status, unanswered=True)
+        return self._sent(question, timeout_s)
+
+    def _sent(self, question: Callable[[Client], T], timeout_s: float | None) -> T:
+        client = self._clients.client()
+        try:
+            return question(client if timeout_s is None else client.within(timeout_s))
         except ServiceError as error:
             raise for_visitors(error) from None
 
@@ -196,13 +276,15 @@ def for_visitors(error: ServiceError) -> SourceError:
         case ServiceError(status=status) if status in _REFUSES_US:
             return SourceError("The extender does not accept the credentials of the console.", status)
         case UnansweredError(late=True):
-            return SourceError("The extender did not answer in time. Try again later, or ask for less.", 503)
+            text = "The extender did not answer in time. Try again later, or ask for less."
+            return SourceError(text, 503, unanswered=True)
         case UnansweredError(url=url, problem=problem, status=status):
-            return SourceError(f"The extender at {url} {problem}", status)
+            return SourceError(f"The extender at {url} {problem}", status, unanswered=True)
         case RequestRefusedError(detail=detail, request_id=request_id, status=status):
             return SourceError(f"{_sentence(detail)} (request {request_id})", status, detail, error.errors)
         case _:
-            return SourceError(_sentence(str(error)), error.status)
+            # Not the extender wrote this, but for example a proxy before it.
+            return SourceError(_sentence(str(error)), error.status, unanswered=True)
 
 
 def _sentence(text: str) -> str:

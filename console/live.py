@@ -1,4 +1,8 @@
-"""Live updates: one thread watches the version of the extender's state, and open pages get an event when it changes."""
+"""Live updates: one thread watches the version of the extender's state, and open pages compare it with their own.
+
+Each page carries the mark of the state that it shows. A stream begins with the mark of the present state and repeats
+it. So a page notices a change that happened while it had no stream.
+"""
 
 import logging
 import random
@@ -46,14 +50,21 @@ class _Seen(NamedTuple):
     """What pages must know.
 
     Attributes:
-        changes: the number of changes so far.
-        version: the version of the extender's state; empty if it is not known.
+        version: the last known version of the extender's state; empty if there is none.
+        settling: whether the processes of the extender may have different versions.
+        lost: what is wrong with the extender, since it cannot be asked; None while it answers.
         notice: what is wrong with the source of the pages; empty if nothing is.
     """
 
-    changes: int = 0
     version: str = ""
+    settling: bool = False
+    lost: SourceError | None = None
     notice: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What a page carries that shows this state; empty while the state is not known."""
+        return "" if self.lost else f"{self.version}{'~' if self.settling else ''}"
 
 
 class StateWatcher:
@@ -76,14 +87,24 @@ class StateWatcher:
         self._changed = threading.Condition()
         self._failures = 0
         self._lost_since: datetime | None = None
-        self._settles_at: float | None = None
+        self._settled_at = 0.0
         self.stopping = False
         self._wait_s = 0.0
 
     @property
     def version(self) -> str:
         """The version of the extender's state; empty while the extender cannot be asked."""
-        return self._seen.version
+        return "" if self._seen.lost else self._seen.version
+
+    @property
+    def mark(self) -> str:
+        """The mark of the pages that are made now; empty while the extender cannot be asked."""
+        return self._seen.mark
+
+    @property
+    def lost(self) -> SourceError | None:
+        """Why the extender cannot be asked; None while it answers."""
+        return self._seen.lost
 
     @property
     def notice(self) -> str:
@@ -107,21 +128,16 @@ class StateWatcher:
             _LOG.info("the extender answers again")
             self._lost_since = None
         self._metrics.extender_answers()
-        seen, now_s = self._seen, self._clock.monotonic_s()
-        changes = seen.changes
-        if found.version != seen.version:
-            changes += 1
-            self._settles_at = now_s + _SETTLED_S
-        elif self._settles_at is not None and now_s >= self._settles_at:
-            changes += 1
-            self._settles_at = None
-        self._publish(_Seen(changes, found.version, self._stale(found.staleness)))
+        now_s = self._clock.monotonic_s()
+        if found.version != self._seen.version:
+            self._settled_at = now_s + _SETTLED_S
+        self._publish(_Seen(found.version, now_s < self._settled_at, None, self._stale(found.staleness)))
         return _POLL_S
 
-    def await_change(self, changes: int, notice: str, timeout_s: float) -> _Seen:
+    def await_change(self, known: _Seen | None, timeout_s: float) -> _Seen:
         """Return what pages must know, once it differs from what they know, or after a time."""
         with self._changed:
-            self._changed.wait_for(lambda: (self._seen.changes, self._seen.notice) != (changes, notice), timeout_s)
+            self._changed.wait_for(lambda: self._seen != known, timeout_s)
             return self._seen
 
     def _poll_again(self) -> None:
@@ -135,7 +151,7 @@ class StateWatcher:
             _LOG.warning("the extender cannot be asked: %s", error)
         self._metrics.extender_lost()
         notice = f"The extender cannot be asked since {_time(self._lost_since, now)}: {error}"
-        self._publish(_Seen(self._seen.changes, "", notice))
+        self._publish(self._seen._replace(lost=error, notice=notice))
         self._failures += 1
         backoff_s = min(_MAX_BACKOFF_S, _POLL_S * float(2 ** min(self._failures - 1, 10)))
         return backoff_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
@@ -175,20 +191,23 @@ class EventStreams:
         return EventStream(self._events(), self._closed)
 
     def _events(self) -> Iterator[bytes]:
-        """Yield events: ``changed`` when pages must update, ``notice`` with what is wrong with their source."""
+        """Yield events: ``state`` with the mark of the present state, ``notice`` with what is wrong with the source.
+
+        The mark is repeated now and then. A page that hears nothing for some time knows that its stream is dead.
+        """
         watcher, begun_s = self._watcher, self._clock.monotonic_s()
         life_s = _LIFE_S * random.uniform(0.8, 1.2)  # noqa: S311 - so that streams do not end together
-        seen = watcher.await_change(-1, "", 0.0)
-        yield f"retry: 2000\n\n{_event('notice', seen.notice)}".encode()
+        seen = watcher.await_change(None, 0.0)
+        yield f"retry: 2000\n\n{_event('notice', seen.notice)}{_event('state', seen.mark)}".encode()
         sent_s = begun_s
         while not watcher.stopping and (now_s := self._clock.monotonic_s()) - begun_s < life_s:
-            before, seen = seen, watcher.await_change(seen.changes, seen.notice, _CHECK_S)
+            before, seen = seen, watcher.await_change(seen, _CHECK_S)
             text = _event("notice", seen.notice) if seen.notice != before.notice else ""
-            if seen.changes != before.changes:
-                text += _event("changed", seen.version)
-            if text or now_s - sent_s >= _HEARTBEAT_S:
+            if seen.mark != before.mark or now_s - sent_s >= _HEARTBEAT_S:
+                text += _event("state", seen.mark)
+            if text:
                 sent_s = now_s
-                yield (text or ": still here\n\n").encode()
+                yield text.encode()
 
     def _closed(self) -> None:
         with self._lock:

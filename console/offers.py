@@ -26,14 +26,15 @@ def optional(question: Callable[[], T], missing: Collection[int] = (HTTPStatus.C
 
     Args:
         question: asks the source.
-        missing: the statuses of the extender that leave out this part only.
+        missing: the statuses of the extender that leave out this part only. An extender that does not answer leaves
+            it out, too.
 
     Raises:
-        SourceError: the extender cannot be asked, or refuses for another reason.
+        SourceError: the extender refuses for another reason.
     """
     try:
         return Offered(question(), "")
     except SourceError as error:
-        if error.status not in missing:
+        if error.status not in missing and not error.unanswered:
             raise
         return Offered(None, error.detail or str(error))

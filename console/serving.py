@@ -21,7 +21,7 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
 from console.authentication import SignInOptions
 from console.context import PageOptions
-from console.extender_source import ExtenderClients, ExtenderSource
+from console.extender_source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 from console.live import EVENTS, StateWatcher
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -52,7 +52,8 @@ class ConsoleOptions:
     Attributes:
         server: the options of the server.
         extender: where the extender is, and how to authenticate.
-        extender_timeout_s: the timeout for each part of an answer of the extender.
+        extender_timeout_s: the timeout for each part of an answer to a question that simulates.
+        page_deadline_s: how long the other questions of one page may take together.
         sign_in: how visitors sign in.
         reviews: the API server that is asked what a visitor may see; None if each visitor may see everything.
         session_secret_file: the secret that signs the cookies of sessions; None for a random one.
@@ -64,6 +65,7 @@ class ConsoleOptions:
     server: ServerOptions
     extender: ExtenderAccess
     extender_timeout_s: float = 25.0
+    page_deadline_s: float = PAGE_DEADLINE_S
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     reviews: ReviewOptions | None = None
     session_secret_file: Path | None = None
@@ -103,7 +105,9 @@ class _Console:
 
         options, clock, metrics = self._options, SystemClock(), PrometheusConsoleMetrics()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
-        source = ExtenderSource(clients, lambda: watcher.version)
+        source = ExtenderSource(
+            clients, clock, lambda: ExtenderState(watcher.version, watcher.lost), options.page_deadline_s
+        )
         self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
         authentication = Authentication(options.sign_in, self._secret, self._credentials_failed)
         parts = ConsoleParts(source, watcher, authentication, clock, metrics)

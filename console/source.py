@@ -13,11 +13,21 @@ class SourceError(ServiceError):
         status: the HTTP status of the extender's answer; 0 if there was none.
         detail: why the extender refuses, as it wrote it; empty if it wrote nothing.
         errors: the fields of the question that the extender refuses.
+        unanswered: whether the extender gave no answer of its own, so that an earlier answer is the best one.
     """
 
-    def __init__(self, message: str, status: int = 0, detail: str = "", errors: Sequence[InvalidField] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int = 0,
+        detail: str = "",
+        errors: Sequence[InvalidField] = (),
+        *,
+        unanswered: bool = False,
+    ) -> None:
         self.detail = detail
         self.errors = errors
+        self.unanswered = unanswered
         super().__init__(message, status)
 
 

@@ -1,6 +1,7 @@
 """The source as one visitor may see it. Each question carries the namespaces of the visitor; the extender filters."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
@@ -8,17 +9,16 @@ from msgspec.structs import replace
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.reader import namespace_of
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
 from berthmaster.native_api.why import (
-    ClaimsView,
     MovesView,
     PolicyList,
     PolicyQuery,
     ResilienceView,
     WhyNotView,
 )
-from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
+from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.extender_source import ExtenderSource
 from console.source import SourceError
 from console.visitor import Visitor
@@ -34,8 +34,13 @@ class VisibleSource:
     """
 
     def __init__(self, source: ExtenderSource, visitor: Visitor) -> None:
-        self._source = source
+        self._source = source.for_page()
         self._visitor = visitor
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The time of the oldest answer so far that was not given now; None if all are present."""
+        return self._source.as_of
 
     def fleet(self) -> FleetView:
         return self._source.fleet()
@@ -47,21 +52,13 @@ class VisibleSource:
         self._require(namespace)
         return self._source.binding(name, namespace, namespaces=self._visitor.namespaces)
 
-    def decision(self, name: str, namespace: str = "") -> BindingExplanation:
+    def overview(self, name: str, namespace: str = "", group: str | None = None) -> BindingOverview:
         self._require(namespace)
-        return self._source.decision(name, namespace, namespaces=self._visitor.namespaces)
-
-    def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
-        self._require(namespace)
-        return self._source.outlook(name, namespace, group)
+        return self._source.overview(name, namespace, group, namespaces=self._visitor.namespaces)
 
     def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
         self._require(namespace)
         return self._source.recorded_decision(record, name, namespace, namespaces=self._visitor.namespaces)
-
-    def claims(self, name: str, namespace: str = "") -> ClaimsView:
-        self._require(namespace)
-        return self._source.claims(name, namespace)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         self._require(namespace)

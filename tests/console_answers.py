@@ -18,7 +18,7 @@ from berthmaster.native_api.fleet import (
     WorkloadRow,
     WorkloadState,
 )
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, ResourceView, Staleness
 from berthmaster.scheduling.compiled_placement import Strategy
@@ -27,6 +27,7 @@ from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupD
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import ClaimRow
+from console.source import SourceError
 
 NOW = FakeClock().now()
 _VERSIONS = itertools.count(1)
@@ -212,8 +213,12 @@ def why_not_view(**fields: Any) -> WhyNotView:
 
 
 def workload_answers(**answers: Any) -> dict[str, Any]:
-    """All answers about one workload, for ``GivenSource``."""
-    return {
+    """All answers about one workload, for ``GivenSource``. The overview consists of its parts; an error is a gap."""
+    given = {
         "binding": binding_view(), "decision": binding_explanation(), "outlook": binding_outlook(),
         "claims": claims_view(), "history": history_page(), "why_not": why_not_view(), **answers,
     }  # fmt: skip
+    parts = {name: given[name] for name in ("decision", "outlook", "claims")}
+    missing = {name: each.detail for name, each in parts.items() if isinstance(each, SourceError)}
+    known = {name: None if name in missing else each for name, each in parts.items()}
+    return {"overview": BindingOverview(given["binding"], **known, missing=missing, version="v1"), **given}

@@ -1,6 +1,7 @@
 """A source for tests of the console's pages: it answers what the test gives it, and records the questions."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from fake_clock import FakeClock
@@ -28,6 +29,11 @@ class GivenSource:
     def __init__(self, **answers: Any) -> None:
         self.answers: dict[str, Any] = answers
         self.asked: list[tuple[str, tuple[Any, ...], Mapping[str, Any]]] = []
+        self.as_of: datetime | None = None
+
+    def for_page(self) -> "GivenSource":
+        """Return this source: the time of a page is that of the test."""
+        return self
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):

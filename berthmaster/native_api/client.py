@@ -4,6 +4,7 @@ It uses the types of ``berthmaster.native_api.wire`` and persistent connections.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -18,7 +19,7 @@ from berthmaster.model.errors import FieldError, ServiceError
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.connection import ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import (
     Change,
     PlanAnswer,
@@ -28,7 +29,7 @@ from berthmaster.native_api.what_if import (
     SimulateAnswer,
     SimulateRequest,
 )
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import MovesView, PolicyList, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -82,6 +83,12 @@ class Client:
     def close(self) -> None:
         """Close the connections. The next request opens a new one."""
         self._connection.close()
+
+    def within(self, timeout_s: float) -> Self:
+        """Return a client on the same connections that waits at most this long for each part of an answer."""
+        other = copy(self)
+        other._connection = self._connection.within(timeout_s)  # noqa: SLF001 - a copy of this object
+        return other
 
     def schedule(
         self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False
@@ -222,10 +229,6 @@ class Client:
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
         return self._for_reader("/v1/history", HistoryPage, namespaces, **given, after=after, limit=limit)
 
-    def claims(self, name: str, namespace: str = "") -> ClaimsView:
-        """Return which policy holds the workload of a binding, and which others match it; raises as ``binding``."""
-        return self._connection.request("GET", f"{_path_of(name, namespace)}/claims", ClaimsView)
-
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         """Return the smallest change under which a cluster would get a workload.
 
@@ -300,19 +303,24 @@ class Client:
         """
         return self._for_reader("/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit)
 
-    def outlook(self, name: str, namespace: str = "", group: str | None = None) -> BindingOutlook:
-        """Return what each group of a binding could hold; one without a namespace is cluster-scoped.
+    def overview(
+        self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Iterable[str] | None = None
+    ) -> BindingOverview:
+        """Return all that the state of the service says about a binding; one without a namespace is cluster-scoped.
 
         Args:
             name: the name of the binding.
             namespace: its namespace.
             group: the group whose clusters are explained, empty for a placement without groups; None for none.
+            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: there is no such binding or group, the service refuses the request, or cannot be reached.
         """
-        query = "" if group is None else f"?{urlencode({'group': group})}"
-        return self._connection.request("GET", f"{_path_of(name, namespace)}/outlook{query}", BindingOutlook)
+        path = f"{_path_of(name, namespace)}/overview"
+        return self._for_reader(
+            path if group is None else f"{path}?{urlencode({'group': group})}", BindingOverview, namespaces
+        )
 
     def _for_reader(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
         """Return an answer for a reader. The query has no empty values. No namespaces are not all namespaces."""

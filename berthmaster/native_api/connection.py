@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeVar
@@ -84,12 +85,19 @@ class WebClient:
         options = {} if trust is None else {"ssl_context": trust}
         timeout = urllib3.Timeout(connect=timeout_s, read=timeout_s)
         self._pool = urllib3.connection_from_url(url, timeout=timeout, maxsize=connections, retries=False, **options)
+        self._timeout = timeout
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+    def within(self, timeout_s: float) -> Self:
+        """Return a client on the same connections with another timeout."""
+        other = copy(self)
+        other._timeout = urllib3.Timeout(total=timeout_s)  # noqa: SLF001 - a copy of this object
+        return other
 
     def close(self) -> None:
         """Close the connections."""
@@ -126,7 +134,9 @@ class WebClient:
     def _exchanged(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, most_bytes: int
     ) -> Answer:
-        response = self._pool.urlopen(method, path, body, headers, redirect=False, preload_content=False)
+        response = self._pool.urlopen(
+            method, path, body, headers, redirect=False, preload_content=False, timeout=self._timeout
+        )
         try:
             content = response.read(most_bytes + 1, decode_content=False)
             if len(content) > most_bytes:
@@ -170,6 +180,12 @@ class ServiceConnection:
             self._client = WebClient(url, timeout_s, trust, connections=connections)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot connect to {url}: {error}") from None
+
+    def within(self, timeout_s: float) -> Self:
+        """Return the same connections with another timeout for each part of an answer."""
+        other = copy(self)
+        other._client = self._client.within(timeout_s)  # noqa: SLF001 - a copy of this object
+        return other
 
     def close(self) -> None:
         """Close the connections. The next request opens a new one."""

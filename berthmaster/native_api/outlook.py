@@ -1,7 +1,8 @@
-"""The native API's answer about the groups of a binding: what each could hold now, and the move of the binding."""
+"""The native API's answers about one binding: what each of its groups could hold, and all that is known about it."""
 
 from berthmaster.model.move import MoveState
-from berthmaster.native_api.wire import AnswerPart, Staleness
+from berthmaster.native_api.why import ClaimsView
+from berthmaster.native_api.wire import AnswerPart, BindingExplanation, BindingView, Staleness
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.simulation.group_outlook import GroupOutlook
 
@@ -27,3 +28,23 @@ class BindingOutlook(AnswerPart, frozen=True):
     notes: list[str]
     gaps: list[str]
     staleness: Staleness
+
+
+class BindingOverview(AnswerPart, frozen=True):
+    """All that the service knows about a binding, except what the ledger has. A part that is missing is null.
+
+    Attributes:
+        binding: the binding.
+        decision: the decision that would be made now.
+        outlook: what each group could hold.
+        claims: which policy holds the workload, and which others match it.
+        missing: why a part is missing, by its name.
+        version: the version of the state; see ``StateVersion``.
+    """
+
+    binding: BindingView
+    decision: BindingExplanation | None
+    outlook: BindingOutlook | None
+    claims: ClaimsView | None
+    missing: dict[str, str]
+    version: str

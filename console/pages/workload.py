@@ -18,10 +18,10 @@ _PARAMETERS: Final = ("record", "why-not", "group", "clusters", "after")
 _RECORDS: Final = 20
 _ALL: Final = "all"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
-_TOO_LARGE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
-"""A placement with very many groups is not explained."""
-_NO_ANSWER: Final = (*_TOO_LARGE, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
-"""There is no such cluster, or another such question is being answered."""
+_NO_LEDGER: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
+"""There is no ledger, or it cannot be read now."""
+_NO_ANSWER: Final = (*_NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+"""There is no such cluster, the placement has too many groups, or another such question is being answered."""
 
 
 def one(namespace: str, binding: str) -> str:
@@ -33,32 +33,34 @@ def one(namespace: str, binding: str) -> str:
     source, record, cluster = services().source, query.text("record"), query.text("why-not")
     group = query.text("group") or None
     everything = query.choice("clusters", (_ALL,), "") == _ALL
-    known = source.binding(binding, place)
-    history = optional(lambda: _history(known, query.text("after")))
-    decision = _NOTHING if record else optional(lambda: source.decision(binding, place), _TOO_LARGE)
-    reviews = _NOTHING if record or not known.policy else optional(lambda: _reviews(known.policy or ""))
-    claims = _NOTHING if record else optional(lambda: source.claims(binding, place))
+    overview = None if record else source.overview(binding, place, group)
+    known = source.binding(binding, place) if overview is None else overview.binding
+    history = optional(lambda: _history(known, query.text("after")), _NO_LEDGER)
+    reviews = _NOTHING
+    if overview is not None and known.policy and history.answer is not None:
+        policy = known.policy
+        reviews = optional(lambda: _reviews(policy), _NO_LEDGER)
     why_not = _NOTHING
     if cluster:
         why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
     facts = WorkloadFacts(
         binding=known,
-        explained=decision.answer,
-        outlook=None if record else source.outlook(binding, place, group),
-        claims=claims.answer,
+        explained=None if overview is None else overview.decision,
+        outlook=None if overview is None else overview.outlook,
+        claims=None if overview is None else overview.claims,
         history=() if history.answer is None else history.answer.items,
         reviews=() if reviews.answer is None else reviews.answer.items,
         past=source.recorded_decision(record, binding, place) if record else None,
         why_not=why_not.answer,
     )
-    parts = {"history": history, "decision": decision, "why_not": why_not}
+    hints = {"history": history.hint, "why_not": why_not.hint, **({} if overview is None else overview.missing)}
     return render_template(
         "workload.html",
         page=workload_page(facts, WorkloadQuestion(group, everything), services().clock.now()),
         binding=known,
         place=namespace,
         policy_address=policy_address,
-        hints={name: sentence(each.hint) for name, each in parts.items()},
+        hints={name: sentence(hint) for name, hint in hints.items()},
         record=record,
         cluster=cluster,
         earlier=None if history.answer is None else history.answer.next,

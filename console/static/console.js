@@ -2,34 +2,49 @@
 "use strict";
 
 (() => {
-  const HIDDEN_RETRY_MS = 1000;
-  const LONGEST_RETRY_MS = 60000;
-  const LONGEST_PAUSE_MS = 30000;
+  const FIRST_RETRY_MS = 1000;
+  const LONGEST_RETRY_MS = 30000;
+  const SILENT_MS = 25000;
+  const FETCH_MS = 10000;
 
-  // --- Live updates: /events says that something changed; the page is fetched again and merged into this one.
+  // --- Live updates: /events repeats the mark of the present state. A page with another mark is fetched again and
+  // merged into this one.
 
   const main = document.getElementById("content");
   const notice = document.getElementById("notice");
+  const age = document.getElementById("age");
   const state = document.querySelector("[data-live-state]");
   let events = null;
-  let retryMs = HIDDEN_RETRY_MS;
+  let wanted = "";
+  let retryMs = FIRST_RETRY_MS;
   let retry = 0;
+  let silent = 0;
+  let refreshMs = FIRST_RETRY_MS;
+  let refreshAgain = 0;
   let fetching = false;
-  let changedMeanwhile = false;
 
-  function sayState(live, text) {
-    if (!state || !main.dataset.live) return;
+  function sayState(live) {
+    if (!state) return;
     const link = document.createElement("a");
     link.href = location.href;
     link.textContent = "Reload";
-    state.replaceChildren(document.createTextNode(text + " "), ...(live ? [] : [link]));
+    state.replaceChildren(document.createTextNode(live ? "Live" : "Not live. "), ...(live ? [] : [link]));
     state.dataset.liveState = live ? "on" : "off";
   }
 
   function say(text) {
-    if (notice.textContent === text) return;
-    notice.textContent = text;
-    notice.hidden = !text;
+    if (notice.textContent !== text) notice.textContent = text;
+    notice.parentElement.hidden = !text;
+    sayAge();
+  }
+
+  // Below a notice stands how old the page is. The age is no part of the notice, so that it is not read out each time.
+  function sayAge() {
+    const time = document.querySelector(".bottom time");
+    if (!time || !notice.textContent) return;
+    const seconds = Math.round(Number(time.dataset.age) + (performance.now() - loaded) / 1000);
+    const text = seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+    age.textContent = `The page shows what was known at ${time.textContent}, ${text} ago.`;
   }
 
   function edited(form) {
@@ -58,20 +73,18 @@
     });
     const time = page.querySelector(".bottom time");
     if (time) document.querySelector(".bottom time").replaceWith(time);
+    loaded = performance.now();
     say(page.getElementById("notice").textContent);
-    document.dispatchEvent(new CustomEvent("console:updated"));
   }
 
   async function refresh() {
-    if (fetching) {
-      changedMeanwhile = true;
-      return;
-    }
+    if (fetching || document.hidden) return;
     fetching = true;
+    clearTimeout(refreshAgain);
     const begun = performance.now();
     const address = location.href;
     try {
-      const answer = await fetch(address, { headers: { Accept: "text/html", "X-Live": "1" } });
+      const answer = await fetch(address, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(FETCH_MS) });
       const text = await answer.text();
       if (address === location.href) {
         const page = new DOMParser().parseFromString(text, "text/html");
@@ -80,41 +93,66 @@
         else say(page.querySelector(".reason")?.textContent || `The page cannot be updated: status ${answer.status}.`);
       }
     } catch {
-      say("The console cannot be reached. This page may be out of date.");
-    } finally {
-      // A page that takes long is fetched less often, so that changes in a large fleet do not keep the browser busy.
-      setTimeout(() => {
-        fetching = false;
-        if (changedMeanwhile && !document.hidden) {
-          changedMeanwhile = false;
-          refresh();
-        }
-      }, Math.min(LONGEST_PAUSE_MS, 4 * (performance.now() - begun)));
+      say("The console cannot be reached.");
     }
+    fetching = false;
+    // A page that takes long is fetched less often, so that changes in a large fleet do not keep the browser busy. A
+    // page that still has another mark is fetched again, ever less often.
+    if (current()) refreshMs = FIRST_RETRY_MS;
+    else refreshAgain = setTimeout(() => current() || refresh(), Math.max(refreshMs, 4 * (performance.now() - begun)));
+    refreshMs = Math.min(2 * refreshMs, LONGEST_RETRY_MS);
+    if (events) sayState(current());
+  }
+
+  // While the console does not know the state, it sends no mark.
+  function current() {
+    return !wanted || main.dataset.mark === wanted;
   }
 
   function listen() {
     clearTimeout(retry);
     if (events || document.hidden) return;
     events = new EventSource("/events");
-    events.addEventListener("open", () => {
-      retryMs = HIDDEN_RETRY_MS;
-      sayState(true, "Live");
+    hear();
+    events.addEventListener("state", (event) => {
+      hear();
+      retryMs = FIRST_RETRY_MS;
+      wanted = JSON.parse(event.data);
+      if (current()) sayState(true);
+      else if (!fetching) refresh();
     });
-    events.addEventListener("changed", refresh);
     events.addEventListener("notice", (event) => say(JSON.parse(event.data)));
-    events.addEventListener("error", () => {
-      stop();
-      sayState(false, "Not live.");
-      retry = setTimeout(listen, retryMs * (0.5 + Math.random()));
-      retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
-    });
+    events.addEventListener("error", lose);
+  }
+
+  // A stream that says nothing for a while is dead, also if its connection is not.
+  function hear() {
+    clearTimeout(silent);
+    silent = setTimeout(lose, SILENT_MS);
+  }
+
+  async function lose() {
+    stop();
+    sayState(false);
+    retry = setTimeout(listen, retryMs * (0.5 + Math.random()));
+    retryMs = Math.min(2 * retryMs, LONGEST_RETRY_MS);
+    try {
+      // Streams end now and then, and may be too many. Only a console that does not answer at all is lost.
+      await fetch("/static/icon.svg", { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(FETCH_MS) });
+    } catch {
+      say("The console cannot be reached.");
+    }
   }
 
   function stop() {
+    clearTimeout(silent);
     events?.close();
     events = null;
   }
+
+  let loaded = performance.now();
+  setInterval(sayAge, 10000);
+  sayAge();
 
   if (main?.dataset.live && window.Idiomorph && window.EventSource) {
     listen();
@@ -122,18 +160,13 @@
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) {
         clearTimeout(retry);
+        clearTimeout(refreshAgain);
         stop();
-      } else if (!events) {
-        refresh();
-        listen();
-      }
+      } else if (!events) listen();
     });
     addEventListener("pagehide", stop);
     addEventListener("pageshow", (event) => {
-      if (event.persisted) {
-        refresh();
-        listen();
-      }
+      if (event.persisted) listen();
     });
   }
 

@@ -7,7 +7,7 @@ from typing import Final
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
 from berthmaster.native_api.review import ChangeReview, ReviewAnswer
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
 from berthmaster.native_api.wire import (
@@ -28,6 +28,7 @@ from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.history import MAX_PAGE as HISTORY_PAGE
 from extender.protocols.native.outlook import binding_outlook
+from extender.protocols.native.overview import binding_overview
 from extender.protocols.native.parameters import count, flag, for_readers, number, reader_of, text
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
@@ -126,6 +127,9 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
                         "Explain the decision on a binding", BindingExplanation, examples.explained, readers=True),
         *binding_routes("/outlook", outlook_of_binding, ("outlookOfBinding", "outlookOfClusterBinding"),
                         "What each group of a binding could hold", BindingOutlook, examples.outlook_of_binding, _GROUP),
+        *binding_routes("/overview", overview_of_binding, ("overviewOfBinding", "overviewOfClusterBinding"),
+                        "All that the state says about a binding, in one answer",
+                        BindingOverview, query=_GROUP, readers=True),
         *for_readers(Route(
             "GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS,
             operation=Operation("listHistory", "List what the ledger recorded, the latest first", HistoryPage,
@@ -198,6 +202,13 @@ def outlook_of_binding(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/outlook`` and ``GET /v1/clusterbindings/{name}/outlook``."""
     require_synced(services)
     return Reply(encode_json(binding_outlook(services, *binding_key(call), call.query.get("group"))))
+
+
+def overview_of_binding(services: Services, call: Call) -> Reply:
+    """``GET /v1/bindings/{namespace}/{name}/overview`` and ``GET /v1/clusterbindings/{name}/overview``."""
+    require_synced(services)
+    found = binding_overview(services, *binding_key(call), call.query.get("group"), reader_of(call))
+    return Reply(encode_json(found))
 
 
 def recorded(services: Services, call: Call) -> Reply:

@@ -1,6 +1,10 @@
 """An API server in memory, an extender that watches it, and a console before the extender: processes on loopback."""
 
 import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +50,7 @@ class Console:
         url: the address of the console, without a path.
         kubeconfig: of the API server that the extender watches.
         api: the objects that the extender watches. A change appears on the pages.
+        ledger: the URL of the ledger that the extender reads.
     """
 
     def __init__(self, processes: Processes, folder: Path, *, hostile: bool = True) -> None:
@@ -59,7 +64,7 @@ class Console:
             self.put(each)
         for number, each in enumerate(console_fleet.hostile(now) if hostile else []):
             self.put(each, stored_as=f"hostile-{number}")
-        self._ledger, manifests = console_ledger.recorded(folder, now)
+        self.ledger, manifests = console_ledger.recorded(folder, now)
         for each in manifests:
             self.put(each)
         self.kubeconfig = folder / "kubeconfig"
@@ -89,7 +94,7 @@ class Console:
             [
                 COMMAND, "extender", f"--bind={HOST}:{self._extender_port}", f"--probe-bind={HOST}:{probes}",
                 f"--kubeconfig={self.kubeconfig}", "--watch=workloads", "--workers=1", "--drain-s=0",
-                f"--ledger={self._ledger}",
+                f"--ledger={self.ledger}",
             ],
         )  # fmt: skip
         self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
@@ -99,6 +104,16 @@ class Console:
         if self._extender is not None:
             self._extender.kill()
             self._extender = None
+
+    @contextmanager
+    def hung_extender(self) -> Iterator[None]:
+        """Stop all processes of the extender without ending them: they accept connections and answer nothing."""
+        assert self._extender is not None
+        os.killpg(self._extender.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._extender.pid, signal.SIGCONT)
 
     def start_console(self, *options: str) -> str:
         """Start a console before the extender and wait until it is ready. Return its address."""

@@ -1,18 +1,35 @@
 """Changes arrive without a reload, and a lost extender is announced. Nothing of what a visitor does is lost."""
 
+import re
+import time
+from pathlib import Path
+from threading import Thread
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import console_ledger
 import pytest
-from e2e.console.visits import WAIT_MS
+from e2e.console.visits import WAIT_MS, start_visits
+from e2e.control_plane import HOST
+from e2e.forwarder import Forwarder
 from karmada_plane import binding, cluster, deployment, policy, selector
 from playwright.sync_api import expect
 
 KEPT = "window.kept = true"
 
 
+SETTLED_MS = 5000
+
+
 @pytest.fixture
 def claimant(console):
-    made = policy("live", selector(), namespace="live")
-    console.put(made)
-    return made
+    return claimant_of(console)
+
+
+@pytest.fixture
+def free_port(processes):
+    return processes.ports.free()
 
 
 def stored(console, claimant, name, **clusters):
@@ -48,6 +65,107 @@ def test_a_cluster_that_is_lost_changes_its_tile(visit, console):
     expect(tile).to_have_count(0)
 
 
+def test_a_page_whose_stream_was_cut_is_not_live_until_it_shows_what_it_missed(browser, console, axe, free_port):
+    proxy = before(console, free_port)
+    visit = start_visits(browser, f"http://{HOST}:{free_port}", axe)
+    visit.expected += ["ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE"]
+    stored(console, claimant_of(console), "kept", member1=1)
+    page = visit("/workloads?namespace=live")
+    expect(page.locator("[data-live-state]")).to_have_text("Live")
+    page.evaluate(KEPT)
+    proxy.close()
+    expect(page.locator("[data-live-state]")).to_contain_text("Not live")
+    notice = page.locator(".notice")
+    expect(notice).to_contain_text("The console cannot be reached.")
+    expect(notice).to_contain_text("ago.")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(notice).to_be_in_viewport()
+    visit.accessible(page)
+    path = stored(console, claimant_of(console), "missed", member1=1)
+    direct = start_visits(browser, console.url, axe)
+    expect(direct("/workloads?namespace=live").get_by_role("link", name="missed", exact=True)).to_be_visible()
+    page.wait_for_timeout(SETTLED_MS)  # so that no later change makes the page update
+    before(console, free_port)
+    expect(page.get_by_role("link", name="missed", exact=True)).to_be_visible()
+    expect(page.locator("[data-live-state]")).to_have_text("Live")
+    expect(notice).to_be_hidden()
+    assert page.evaluate("window.kept"), "the page was loaded again"
+    console.api.remove(path)
+    for each in (visit, direct):
+        each.check()
+        each.context.close()
+
+
+def test_while_the_extender_hangs_pages_show_the_last_known_answers_and_files_do_not_wait(visit, console):
+    workload = console_ledger.ADDRESS
+    shown = ["/fleet", "/workloads", workload]
+    page = visit("/fleet")  # one tab: a browser opens six connections to one host, and each tab has a stream
+    for address in shown:
+        visit.open(page, address)
+    with console.hung_extender():
+        for address in shown:
+            begun = time.monotonic()
+            visit.open(page, address)
+            assert time.monotonic() - begun < 8, address
+            notice = page.locator(".notice")
+            expect(notice).to_contain_text("The extender")
+            expect(notice).to_contain_text(re.compile(r"what was known at \d\d:\d\d:\d\d UTC, \d+ s ago"))
+            expect(page.locator("main")).to_contain_text(re.compile("ready|checkout"))
+        pages = [Thread(target=fetched, args=(f"{console.url}/workloads?q=none-{each}",)) for each in range(80)]
+        for each in pages:
+            each.start()
+        for address in ("/help", "/static/console.css", "/help"):
+            assert fetched(f"{console.url}{address}")[1] < 1.5, address
+        for each in pages:
+            each.join(30)
+        begun = time.monotonic()
+        visit.open(page, "/workloads?q=never-asked", status=503)
+        assert time.monotonic() - begun < 2, "a lost extender is not asked again by each page"
+        expect(page.get_by_role("main")).to_contain_text("The extender")
+        visit.open(page, "/fleet")
+    expect(page.locator("[data-live-state]")).to_have_text("Live", timeout=2 * WAIT_MS)
+    expect(page.locator(".notice")).to_be_hidden()
+
+
+def test_a_ledger_that_cannot_be_read_takes_its_section_only(visit, console):
+    page = visit(console_ledger.ADDRESS)
+    expect(page.get_by_role("table", name="Timeline, the latest first")).to_be_visible()
+    file = Path(console.ledger.removeprefix("sqlite:///"))
+    whole = file.read_bytes()
+    file.write_bytes(b"no database " * 1000)
+    try:
+        page.reload()
+        expect(page.get_by_role("main")).to_contain_text("It is assigned to")
+        expect(page.locator("section", has=page.locator("#timeline"))).to_contain_text("ledger cannot be read now")
+        expect(page.get_by_role("heading", name="Clusters by stage")).to_be_visible()
+    finally:
+        file.write_bytes(whole)
+
+
+def before(console, port):
+    """Put a proxy before the console, and wait until it passes requests on."""
+    proxy = Forwarder(port)
+    proxy.add(urlsplit(console.url).port, lambda: True)
+    return proxy
+
+
+def claimant_of(console):
+    made = policy("live", selector(), namespace="live")
+    console.put(made)
+    return made
+
+
+def fetched(url):
+    """Return the status of an answer, and after how many seconds it came."""
+    begun = time.monotonic()
+    try:
+        with urlopen(url, timeout=30) as answer:
+            status = answer.status
+    except HTTPError as error:
+        status = error.code
+    return status, time.monotonic() - begun
+
+
 def test_a_lost_extender_is_announced_and_so_is_its_return(visit, console):
     page = visit("/workloads")
     expect(page.locator("[data-live-state]")).to_contain_text("Live")
@@ -56,7 +174,7 @@ def test_a_lost_extender_is_announced_and_so_is_its_return(visit, console):
     try:
         expect(notice).to_contain_text("The extender cannot be asked")
         visit.accessible(page)
-        other = visit("/moves", status=502)
+        other = visit("/moves?page=2", status=502)
         expect(other.get_by_role("main")).to_contain_text("cannot be reached")
     finally:
         console.start_extender()

@@ -80,7 +80,7 @@ def test_if_too_many_streams_are_open_the_next_one_is_refused_for_a_while():
 
 
 def test_a_visitor_of_few_namespaces_reads_that_rows_are_left_out():
-    page = console_client(GivenSource(), namespaces=frozenset({"shop"})).get("/help").text
+    page = console_client(GivenSource(), namespaces=frozenset({"shop"})).get("/what-if").text
     assert "You may list the bindings of 1 namespace. Rows of other namespaces are left out." in page
 
 

@@ -47,23 +47,28 @@ def streams(watched, limit=2):
 def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
     watched = Watched()
     stream = streams(watched).open()
-    assert next(stream) == b'retry: 2000\n\nevent: notice\ndata: ""\n\n'
+    assert next(stream) == b'retry: 2000\n\nevent: notice\ndata: ""\n\nevent: state\ndata: "1~"\n\n'
     watched.poll(StateVersion("2", FRESH))
-    assert next(stream) == b'event: changed\ndata: "2"\n\n'
+    assert next(stream) == b'event: state\ndata: "2~"\n\n'
 
 
 def test_pages_update_once_more_after_a_change_because_the_processes_of_an_extender_differ():
     watched = Watched()
-    watched.poll(after_s=5)  # the first version counts as a change
     stream = streams(watched).open()
     next(stream)
     watched.poll(StateVersion("2", FRESH))
     next(stream)
     watched.poll(after_s=4)
-    assert next(stream) == b'event: changed\ndata: "2"\n\n'
-    watched.poll(after_s=4)
+    assert next(stream) == b'event: state\ndata: "2"\n\n'
+
+
+def test_a_stream_repeats_the_state_so_that_a_page_notices_a_dead_one():
+    watched = Watched()
+    watched.poll(after_s=5)
+    stream = streams(watched).open()
+    next(stream)
     watched.clock.pass_by(10)
-    assert next(stream) == b": still here\n\n"
+    assert next(stream) == b'event: state\ndata: "1"\n\n'
 
 
 def test_a_lost_extender_and_its_return_are_reported():
@@ -73,10 +78,10 @@ def test_a_lost_extender_and_its_return_are_reported():
     next(stream)
     watched.poll(LOST)
     notice = "The extender cannot be asked since 00:16:46 UTC: http://extender cannot be reached: connection refused"
-    assert next(stream) == f'event: notice\ndata: "{notice}"\n\n'.encode()
-    assert (watched.watcher.notice, watched.watcher.version) == (notice, "")
+    assert next(stream) == f'event: notice\ndata: "{notice}"\n\nevent: state\ndata: ""\n\n'.encode()
+    assert (watched.watcher.notice, watched.watcher.version, watched.watcher.lost) == (notice, "", LOST)
     watched.poll(StateVersion("1", FRESH))
-    assert next(stream) == b'event: notice\ndata: ""\n\nevent: changed\ndata: "1"\n\n'
+    assert next(stream) == b'event: notice\ndata: ""\n\nevent: state\ndata: "1"\n\n'
 
 
 def test_polls_become_rare_while_the_extender_is_lost():

@@ -37,9 +37,7 @@ def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource)
     "ask",
     [
         lambda source, namespace: source.binding("secret-deployment", namespace),
-        lambda source, namespace: source.decision("secret-deployment", namespace),
-        lambda source, namespace: source.outlook("secret-deployment", namespace),
-        lambda source, namespace: source.claims("secret-deployment", namespace),
+        lambda source, namespace: source.overview("secret-deployment", namespace),
         lambda source, namespace: source.why_not("a", "secret-deployment", namespace),
         lambda source, namespace: source.recorded_decision("1", "secret-deployment", namespace),
         lambda source, namespace: source.history(namespace, "Deployment", "secret"),
@@ -62,13 +60,13 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
         pytest.param(lambda source: source.moves(), id="moves"),
         pytest.param(lambda source: source.resilience(), id="resilience"),
         pytest.param(lambda source: source.binding("web-deployment", "shop"), id="a binding"),
-        pytest.param(lambda source: source.decision("web-deployment", "shop"), id="a decision"),
+        pytest.param(lambda source: source.overview("web-deployment", "shop"), id="an overview"),
         pytest.param(lambda source: source.recorded_decision("1", "web-deployment", "shop"), id="a record"),
         pytest.param(lambda source: source.history("shop", "Deployment", "web"), id="history"),
     ],
 )
 def test_a_question_carries_the_namespaces_of_the_visitor(ask):
-    answers = "workloads policies plan moves resilience binding decision recorded_decision history"
+    answers = "workloads policies plan moves resilience binding overview recorded_decision history"
     source = GivenSource(**dict.fromkeys(answers.split()))
     ask(VisibleSource(source, SHOP))
     ((_, arguments, named),) = source.asked

@@ -379,13 +379,13 @@ def test_why_not_a_cluster(workload):
 def test_the_clusters_of_another_group_can_be_listed(workload):
     answer, source = workload("?group=primary", outlook=binding_outlook(FULL, diagnosis=group_diagnosis()))
     assert "a decision from scratch in this group alone" in answer.text
-    assert ("outlook", ("web-deployment", "shop", "primary"), {}) in source.asked
+    assert ("overview", ("web-deployment", "shop", "primary"), {"namespaces": None}) in source.asked
 
 
 def test_a_cluster_scoped_workload_is_asked_without_a_namespace(page):
     answer, source = page("/workloads/-/web-clusterrole", **workload_answers())
     assert answer.status_code == 200
-    assert source.asked[0] == ("binding", ("web-clusterrole", ""), {"namespaces": None})
+    assert source.asked[0] == ("overview", ("web-clusterrole", "", None), {"namespaces": None})
 
 
 def test_related_workloads_and_notes_are_named(workload):
@@ -421,6 +421,7 @@ def test_an_invalid_parameter_is_named(workload, query):
     ("part", "query", "status"),
     [
         ("history", "", 409),
+        ("history", "", 503),
         ("decision", "", 400),
         ("claims", "", 409),
         ("why_not", "?why-not=x", 404),

@@ -9,9 +9,12 @@ from kube_in_memory import KubeInMemory
 from waiting import wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.protocols.native import overview
 from extender.protocols.native.bindings import described
 from extender.protocols.native.outlook import binding_outlook
+from extender.protocols.native.overview import binding_overview
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -78,3 +81,19 @@ def test_the_outlook_refuses_an_unknown_group(services):
     with pytest.raises(Refusal, match="there is no group 'third'") as refused:
         binding_outlook(services, "shop", "web-deployment", "third")
     assert refused.value.status == 404
+
+
+def test_an_overview_has_the_parts_and_why_one_is_missing(services, monkeypatch):
+    def refused(*_arguments):
+        raise Refusal(400, "too many groups")
+
+    found = binding_overview(services, "shop", "web-deployment", None, Reader(frozenset({"pay"})))
+    assert (found.binding.name, found.binding.required_by, found.missing) == ("web-deployment", [], {})
+    assert found.decision is not None
+    assert found.outlook is not None
+    assert found.claims is not None
+    monkeypatch.setattr(overview, "explained", refused)
+    found = binding_overview(services, "shop", "web-deployment", None, ANY_READER)
+    assert (found.decision, found.missing) == (None, {"decision": "too many groups"})
+    with pytest.raises(Refusal, match="there is no group"):
+        binding_overview(services, "shop", "web-deployment", "third", ANY_READER)
