@@ -10,7 +10,6 @@ from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction
 from berthmaster.deciding.lifecycle import CopiesChange, MoveEvent
 from berthmaster.deciding.refusal import MoveRefusal
 from berthmaster.deciding.writes import (
-    NO_FIT,
     REASONS,
     SUCCESS,
     TOO_LARGE,
@@ -21,7 +20,7 @@ from berthmaster.deciding.writes import (
     effective,
 )
 from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
-from berthmaster.model.binding import SCHEDULED, Binding, TargetComponent
+from berthmaster.model.binding import NO_CLUSTER_FIT, SCHEDULED, Binding, TargetComponent
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets
@@ -246,7 +245,7 @@ def trigger_for(state: ClusterState, binding: Binding) -> Trigger:
     trigger = trigger_of(binding, fleet)
     if trigger is not Trigger.NONE:
         return trigger
-    if any(each.type == SCHEDULED and each.reason == NO_FIT for each in binding.status.conditions):
+    if any(each.type == SCHEDULED and each.reason == NO_CLUSTER_FIT for each in binding.status.conditions):
         return Trigger.RECONCILE
     gone = len(fleet) > 0 and any(fleet.get(each.name) is None for each in binding.spec.clusters)
     return Trigger.FAILOVER if gone else Trigger.NONE

@@ -15,6 +15,7 @@ import msgspec.structs
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
+    NO_CLUSTER_FIT,
     SCHEDULED,
     Binding,
     GracefulEvictionTask,
@@ -30,7 +31,6 @@ from berthmaster.scheduling.decision import FailureKind
 MOVING: Final = "Moving"
 """The condition of a binding that moves, waits for a move, or has moved recently."""
 SUCCESS: Final = "Success"
-NO_FIT: Final = "NoClusterFit"
 SCHEDULER_ERROR: Final = "SchedulerError"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 """The API server refused an assignment because it exceeds a FederatedResourceQuota."""
@@ -39,7 +39,7 @@ TOO_LARGE: Final = "PlacementTooLarge"
 UNSUPPORTED_PLACEMENT: Final = "UnsupportedPlacement"
 """The placement has a part that this version does not know. Only a newer version or another placement helps."""
 REASONS: Final = {
-    FailureKind.NO_FIT: NO_FIT,
+    FailureKind.NO_FIT: NO_CLUSTER_FIT,
     FailureKind.INSUFFICIENT: "Unschedulable",
     FailureKind.SELECT_FAILED: SCHEDULER_ERROR,
     FailureKind.TOO_LARGE: TOO_LARGE,

@@ -14,6 +14,8 @@ from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
 SCHEDULED: Final = "Scheduled"
 """The type of the condition that the scheduler writes."""
+NO_CLUSTER_FIT: Final = "NoClusterFit"
+"""The reason of the condition if no cluster passes the filters."""
 DIRECTLY: Final = "Directly"
 """The purge mode of an eviction task whose copy is deleted at once."""
 """The annotation with the placement of the last successful scheduling."""
@@ -170,6 +172,14 @@ class Binding(Value, frozen=True):
     def suspended(self) -> bool:
         """Whether its scheduling is suspended."""
         return self.spec.suspension is not None and bool(self.spec.suspension.scheduling)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether karmada-scheduler found no cluster that fits. It ignores this error, and does not try again."""
+        if self.scheduler != DEFAULT_SCHEDULER or self.spec.clusters:
+            return False
+        failed = (SCHEDULED, "False", NO_CLUSTER_FIT)
+        return any((each.type, each.status, each.reason) == failed for each in self.status.conditions)
 
     @property
     def reschedule_requested(self) -> bool:

@@ -12,6 +12,7 @@ from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.changes import AddCluster, AddTaint, RemoveCluster, Scale, apply
+from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 
@@ -98,7 +99,8 @@ class SetCluster:
         kept = tuple(each for each in self.cluster.spec.taints if each not in new)
         spec = msgspec.structs.replace(self.cluster.spec, taints=kept)
         cluster = msgspec.structs.replace(self.cluster, spec=spec, status=status)
-        changed = replace(world, clusters={**world.clusters, cluster.name: cluster})
+        workloads = woken(world.workloads, before, cluster)
+        changed = replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
         for taint in new:
             changed = AddTaint(cluster.name, taint).applied(changed, now)
         return changed

@@ -17,6 +17,7 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
+from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 
@@ -253,7 +254,9 @@ def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) 
         close = get_close_matches(name, world.clusters, n=1)
         known = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
         raise InputError(f"there is no cluster {name!r}; {known}")
-    return replace(world, clusters={**world.clusters, name: change(cluster)})
+    changed = change(cluster)
+    workloads = woken(world.workloads, cluster, changed)
+    return replace(world, clusters={**world.clusters, name: changed}, workloads=workloads)
 
 
 def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
@@ -349,7 +352,8 @@ class AddCluster:
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         if self.cluster.name in world.clusters:
             raise InputError(f"the cluster {self.cluster.name} exists; give the new cluster another name")
-        return replace(world, clusters={**world.clusters, self.cluster.name: self.cluster})
+        workloads = woken(world.workloads, None, self.cluster)
+        return replace(world, clusters={**world.clusters, self.cluster.name: self.cluster}, workloads=workloads)
 
 
 @dataclass(frozen=True, slots=True)

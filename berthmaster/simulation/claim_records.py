@@ -60,6 +60,8 @@ def recorded_by_binding(workload: SimulatedWorkload, reference: PolicyReference,
 def with_record(workload: SimulatedWorkload, policy: Policy) -> SimulatedWorkload:
     """Return a workload whose template records a policy."""
     claimed = replace(workload, held_by=policy.reference)
+    if workload.held_by != policy.reference:
+        claimed = replace(claimed, stalled_at=None)  # its binding gets other labels and another version of the template
     if workload.template is None or (not _is_recorded(workload) and not _has_uid(workload.template)):
         return claimed
     dropped = record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())

@@ -74,7 +74,7 @@ def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found:
     workloads = [each for each in current.values() if each is not None]
     world = with_clusters(replace(index.world, workloads=workloads), changes, now)
     for before, after in zip(workloads, world.workloads, strict=True):
-        if before.binding is not after.binding:
+        if before is not after:
             found.after[key_of(after.resource)] = after
     found.clusters_world = replace(world, workloads=())
 

@@ -217,7 +217,11 @@ class Detector:
                 return replace(known, deferred=desired)
             return replace(known, unscheduled=deferred_by(claim.policy), deferred=desired)
         followers = dependencies_for(desired, workload.template)
-        return replace(known, binding=desired, deferred=None, unscheduled=None, dependencies=followers)
+        same = workload.binding is not None and workload.binding.spec == desired.spec
+        stalled_at = known.stalled_at if same else None
+        return replace(
+            known, binding=desired, deferred=None, unscheduled=None, dependencies=followers, stalled_at=stalled_at
+        )
 
     def _desired(self, workload: SimulatedWorkload, claim: Claim) -> Binding:
         current = workload.binding
@@ -351,8 +355,11 @@ def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:
 
 
 def _replicas(workload: SimulatedWorkload) -> Replicas:
-    """Return the replicas of the binding, which may have been scaled; without a policy the template has scaled on."""
+    """Return the replicas of the binding, which may have been scaled.
+
+    A binding whose policy is gone, or no longer selects the template, does not follow the template any more.
+    """
     binding = workload.binding
-    if binding is None or workload.held_by is None:
+    if binding is None or (workload.claim is None and workload.template is not None):
         return workload.replicas
     return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

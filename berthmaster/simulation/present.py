@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec.structs
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model.binding import Binding, ObjectReference, binding_name, binding_of
+from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of
 from berthmaster.model.claims import PERMANENT_ID, Claim, holder, permanent_id
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
@@ -130,6 +130,7 @@ class WorkloadBuilder:
             present=binding is not None,
             unscheduled=unscheduled,
             deferred=deferred,
+            stalled_at=_stalled_at(binding) if not applied else None,
             why_not=reasons(holding, template),
             notes=tuple(filter(None, (holding.note, *notes))),
             dependencies=dependencies_for(target, raw, applied=applied),
@@ -161,6 +162,7 @@ class WorkloadBuilder:
             binding,
             held_by=holder(binding.metadata),
             present=True,
+            stalled_at=_stalled_at(binding),
             dependencies=dependencies_for(binding, None),
         )
 
@@ -228,6 +230,10 @@ class WorkloadBuilder:
             same = _records(binding, claim.policy) and not _differ(binding, desired)
             return binding, None if same else bound_by(desired, claim.policy)
         return bound_by(desired, claim.policy), None
+
+
+def _stalled_at(binding: Binding | None) -> BindingSpec | None:
+    return binding.spec if binding is not None and binding.gave_up else None
 
 
 def _waits_for_template(given: _Given, policy: Policy) -> bool:

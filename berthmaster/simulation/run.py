@@ -25,6 +25,7 @@ from berthmaster.simulation.eligibility import SCHEDULERS, why_not_scheduled
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
 from berthmaster.simulation.moving import due
 from berthmaster.simulation.sharing import SharedCapacity
+from berthmaster.simulation.stalling import not_retried, stalls
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
@@ -310,6 +311,8 @@ def schedule_one(
         base = as_before(binding)
         request = Request.of(base)
         decision = scheduler.schedule(request)
+    if decision.failure is None and decision.assignment and stalls(workload):
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=not_retried(decision.assignment))
     diagnosis = explain(scheduler, request, decision) if diagnose == "all" else None
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
@@ -380,7 +383,8 @@ def explained(
     current = present(world)[index]
     settled, results = run(world, profile, now, diagnose="all")
     result = results[index]
-    if result.decision is not None or result.unscheduled is not None:
+    unscheduled = result.unscheduled
+    if result.decision is not None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
         return result, current
     scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
     examined = examine(scheduler, result.workload, now, world.schedulers)

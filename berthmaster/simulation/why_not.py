@@ -24,6 +24,7 @@ from berthmaster.simulation.remedies import (
     wider,
 )
 from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.workload import NotScheduled
 
 _MOST_EXTRA: Final = 2**20
 _MOST_SCALES: Final = 16
@@ -66,8 +67,9 @@ def request_of(result: WorkloadResult) -> Request:
         InputError: no scheduler places the workload. The message says why.
     """
     binding = result.workload.binding
-    if binding is None or result.unscheduled is not None:
-        reason = result.unscheduled.message if result.unscheduled is not None else "it has no binding"
+    unscheduled = result.unscheduled
+    if binding is None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
+        reason = unscheduled.message if unscheduled is not None else "it has no binding"
         raise InputError(f"no scheduler places {result.workload}: {reason}")
     return Request.of(binding)
 
@@ -118,7 +120,7 @@ def why_not(
 
 def _not_due(search: "_Search", request: Request, cluster: str) -> WhyNot:
     """Return the answer for a cluster that the next decision takes, if nothing triggers this decision."""
-    reasons = [f"nothing triggers scheduling: the workload stays on {', '.join(request.current)}"]
+    reasons = [f"nothing triggers scheduling: the workload stays on {', '.join(request.current) or 'no cluster'}"]
     anew = search.assignment([rescheduled()])
     if cluster in anew:
         return WhyNot(cluster, taken=False, reasons=reasons, changes=[rescheduled().text], clusters=anew)

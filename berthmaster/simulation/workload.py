@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.binding import Binding, ObjectReference
+from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
 from berthmaster.model.claims import Claim
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.policy import PolicyReference
@@ -32,6 +32,8 @@ class NotScheduled(Enum):
     """The scheduling of its binding is suspended."""
     UNSUPPORTED = "UnsupportedPlacement"
     """Its placement has a part that this version does not know. Berthmaster's scheduler leaves it where it is."""
+    NOT_RETRIED = "NotRetried"
+    """No cluster fitted at the last attempt, and one fits now. Nothing makes karmada-scheduler try again."""
     DELETING = "Deleting"
     """Its binding is being deleted."""
 
@@ -57,6 +59,7 @@ class SimulatedWorkload:
         present: whether the control plane has the binding now, with this assignment.
         unscheduled: why no scheduler looks at it, as far as the binding does not say so; None otherwise.
         deferred: the binding that the next change of the template brings under a Lazy policy; None if it is the same.
+        stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalling.py``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
         notes: what to know about it: recorded claims without effect, differences of template and binding.
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.
@@ -71,6 +74,7 @@ class SimulatedWorkload:
     present: bool = False
     unscheduled: Unscheduled | None = None
     deferred: Binding | None = None
+    stalled_at: BindingSpec | None = None
     why_not: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     dependencies: tuple[Dependency, ...] | None = ()

@@ -1,0 +1,82 @@
+"""karmada-scheduler does not try a workload again that fitted no cluster. Its spec or that of a cluster must change."""
+
+from datetime import UTC, datetime
+
+import pytest
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.model.cluster import NO_SCHEDULE, Taint
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
+from berthmaster.simulation.report import change_row, explanation
+from berthmaster.simulation.run import compare, explained, run
+from berthmaster.simulation.why_not import request_of, why_not
+from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.world import world_of
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+WEB = ResourceName("default", "Deployment", "web")
+
+
+def fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",), clusters=None, over=()):
+    policy = stored_policy("p", to=to, placement=DIVIDED, schedulerName=scheduler)
+    template = stored_template(held_by=policy)
+    binding = stored_binding(template, clusters or {}, policy=policy, schedulerName=scheduler)
+    failed = {"conditions": [{"type": "Scheduled", "status": "False", "reason": reason, "message": "0/2 clusters"}]}
+    return world_of(load(*members("a", "b"), policy, template, {**binding, "status": failed}, over=over))
+
+
+def row(world, *changes):
+    return change_row(compare(world, changes, PROFILE, NOW).workloads[0])
+
+
+def edited(**spec):
+    return stored_policy("p", to=["a"], placement=DIVIDED, schedulerName="default-scheduler", **spec)
+
+
+@pytest.mark.parametrize(
+    ("world", "changes", "clusters"),
+    [
+        pytest.param(fleet(), [], {}, id="nothing triggers it"),
+        pytest.param(fleet("Unschedulable"), [], {"a": 2}, id="missing capacity is tried again"),
+        pytest.param(fleet(scheduler="berthmaster"), [], {"a": 2}, id="Berthmaster's scheduler tries again"),
+        pytest.param(fleet(), [AddLabel("a", "x", "y")], {"a": 2}, id="a label of a cluster that it may use"),
+        pytest.param(fleet(), [AddTaint("a", Taint("x", NO_SCHEDULE))], {}, id="a taint that it does not tolerate"),
+        pytest.param(fleet(), [AddLabel("b", "x", "y")], {}, id="a label of another cluster"),
+        pytest.param(fleet(to=()), [AddLabel("b", "x", "y"), RemoveLabel("b", "x")], {"a": 2}, id="it may use any"),
+        pytest.param(fleet(to=()), [Down("b")], {"a": 2}, id="Karmada taints a lost cluster"),
+        pytest.param(
+            fleet(to=()), [AddCluster(world_of(load(*members("c"))).clusters["c"])], {"a": 2}, id="a cluster joins"
+        ),
+        pytest.param(fleet(), [Scale(WEB, 3)], {"a": 3}, id="a scaling"),
+        pytest.param(fleet(), [Reschedule()], {"a": 2}, id="a rescheduling"),
+        pytest.param(fleet(over=[edited(priority=5)]), [], {}, id="an edit of the policy that binds nothing new"),
+        pytest.param(fleet(over=[edited(propagateDeps=True)]), [], {"a": 2}, id="an edit that changes the binding"),
+        pytest.param(fleet(over=[edited(conflictResolution="Overwrite")]), [], {"a": 2}, id="of any field"),
+    ],
+)
+def test_what_makes_the_scheduler_try_again(world, changes, clusters):
+    found = row(world, *changes)
+    assert found.after.clusters == clusters
+    assert (found.before.clusters, found.before.present) == ({}, None)
+
+
+def test_what_the_commands_say():
+    world = fleet()
+    shown = row(world).after
+    assert (shown.not_scheduled, shown.error) == (NotScheduled.NOT_RETRIED, None)
+    assert shown.message.startswith("it fits now (a=2), but nothing triggers its scheduling")
+    answer = explanation(*explained(world, world.workloads[0], PROFILE, NOW))
+    assert (answer.not_scheduled, answer.diagnosis is not None) == (NotScheduled.NOT_RETRIED, True)
+    _, (result,) = run(world, PROFILE, NOW)
+    found = why_not(Scheduler(Fleet(world.clusters.values()), PROFILE), request_of(result), "a", due=False)
+    assert (found.taken, found.clusters) == (False, {"a": 2})
+    assert found.reasons == ["nothing triggers scheduling: the workload stays on no cluster"]
+
+
+def test_a_failure_that_lasts_is_a_failure():
+    shown = row(fleet(to=("gone",))).after
+    assert (shown.not_scheduled, shown.error is not None) == (None, True)
