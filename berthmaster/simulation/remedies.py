@@ -7,13 +7,20 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
-from berthmaster.model.meta import INT64_MAX
-from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
+from berthmaster.model.meta import INT32_MAX, INT64_MAX
+from berthmaster.model.placement import (
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    Placement,
+    StaticClusterWeight,
+)
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import CPU, PODS
 
+MOST_EXTRA: Final = 2**20
+"""The largest change of a number that is tried."""
 _SPREAD_FIELDS: Final = ("provider", "region", "zone")
 
 
@@ -32,11 +39,43 @@ class Remedy(NamedTuple):
         kind: what it changes, such as ``taint``.
         text: the change as an instruction.
         applied: returns the case after the change.
+        field: the number that it sets; None for another change.
+        value: the new value of the number.
     """
 
     kind: str
     text: str
     applied: Callable[[Case], Case]
+    field: "NumberField | None" = None
+    value: int = 0
+
+
+class NumberField(NamedTuple):
+    """A number that can be changed in one direction.
+
+    Attributes:
+        kind: what it belongs to, as in ``Remedy``.
+        now: the present value.
+        limit: the last value to try, above or below the present one.
+        text: returns the instruction to set a value.
+        changed: returns the case with a value.
+    """
+
+    kind: str
+    now: int
+    limit: int
+    text: Callable[[int], str]
+    changed: Callable[[Case, int], Case]
+
+    def at(self, distance: int) -> Remedy:
+        """Return the remedy that sets the value at a distance from the present one."""
+        value = self.now + (distance if self.limit > self.now else -distance)
+        return Remedy(self.kind, self.text(value), lambda case: self.changed(case, value), self, value)
+
+    @property
+    def distance(self) -> int:
+        """How far the last value is from the present one."""
+        return abs(self.limit - self.now)
 
 
 def terms_of(placement: Placement) -> Sequence[ClusterAffinity | None]:
@@ -170,70 +209,118 @@ def rescheduled() -> Remedy:
     )
 
 
-def scaled(replicas: int, now: int) -> Remedy:
-    """Return the remedy of another number of replicas."""
-    return Remedy(
-        "replicas",
-        f"set {replicas} replicas instead of {now}",
-        lambda case: replace(case, request=replace(case.request, replicas=replicas)),
-    )
-
-
-def wider(placement: Placement, by: int) -> Remedy | None:
-    """Return the remedy that lets the workload spread over more groups of clusters; None if it spreads freely."""
-    if not any(each.max_groups for each in placement.spread_constraints):
-        return None
-
-    def applied(case: Case) -> Case:
-        constraints = tuple(
-            msgspec.structs.replace(each, max_groups=each.max_groups + by) if each.max_groups else each
-            for each in case.request.placement.spread_constraints
+def replica_fields(case: Case) -> Iterator[NumberField]:
+    """Yield the number of replicas, downwards and upwards; nothing for a workload that is not divided."""
+    request = case.request
+    if not request.divides_replicas:
+        return
+    for kind, limit in (("replicas", 1), ("more replicas", min(request.replicas + MOST_EXTRA, INT32_MAX))):
+        yield NumberField(
+            kind,
+            request.replicas,
+            limit,
+            lambda value: f"set {value} replicas instead of {request.replicas}",
+            lambda case, value: replace(case, request=replace(case.request, replicas=value)),
         )
-        return _with_placement(case, spread_constraints=constraints)
-
-    return Remedy("spread constraint", f"raise maxGroups of the spread constraints by {by}", applied)
 
 
-def weighted(placement: Placement, name: str) -> Remedy | None:
-    """Return the remedy that gives the cluster a static weight; None if no static weights divide the replicas."""
+def spread_fields(placement: Placement, clusters: int) -> Iterator[NumberField]:
+    """Yield the bounds of the spread constraints, in both directions.
+
+    Args:
+        placement: the placement.
+        clusters: how many clusters the fleet has.
+    """
+    for index, each in enumerate(placement.spread_constraints):
+        least, most = max(each.min_groups, 1), each.max_groups
+        about = each.spread_by_field or each.spread_by_label
+        for limit in {max(clusters, most), least} - {most} if most else ():
+            yield _bound(index, about, "maxGroups", most, limit)
+        for limit in {1, max(clusters, least)} - {least}:
+            yield _bound(index, about, "minGroups", least, limit, most)
+
+
+def _bound(index: int, about: str, name: str, now: int, limit: int, most: int = 0) -> NumberField:
+    """Return a bound of a spread constraint. ``most`` is maxGroups, which rises with minGroups; 0 without limit."""
+
+    def text(value: int) -> str:
+        names, since = (f"{name} and maxGroups", "") if 0 < most < value else (name, f" from {now}")
+        return f"{'raise' if value > now else 'lower'} {names} of the spread constraint by {about}{since} to {value}"
+
+    def changed(case: Case, value: int) -> Case:
+        constraints = list(case.request.placement.spread_constraints)
+        before = constraints[index]
+        highest = max(value, before.max_groups) if name == "minGroups" and before.max_groups else before.max_groups
+        bounds = {"max_groups": value} if name == "maxGroups" else {"min_groups": value, "max_groups": highest}
+        constraints[index] = msgspec.structs.replace(before, **bounds)
+        return _with_placement(case, spread_constraints=tuple(constraints))
+
+    return NumberField("spread constraint", now, limit, text, changed)
+
+
+def weight_fields(placement: Placement, name: str) -> Iterator[NumberField]:
+    """Yield the static weight of the cluster; nothing if no static weights divide the replicas."""
     scheduling = placement.replica_scheduling
     preference = scheduling.weight_preference if scheduling is not None else None
     if scheduling is None or preference is None or not preference.static_weight_list:
-        return None
+        return
 
-    def applied(case: Case) -> Case:
-        rule = StaticClusterWeight(ClusterAffinity(cluster_names=(name,)), 1)
-        changed = msgspec.structs.replace(preference, static_weight_list=(*preference.static_weight_list, rule))
-        return _with_placement(case, replica_scheduling=msgspec.structs.replace(scheduling, weight_preference=changed))
+    def changed(case: Case, value: int) -> Case:
+        rule = StaticClusterWeight(ClusterAffinity(cluster_names=(name,)), value)
+        weights = msgspec.structs.replace(preference, static_weight_list=(*preference.static_weight_list, rule))
+        return _with_placement(case, replica_scheduling=msgspec.structs.replace(scheduling, weight_preference=weights))
 
-    return Remedy("weight", f"give {name} a static weight of 1", applied)
+    yield NumberField("weight", 0, MOST_EXTRA, lambda value: f"give {name} a static weight of {value}", changed)
 
 
-def larger(case: Case, replicas: int) -> Remedy:
-    """Return the remedy of so much more capacity that this many more replicas fit."""
+def capacity_field(case: Case) -> NumberField:
+    """Return the capacity of the cluster, in replicas more than now."""
     requests = dict(case.request.requests or ())
-    amounts = {**{name: amount * replicas for name, amount in requests.items()}, PODS: replicas}
-    listed = ", ".join(f"{_amount_text(name, amount)} {name}" for name, amount in amounts.items())
+    name = case.cluster.name
 
-    def applied(case: Case) -> Case:
+    def amounts(replicas: int) -> dict[str, int]:
+        return {**{each: amount * replicas for each, amount in requests.items()}, PODS: replicas}
+
+    def text(replicas: int) -> str:
+        listed = ", ".join(f"{_amount_text(each, amount)} {each}" for each, amount in amounts(replicas).items())
+        return f"add {listed} to {name}"
+
+    def changed(case: Case, replicas: int) -> Case:
         summary = case.cluster.status.resource_summary or ResourceSummary()
         allocatable = dict(summary.allocatable)
-        for name, amount in amounts.items():
-            before = allocatable[name].nanos if name in allocatable else 0
-            nanos = before + amount * (MILLI_NANOS if name == CPU else NANOS)
-            allocatable[name] = Quantity(min(nanos, INT64_MAX * NANOS), "")
+        for each, amount in amounts(replicas).items():
+            before = allocatable[each].nanos if each in allocatable else 0
+            nanos = before + _nanos(each, amount)
+            allocatable[each] = Quantity(min(nanos, INT64_MAX * NANOS), "")
         summary = msgspec.structs.replace(summary, allocatable=allocatable, allocatable_modelings=())
         status = msgspec.structs.replace(case.cluster.status, resource_summary=summary)
         bounds = case.request.bounds
-        if bounds is not None and case.cluster.name in bounds:
-            bounds = {**bounds, case.cluster.name: bounds[case.cluster.name] + replicas}
+        if bounds is not None and name in bounds:
+            bounds = {**bounds, name: bounds[name] + replicas}
         return Case(replace(case.request, bounds=bounds), msgspec.structs.replace(case.cluster, status=status))
 
-    return Remedy("capacity", f"add {listed} to {case.cluster.name}", applied)
+    return NumberField("capacity", 0, MOST_EXTRA, text, changed)
+
+
+def multiplies_capacity(case: Case, remedy: Remedy) -> bool:
+    """Return whether a remedy asks for more of a resource than the whole cluster has now."""
+    if remedy.kind != "capacity":
+        return False
+    summary = case.cluster.status.resource_summary or ResourceSummary()
+    amounts = dict(case.request.requests or ()) or {PODS: 1}
+    return any(
+        _nanos(name, amount * remedy.value) > summary.allocatable[name].nanos
+        for name, amount in amounts.items()
+        if name in summary.allocatable
+    )
+
+
+def _nanos(name: str, amount: int) -> int:
+    return amount * (MILLI_NANOS if name == CPU else NANOS)
 
 
 def _amount_text(name: str, amount: int) -> str:
-    return Quantity(amount * (MILLI_NANOS if name == CPU else NANOS), "1Ki" if name == "memory" else "").canonical()
+    return Quantity(_nanos(name, amount), "1Ki" if name == "memory" else "").canonical()
 
 
 def _with_spec(case: Case, **fields: object) -> Case:

@@ -1,7 +1,7 @@
 """Why a workload does not run on a cluster: the smallest change under which it would, confirmed by deciding again."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Final
 
 import msgspec
@@ -13,21 +13,21 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.remedies import (
     Case,
+    NumberField,
     Remedy,
+    capacity_field,
     filter_remedies,
     first_group,
-    larger,
+    multiplies_capacity,
+    replica_fields,
     rescheduled,
-    scaled,
+    spread_fields,
     terms_of,
-    weighted,
-    wider,
+    weight_fields,
 )
 from berthmaster.simulation.run import WorkloadResult
 from berthmaster.simulation.workload import NotScheduled
 
-_MOST_EXTRA: Final = 2**20
-_MOST_SCALES: Final = 16
 _MOST_GROUPS: Final = 64
 _MOST_CHANGES: Final = 64
 _MOST_SHOWN: Final = 5
@@ -97,7 +97,7 @@ def why_not(
     if found is None:
         known = name_list(sorted(scheduler.fleet.row_of))
         raise InputError(f"there is no cluster {cluster!r}; known are {known}")
-    search = _Search(scheduler, request, found, check)
+    search = Search(scheduler, request, found, check)
     decided = search.assignment(())
     if cluster in decided:
         if not due and cluster not in request.current:
@@ -118,7 +118,7 @@ def why_not(
     )  # fmt: skip
 
 
-def _not_due(search: "_Search", request: Request, cluster: str) -> WhyNot:
+def _not_due(search: "Search", request: Request, cluster: str) -> WhyNot:
     """Return the answer for a cluster that the next decision takes, if nothing triggers this decision."""
     reasons = [f"nothing triggers scheduling: the workload stays on {', '.join(request.current) or 'no cluster'}"]
     anew = search.assignment([rescheduled()])
@@ -128,16 +128,24 @@ def _not_due(search: "_Search", request: Request, cluster: str) -> WhyNot:
     return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=request.current, unknown=unknown)
 
 
-def _edits(remedies: Sequence[Remedy]) -> int:
-    """Return how many changes edit what selects clusters: they can concern other workloads as well."""
-    return sum(each.kind in _EDITS for each in remedies)
+def _preference(remedies: Sequence[Remedy]) -> tuple[int, int, int]:
+    """Order equally small sets: what concerns other workloads comes late, then what the owner of a workload cannot do.
+
+    More replicas come last: they cost the most.
+    """
+    kinds = [each.kind for each in remedies]
+    return (
+        sum(each in _EDITS for each in kinds),
+        kinds.count("more replicas"),
+        sum(map(_OF_THE_CLUSTER.__contains__, kinds)),
+    )
 
 
 def _limits(cluster: Cluster) -> list[str]:
     return [f"{cluster.name} is being deleted; no change helps"] if cluster.deleting else []
 
 
-class _Search:
+class Search:
     """Tries changes on one workload and one cluster."""
 
     def __init__(self, scheduler: Scheduler, request: Request, cluster: Cluster, check: Callable[[], None]) -> None:
@@ -175,18 +183,19 @@ class _Search:
         return found
 
     def smallest(self) -> list[list[Remedy]]:
-        """Return the smallest sets of changes that help, those that edit the fewest selectors first."""
+        """Return the smallest sets of changes that help, those that a user can make and edit few selectors first."""
         found: dict[tuple[str, ...], list[Remedy]] = {}
         terms = terms_of(self._case.request.placement)[:_MOST_GROUPS] or (None,)
         for position, term in enumerate(terms):
             needed = filter_remedies(self._case, term)
             for more in self._additions(needed, position):
                 if len(needed) + len(more) <= self._least + _SLACK and self._takes([*needed, *more]):
-                    reduced = self._reduced([*needed, *more])
+                    reduced = self._nearest(self._reduced([*needed, *more]))
                     self._least = min(self._least, len(reduced))
                     found.setdefault(tuple(sorted(each.text for each in reduced)), reduced)
         smallest = [each for each in found.values() if len(each) == self._least]
-        return sorted(smallest, key=_edits)[:_MOST_SHOWN]
+        modest = [each for each in smallest if not any(multiplies_capacity(self._case, remedy) for remedy in each)]
+        return sorted(modest or smallest, key=_preference)[:_MOST_SHOWN]
 
     def _takes(self, remedies: Sequence[Remedy]) -> bool:
         return self._case.cluster.name in self.assignment(remedies)
@@ -199,49 +208,71 @@ class _Search:
                 remedies = fewer
         return remedies
 
+    def _nearest(self, remedies: list[Remedy]) -> list[Remedy]:
+        """Return the remedies with each number as near to its present value as the others allow."""
+        while True:
+            before = [each.value for each in remedies]
+            for index, remedy in enumerate(remedies):
+                if remedy.field is not None:
+                    others = [*remedies[:index], *remedies[index + 1 :]]
+                    remedies[index] = self._bisected(
+                        others, remedy.field, 0, abs(remedy.value - remedy.field.now), self._takes
+                    )
+            if before == [each.value for each in remedies]:
+                return remedies
+
     def _additions(self, needed: list[Remedy], position: int) -> Iterator[list[Remedy]]:
         """Yield what may be needed beside the filters of a group, the smallest additions first."""
         yield []
-        placement, replicas = self._case.request.placement, self._case.request.replicas
+        placement = self._case.request.placement
         order = first_group(placement, position)
-        orders = [] if order is None else [order]
-        spreads = [each for by in (1, len(self._scheduler.fleet)) if (each := wider(placement, by)) is not None]
-        weight = weighted(placement, self._case.cluster.name)
-        weights = [] if weight is None else [weight]
-        basic = [*orders, rescheduled(), *spreads, *weights]
+        basic = [*([] if order is None else [order]), rescheduled()]
         yield from ([each] for each in basic)
+        spreads = list(spread_fields(placement, len(self._scheduler.fleet)))
+        fields = [*spreads, *weight_fields(placement, self._case.cluster.name)]
         for start in chain([[]], ([each] for each in basic)):
             if len(needed) + len(start) + 1 > self._least:
                 continue  # these searches take many decisions
-            if (extra := self._least_capacity([*needed, *start])) is not None:
-                yield [*start, extra]
-            if (scale := self._nearest_scale([*needed, *start], replicas)) is not None:
-                yield [*start, scale]
-        for first in (*orders, rescheduled()):
-            yield from ([first, each] for each in (*spreads, *weights))
+            for field in (*replica_fields(self._case), *fields, capacity_field(self._case)):
+                if (found := self._helping([*needed, *start], field)) is not None:
+                    yield [*start, found]
+        farthest = [each.at(each.distance) for each in fields]
+        for one, other in combinations(farthest, 2):
+            if len(needed) + 2 <= self._least and one.field is not other.field:
+                yield [one, other]
+        for one in farthest:
+            if len(needed) + 2 <= self._least and (found := self._helping([*needed, one], capacity_field(self._case))):
+                yield [one, found]
 
-    def _least_capacity(self, before: list[Remedy]) -> Remedy | None:
-        """Return the least capacity that helps, in whole replicas; None if no capacity does."""
-        most = 1
-        while not self._takes([*before, larger(self._case, most)]):
-            most *= 4
-            if most > _MOST_EXTRA:
+    def _helping(self, before: list[Remedy], field: NumberField) -> Remedy | None:
+        """Return the value of a number nearest to the present one that helps; None if none does."""
+        helps = self._takes
+        if field.kind == "replicas" and not self.assignment(before):
+            helps = self._fits  # fewer replicas than fit may all go to other clusters
+        useless, distance = 0, 1
+        while not helps([*before, field.at(min(distance, field.distance))]):
+            if distance >= field.distance:
                 return None
-        least = most // 4
-        while most - least > 1:
-            middle = (least + most) // 2
-            if self._takes([*before, larger(self._case, middle)]):
-                most = middle
-            else:
-                least = middle
-        return larger(self._case, most)
+            useless, distance = distance, distance * 4
+        found = self._bisected(before, field, useless, min(distance, field.distance), helps)
+        return found if self._takes([*before, found]) else None
 
-    def _nearest_scale(self, before: list[Remedy], now: int) -> Remedy | None:
-        """Return the number of replicas nearest to the present one that helps, fewer first; None if none does."""
-        if not self._case.request.divides_replicas:
-            return None
-        fewer = [now - step for step in range(1, min(now, _MOST_SCALES))]
-        for replicas in fewer:
-            if self._takes([*before, scaled(replicas, now)]):
-                return scaled(replicas, now)
-        return None
+    def _fits(self, remedies: Sequence[Remedy]) -> bool:
+        return bool(self.assignment(remedies))
+
+    def _bisected(
+        self,
+        before: list[Remedy],
+        field: NumberField,
+        useless: int,
+        helping: int,
+        helps: Callable[[Sequence[Remedy]], bool],
+    ) -> Remedy:
+        """Return the nearest value that helps, between a distance that does not help and one that does."""
+        while helping - useless > 1:
+            middle = (helping + useless) // 2
+            if helps([*before, field.at(middle)]):
+                helping = middle
+            else:
+                useless = middle
+        return field.at(helping)

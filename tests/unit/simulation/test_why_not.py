@@ -11,7 +11,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.why_not import WhyNot, why_not
+from berthmaster.simulation.why_not import Search, WhyNot, why_not
 
 NAMED = {"clusterAffinity": {"clusterNames": ["a"]}}
 
@@ -61,7 +61,7 @@ CASES = {
     "a spread constraint": (
         [cluster("a"), cluster("b", cpu=9, pods=9)],
         {"spread": [spread("cluster", 1, 1)], "replicas": 2},
-        ["raise maxGroups of the spread constraints by 1"],
+        ["raise maxGroups of the spread constraint by cluster from 1 to 2"],
     ),
     "a field of a spread constraint": (
         [cluster("a"), cluster("b", region="r")],
@@ -82,6 +82,31 @@ CASES = {
         [cluster("a", cpu=2, pods=2, memory="1Gi")],
         {"scheduling": AGGREGATED, "replicas": 3, "requests": {"other": 1}},
         ["add 3 other, 3 pods to a"],
+    ),
+    "the least maxGroups of many": (
+        [cluster(name, pods=50 - index) for index, name in enumerate("bcdefghaijkl")],
+        {"spread": [spread("cluster", 1, 3)], "replicas": 12},
+        ["raise maxGroups of the spread constraint by cluster from 3 to 8"],
+    ),
+    "the largest minGroups that fits": (
+        [cluster(name, region=region) for name, region in zip("abc", "rst", strict=True)],
+        {"spread": [spread("region", 5, 6), spread("cluster", 1, 9)]},
+        ["lower minGroups of the spread constraint by region from 5 to 3"],
+    ),
+    "two bounds together": (
+        [cluster("a", region="r", pods=4), cluster("b", region="s", pods=9), cluster("c", region="s", pods=8)],
+        {"spread": [spread("region", 1, 1), spread("cluster", 1, 1)], "replicas": 2},
+        ["raise minGroups and maxGroups of the spread constraint by region to 2"],
+    ),
+    "the least weight": (
+        [cluster("a"), cluster("b"), cluster("c")],
+        {"scheduling": static(("b", 90), ("c", 70)), "replicas": 2},
+        ["give a a static weight of 70"],
+    ),
+    "a workload that is too large": (
+        [cluster("a", cpu=223, pods=999)],
+        {"scheduling": AGGREGATED, "replicas": 50_000, "requests": {"cpu": 1}},
+        ["set 223 replicas instead of 50000"],
     ),
     "several changes together": (
         [cluster("a", taints=["gpu:NoSchedule"]), cluster("b")],
@@ -150,6 +175,24 @@ def test_alternatives_of_the_same_size_are_listed():
     assert found.changes == ["add 7 cpu, 7 pods to a"]
 
 
-def test_fewer_replicas_are_an_alternative_to_capacity():
+def test_capacity_is_an_alternative_to_fewer_replicas():
     found = answer("a", cluster("a", cpu=2, pods=9), scheduling=AGGREGATED, replicas=3, requests={"cpu": 1})
-    assert [found.changes, *found.alternatives] == [["add 1 cpu, 1 pods to a"], ["set 2 replicas instead of 3"]]
+    assert [found.changes, *found.alternatives] == [["set 2 replicas instead of 3"], ["add 1 cpu, 1 pods to a"]]
+
+
+def test_capacity_that_multiplies_the_cluster_is_no_alternative():
+    found = answer("a", cluster("a", cpu=2, pods=9), scheduling=AGGREGATED, replicas=30, requests={"cpu": 1})
+    assert [found.changes, *found.alternatives] == [["set 2 replicas instead of 30"]]
+
+
+@settings(max_examples=100)
+@given(draws.fleets(min_size=2, max_size=5), draws.bindings())
+def test_one_less_of_a_number_does_not_help(clusters, binding):
+    search = Search(scheduler_of(*clusters), Request.of(binding), clusters[0], lambda: None)
+    if clusters[0].name in search.assignment([]):
+        return
+    for remedies in search.smallest():
+        for index, remedy in enumerate(remedies):
+            nearer = [remedy.field.at(abs(remedy.value - remedy.field.now) - 1)] if remedy.field is not None else []
+            others = [*remedies[:index], *remedies[index + 1 :]]
+            assert clusters[0].name not in search.assignment([*others, *nearer]), remedy.text
