@@ -18,6 +18,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
+from berthmaster.model.existing import WAITED_FOR
 from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -291,10 +292,14 @@ class _Loader:
         snapshot = FleetSnapshot.of(document)
         self.manifests.gaps += snapshot.gaps
         self.manifests.interpreters_complete = snapshot.interpreters_complete
+        self.manifests.known |= snapshot.existing
         times = (self.manifests.read_at, snapshot.read_at)
         self.manifests.read_at = max(each for each in times if each is not None)
 
     def _template(self, document: Document) -> None:
+        if document.kind in WAITED_FOR:
+            namespace = document.identity[2]
+            self.manifests.found.add(f"{document.kind} {'/'.join(filter(None, (namespace, document.name)))}")
         reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))

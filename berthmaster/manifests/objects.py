@@ -10,6 +10,7 @@ from berthmaster.manifests.snapshot import is_snapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
+from berthmaster.model.existing import Existing
 from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
@@ -73,6 +74,8 @@ class Manifests:
             interprets then has no replicas.
         warnings: what is suspicious about the objects but is no error, one sentence each with its position.
         gaps: what could not be read from an API server.
+        found: the objects of files that policies can wait for, by kind and name.
+        known: whether objects exist that policies of a control plane wait for, as far as they were read.
         read_at: when the objects were read from an API server; None for files that no server was read for.
         dumps: the files that are dumps of a control plane.
     """
@@ -91,6 +94,8 @@ class Manifests:
     interpreters_complete: bool = False
     warnings: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    found: set[str] = field(default_factory=set)
+    known: dict[str, bool] = field(default_factory=dict)
     read_at: datetime | None = None
     dumps: Container[str] = ()
 
@@ -100,6 +105,11 @@ class Manifests:
         edited = {after.reference for _, after in self.policy_edits}
         stored = [before for before, _ in self.policy_edits if before is not None]
         return [*(each for each in self.policies if each.reference not in edited), *stored]
+
+    @property
+    def existing(self) -> Existing:
+        """Whether the objects exist that policies wait for. Files are all that there is, if no server was read."""
+        return Existing({**self.known, **dict.fromkeys(self.found, True)}, complete=self.read_at is None)
 
     @property
     def knows_bindings(self) -> bool:

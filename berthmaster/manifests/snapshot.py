@@ -49,6 +49,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
         read_at: when reading started. Simulations of the dump start at this time.
         lists: the lists that were read.
         gaps: what could not be read.
+        existing: whether the objects exist that policies wait for and that a workload needs, by kind and name.
         redacted: whether values were left out.
     """
 
@@ -56,6 +57,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
     read_at: datetime
     lists: tuple[ListRecord, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    existing: dict[str, bool] = {}
     redacted: bool = False
 
     @property

@@ -1,7 +1,7 @@
 """The objects that would be applied and deleted together: the input of a plan."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ class ChangeSet:
         scales: workloads that get another number of replicas.
         cluster_edits: further changes of clusters, in order, such as ``changes.Down``. They change no workload, except
             by evictions.
+        existence: the objects that policies can wait for, and whether they exist after the changes.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
     """
 
@@ -43,6 +44,7 @@ class ChangeSet:
     workloads: tuple[SimulatedWorkload, ...] = ()
     deleted_workloads: tuple[ResourceName, ...] = ()
     overrides: tuple[str, ...] = ()
+    existence: Mapping[str, bool] = field(default_factory=dict)
     scales: tuple[Scale, ...] = ()
     cluster_edits: tuple[Change, ...] = ()
 

@@ -139,6 +139,8 @@ class Scale:
         Raises:
             InputError: it has no binding or no replicas.
         """
+        if workload.waits is not None:
+            return workload  # the template changes, and its policy waits
         # A scale changes the template, so that a Lazy policy counts.
         binding = workload.deferred or workload.binding
         if binding is None:
@@ -402,7 +404,9 @@ class SetPolicy:
         before = next((each for each in world.policies if each.reference == self.policy.reference), None)
         edit = PolicyEdit(before, self.policy)
         policies = edit.applied(world.policies)
-        detector = Detector(edit, PolicyCatalog(policies), workload_affinity=world.workload_affinity)
+        detector = Detector(
+            edit, PolicyCatalog(policies), workload_affinity=world.workload_affinity, existing=world.existing
+        )
         workloads = [self._detected(detector, each) for each in world.workloads]
         return replace(world, policies=policies, workloads=workloads)
 

@@ -80,6 +80,8 @@ class StayReason(Enum):
     """Its binding does not change."""
     NOT_SCHEDULED = "NotScheduled"
     """No scheduler looks at it; the message says why."""
+    WAITS = "Waits"
+    """Its policy waits for objects that do not exist: the change counts when they do."""
     HELD = "Held"
     """The changed policy selects it now, but another policy holds it, and keeps it."""
     FAILED = "Failed"

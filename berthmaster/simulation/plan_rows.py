@@ -136,6 +136,9 @@ def why_stays(planned: PlannedWorkload) -> tuple[StayReason, str]:
     """Return why a workload that the change concerns does not move."""
     before, result, workload = planned.before.workload, planned.after, planned.after.workload
     unscheduled = result.unscheduled
+    waiting = workload.waits
+    if waiting is not None and (before.waits is None or workload.deferred != before.deferred):
+        return StayReason.WAITS, waiting.message
     if unscheduled is not None:
         lazy = unscheduled.reason is NotScheduled.DEFERRED
         return (StayReason.LAZY if lazy else StayReason.NOT_SCHEDULED), unscheduled.message

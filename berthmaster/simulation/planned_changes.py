@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from berthmaster.model.existing import UNKNOWN, Existing, overrides_of
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern
+from berthmaster.simulation.waiting import waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
 
@@ -23,6 +25,7 @@ class ChangedWorkloads:
         after: the workloads that the changes concern; None for one that is deleted.
         edits: the changes of policies, in the order in which they take effect.
         gaps: what is not known about them.
+        existing: whether the objects exist that policies wait for, after the changes.
         blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
     """
 
@@ -31,6 +34,7 @@ class ChangedWorkloads:
     gaps: list[Gap] = field(default_factory=list)
     blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
     clusters_world: World | None = None
+    existing: Existing = UNKNOWN
 
 
 def changed_workloads(
@@ -58,6 +62,7 @@ def changed_workloads(
         key = key_of(chosen.resource)
         found.after[key] = scale.scaled(found.after.get(key) or chosen)
     policies: tuple[Policy, ...] = tuple(index.world.policies)
+    _retry(index, changes, found)
     for edit in policy_edits(index, changes):
         policies = edit.applied(policies)
         found.edits.append(edit)
@@ -66,6 +71,25 @@ def changed_workloads(
     if changes.changes_clusters:
         _change_clusters(index, changes, now, found)
     return found
+
+
+def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> None:
+    """Let policies take effect that waited for objects which the changes create. The detector tries again."""
+    existing, policies = index.world.existing.changed(changes.existence), index.world.policies
+    found.existing = existing
+    if not any(changes.existence.values()):
+        return
+    keys = index.keys()
+    for key in keys:
+        workload = found.after.get(key) or index.get(key)
+        if workload is None or workload.waits is None or not workload.claims:
+            continue
+        policy = workload.claims[0].policy
+        if waits(policy, workload.resource.namespace, existing) is None:
+            edit = PolicyEdit(policy, policy)
+            catalog = PolicyCatalog(policies)
+            detector = Detector(edit, catalog, workload_affinity=index.world.workload_affinity, existing=existing)
+            found.after[key] = detector.retried(workload)
 
 
 def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads) -> None:
@@ -111,7 +135,9 @@ def edited_workloads(
         check: see ``changed_workloads``.
         only: look only at these workloads; None for all that the edit can concern.
     """
-    detector = Detector(edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity)
+    detector = Detector(
+        edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity, existing=found.existing
+    )
     unlabelled: list[str] = []
     uncounted: list[str] = []
     keys = [*index.concerned(edit, detector), *may_concern(edit, found.after.items())] if only is None else only
@@ -134,6 +160,6 @@ def edited_workloads(
     for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
         if about:
             found.gaps.append(Gap(kind, tuple(about), facts))
-    if edit.has_effect and edit.after is not None and edit.after.spec.dependent_overrides:
-        overrides = ", ".join(edit.after.spec.dependent_overrides)
-        found.gaps.append(Gap(GapKind.DEPENDENT_OVERRIDES, facts={**facts, "overrides": overrides}))
+    unread = found.existing.unknown(overrides_of(edit.after)) if edit.has_effect and edit.after is not None else ()
+    if unread:
+        found.gaps.append(Gap(GapKind.DEPENDENT_OVERRIDES, facts={**facts, "overrides": ", ".join(unread)}))

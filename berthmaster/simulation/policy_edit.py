@@ -27,6 +27,7 @@ from berthmaster.model.claims import (
     newly_eligible,
     permanent_id,
 )
+from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.holding import Holding, PolicyCatalog, names, takes, why_not_taken
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
@@ -41,7 +42,8 @@ from berthmaster.simulation.claim_records import (
 )
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.present import deferred_by, dependencies_for, reasons
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
+from berthmaster.simulation.waiting import waits
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 K = TypeVar("K")
 
@@ -88,16 +90,25 @@ class Detector:
         edit: the edit.
         catalog: all policies after the edit.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+        existing: whether the objects exist that policies wait for.
 
     Attributes:
         preemptors: the policies that preempt because of the edit, in the order in which they do.
     """
 
-    def __init__(self, edit: PolicyEdit, catalog: PolicyCatalog, *, workload_affinity: bool = False) -> None:
+    def __init__(
+        self,
+        edit: PolicyEdit,
+        catalog: PolicyCatalog,
+        *,
+        workload_affinity: bool = False,
+        existing: Existing = UNKNOWN,
+    ) -> None:
         self.preemptors = tuple(_preemptors(edit, catalog)) if edit.has_effect else ()
         self._edit = edit
         self._catalog = catalog
         self._workload_affinity = workload_affinity
+        self._existing = existing
 
     def named(self) -> Iterator[Resource]:
         """Yield the resources that the edit may take from the policies that hold them."""
@@ -124,6 +135,10 @@ class Detector:
         else:
             changed = workload
         return self._preempted(changed, template)
+
+    def retried(self, workload: SimulatedWorkload) -> SimulatedWorkload:
+        """Return a workload whose policy waited, after what the policy waits for was created."""
+        return self._reconciled(workload, template_of(workload.manifest), lazily=True)
 
     def blocked(self, workload: SimulatedWorkload) -> str:
         """Return why another policy keeps a workload that the edit makes the policy select; empty if that is not so.
@@ -208,10 +223,13 @@ class Detector:
 
     def _applied(self, workload: SimulatedWorkload, claim: Claim, *, lazily: bool) -> SimulatedWorkload:
         """Return a workload that a policy claims."""
-        known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",))
+        known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",), waits=None)
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known
         desired = self._desired(workload, claim)
+        waiting = waits(claim.policy, workload.resource.namespace, self._existing)
+        if waiting is not None:
+            return _waiting(workload, known, desired, waiting)
         if lazily and claim.policy.lazy:
             if workload.binding is not None:
                 return replace(known, deferred=desired)
@@ -235,12 +253,26 @@ class Detector:
         return bound_by(desired, claim.policy)
 
 
+def _waiting(
+    workload: SimulatedWorkload, claimed: SimulatedWorkload, desired: Binding, why: Unscheduled
+) -> SimulatedWorkload:
+    """Return a workload whose policy waits: without its overrides the policy does not even claim the workload."""
+    unclaimed = why.reason is NotScheduled.MISSING_OVERRIDES and recorded(workload) is None
+    base = replace(_unclaimed(workload), claims=claimed.claims, why_not=("",)) if unclaimed else claimed
+    if workload.binding is None or not (workload.present or workload.binding.spec.clusters):
+        base = replace(base, binding=None)
+    return replace(
+        base, waits=why, deferred=desired, unscheduled=why if unclaimed or base.binding is None else base.unscheduled
+    )
+
+
 def after_edits(
     workloads: Iterable[SimulatedWorkload],
     stored: Iterable[Policy],
     edits: Iterable[PolicyEdit],
     *,
     workload_affinity: bool = False,
+    existing: Existing = UNKNOWN,
 ) -> list[SimulatedWorkload]:
     """Return workloads after edits of policies, one after the other, with all policies that match them then.
 
@@ -249,12 +281,13 @@ def after_edits(
         stored: all policies before.
         edits: the edits.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+        existing: whether the objects exist that policies wait for.
     """
     before = list(workloads)
     policies, after = tuple(stored), before
     for edit in edits:
         policies = edit.applied(policies)
-        detector = Detector(edit, PolicyCatalog(policies), workload_affinity=workload_affinity)
+        detector = Detector(edit, PolicyCatalog(policies), workload_affinity=workload_affinity, existing=existing)
         after = [detector.detected(each) for each in after]
     catalog = PolicyCatalog(policies)
     return [_with_claims(then, now, catalog) for then, now in zip(before, after, strict=True)]

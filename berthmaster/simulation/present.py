@@ -10,7 +10,7 @@ The rules, in short:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec.structs
 
@@ -20,6 +20,7 @@ from berthmaster.model.claims import PERMANENT_ID, Claim, holder, permanent_id
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
+from berthmaster.model.existing import Existing
 from berthmaster.model.holding import Holding, PolicyCatalog, is_new, why_not
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, interpreted
 from berthmaster.model.meta import ObjectMeta
@@ -27,7 +28,11 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.simulation.claim_records import bound_by
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
+from berthmaster.simulation.waiting import waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+
+_CLAIMED: Final = frozenset({NotScheduled.DEFERRED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
+"""Why a resource has no binding although a policy would hold it."""
 
 
 class _Given(NamedTuple):
@@ -60,6 +65,7 @@ class WorkloadBuilder:
         workload_affinity: bool = False,
         catalog: PolicyCatalog | None = None,
         live: bool | None = None,
+        existing: Existing | None = None,
     ) -> None:
         """Prepare the builder.
 
@@ -70,8 +76,10 @@ class WorkloadBuilder:
             workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
             catalog: the policies, if they are indexed already; None to index the stored ones of the manifests.
             live: whether the bindings of a control plane are known; None if the manifests say so.
+            existing: whether the objects exist that policies wait for; None if the manifests say so.
         """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
+        self._existing = manifests.existing if existing is None else existing
         self._live = manifests.knows_bindings if live is None else live
         self._read = bool(live) or manifests.read_at is not None
         self._catalog = catalog or PolicyCatalog(manifests.stored_policies)
@@ -116,10 +124,13 @@ class WorkloadBuilder:
         asked = self._asked(given)
         found, notes = self._replicas(given, asked)
         replicas = found if isinstance(found, Replicas) else Replicas()
-        unscheduled = self._unscheduled(given, found)
-        target, deferred = self._binding(given, replicas) if unscheduled is None else (binding, None)
-        if unscheduled is not None and unscheduled.reason is NotScheduled.DEFERRED and holding.claim is not None:
+        waiting = self._waits(given)
+        unscheduled = self._unscheduled(given, found) or (waiting if binding is None else None)
+        target, deferred = self._binding(given, replicas, waiting) if unscheduled is None else (binding, None)
+        if unscheduled is not None and unscheduled.reason in _CLAIMED and holding.claim is not None:
             deferred = binding_of(raw, holding.claim.policy, replicas, workload_affinity=self._workload_affinity)
+        if waiting is not None and waiting.reason is NotScheduled.MISSING_OVERRIDES and holding.recorded is None:
+            holding = Holding(None, holding.claims, note=holding.note)
         return SimulatedWorkload(
             resource,
             holding.claims,
@@ -130,6 +141,7 @@ class WorkloadBuilder:
             present=binding is not None,
             unscheduled=unscheduled,
             deferred=deferred,
+            waits=waiting,
             stalled_at=_stalled_at(binding) if not applied else None,
             why_not=reasons(holding, template),
             notes=tuple(filter(None, (holding.note, *notes))),
@@ -213,7 +225,14 @@ class WorkloadBuilder:
             return deferred_by(claim.policy)
         return None
 
-    def _binding(self, given: _Given, replicas: Replicas) -> tuple[Binding | None, Binding | None]:
+    def _waits(self, given: _Given) -> Unscheduled | None:
+        """Return what the policy of a resource waits for; None for nothing."""
+        claim = given.holding.claim
+        return waits(claim.policy, given.template.namespace, self._existing) if claim is not None else None
+
+    def _binding(
+        self, given: _Given, replicas: Replicas, waiting: Unscheduled | None
+    ) -> tuple[Binding | None, Binding | None]:
         """Return the binding that counts now, and the one that the next change of the template brings."""
         claim, binding = given.holding.claim, given.binding
         if claim is None:
@@ -226,6 +245,8 @@ class WorkloadBuilder:
         if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
             spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
             desired = msgspec.structs.replace(desired, spec=spec)
+        if waiting is not None:
+            return binding, desired if _differ(binding, desired) else None
         if (claim.policy.lazy or _records_another(given, claim)) and not given.applied:
             same = _records(binding, claim.policy) and not _differ(binding, desired)
             return binding, None if same else bound_by(desired, claim.policy)

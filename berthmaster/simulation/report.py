@@ -229,7 +229,10 @@ def _notes(result: WorkloadResult) -> list[str]:
     notes, binding = list(result.workload.notes), result.workload.binding
     if binding is None:
         return notes
-    if result.workload.deferred is not None:
+    waits = result.workload.waits
+    if waits is not None and waits != result.unscheduled:
+        notes.append(f"{waits.message}; changes of policy and template wait, too")
+    elif result.workload.deferred is not None:
         claim = result.workload.claim
         lazy = claim is not None and claim.policy.lazy
         why = "its policy is Lazy" if lazy else "its binding records another policy"

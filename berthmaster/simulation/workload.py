@@ -32,6 +32,10 @@ class NotScheduled(Enum):
     """The scheduling of its binding is suspended."""
     UNSUPPORTED = "UnsupportedPlacement"
     """Its placement has a part that this version does not know. Berthmaster's scheduler leaves it where it is."""
+    MISSING_OVERRIDES = "MissingOverrides"
+    """The policy that selects it waits for its ``dependentOverrides``."""
+    NO_PRIORITY = "NoPriority"
+    """The priority that its policy names does not exist, so that Karmada cannot build its binding."""
     NOT_RETRIED = "NotRetried"
     """No cluster fitted at the last attempt, and one fits now. Nothing makes karmada-scheduler try again."""
     DELETING = "Deleting"
@@ -59,6 +63,7 @@ class SimulatedWorkload:
         present: whether the control plane has the binding now, with this assignment.
         unscheduled: why no scheduler looks at it, as far as the binding does not say so; None otherwise.
         deferred: the binding that the next change of the template brings under a Lazy policy; None if it is the same.
+        waits: what its policy waits for, so that neither policy nor template reach the binding; None for nothing.
         stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalling.py``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
         notes: what to know about it: recorded claims without effect, differences of template and binding.
@@ -74,6 +79,7 @@ class SimulatedWorkload:
     present: bool = False
     unscheduled: Unscheduled | None = None
     deferred: Binding | None = None
+    waits: Unscheduled | None = None
     stalled_at: BindingSpec | None = None
     why_not: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

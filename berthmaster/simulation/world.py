@@ -8,6 +8,7 @@ from typing import Protocol
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
+from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
@@ -28,6 +29,7 @@ class World:
         policies: the policies that may claim workloads, with their defaults.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
+        existing: whether the objects exist that policies wait for.
     """
 
     clusters: Mapping[str, Cluster]
@@ -35,6 +37,7 @@ class World:
     policies: Sequence[Policy] = ()
     workload_affinity: bool = False
     schedulers: frozenset[str] = SCHEDULERS
+    existing: Existing = UNKNOWN
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]
@@ -122,6 +125,19 @@ def world_of(
     workloads += builder.of_remaining_bindings()
     if manifests.policy_edits:
         edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
-        workloads = after_edits(workloads, manifests.stored_policies, edits, workload_affinity=workload_affinity)
+        workloads = after_edits(
+            workloads,
+            manifests.stored_policies,
+            edits,
+            workload_affinity=workload_affinity,
+            existing=manifests.existing,
+        )
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
-    return World(clusters, workloads, tuple(manifests.policies), workload_affinity, frozenset(schedulers))
+    return World(
+        clusters,
+        workloads,
+        tuple(manifests.policies),
+        workload_affinity,
+        frozenset(schedulers),
+        existing=manifests.existing,
+    )

@@ -87,6 +87,7 @@ def change_set(
         workloads=tuple(_workloads(objects, manifests, replica_paths, workload_affinity=workload_affinity)),
         deleted_workloads=removed.workloads,
         overrides=(*map(_text, overrides), *removed.overrides),
+        existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
     )
 
 
@@ -98,7 +99,13 @@ def _workloads(
     check_replica_paths(replica_paths, (each.raw for each in (*manifests.templates, *objects.templates)))
     with ScriptProcess() as run:
         interpreter = interpreter_of(manifests, run)
-        builder = WorkloadBuilder(manifests, replica_paths, interpreter, workload_affinity=workload_affinity)
+        builder = WorkloadBuilder(
+            manifests,
+            replica_paths,
+            interpreter,
+            workload_affinity=workload_affinity,
+            existing=manifests.existing.changed(dict.fromkeys(objects.found, True)),
+        )
         return [builder.of_template(document) for document in objects.templates]
 
 

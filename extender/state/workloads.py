@@ -16,6 +16,7 @@ from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
+from berthmaster.model.existing import UNKNOWN
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -277,7 +278,12 @@ class ObservedWorkloads:
     def _paired_with(self, policies: Sequence[Policy]) -> "_Pairing":
         catalog = PolicyCatalog(policies)
         builder = WorkloadBuilder(
-            Manifests(), self._paths, workload_affinity=self.workload_affinity, catalog=catalog, live=True
+            Manifests(),
+            self._paths,
+            workload_affinity=self.workload_affinity,
+            catalog=catalog,
+            live=True,
+            existing=UNKNOWN,
         )
         return _Pairing(policies, catalog, builder)
 

@@ -1,0 +1,65 @@
+"""Which objects exist that policies name and Karmada waits for, as far as that is known."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from berthmaster.model.policy import Policy
+
+OVERRIDES: Final = {"PropagationPolicy": "OverridePolicy", "ClusterPropagationPolicy": "ClusterOverridePolicy"}
+"""The kind of the ``dependentOverrides`` of each kind of policy."""
+PRIORITY_CLASS: Final = "PriorityClass"
+KUBE_PRIORITY_CLASS: Final = "KubePriorityClass"
+"""The only source of a priority that Karmada supports."""
+WAITED_FOR: Final = frozenset({*OVERRIDES.values(), PRIORITY_CLASS})
+_OF_EVERY_SERVER: Final = frozenset({"PriorityClass system-cluster-critical", "PriorityClass system-node-critical"})
+
+
+class Existing:
+    """What is known about the existence of objects. Immutable.
+
+    Args:
+        known: whether an object exists, by its kind, a space, and ``NAMESPACE/NAME`` or ``NAME``.
+        complete: whether others do not exist: the files are all that there is.
+    """
+
+    __slots__ = ("_complete", "_known")
+
+    def __init__(self, known: Mapping[str, bool] | None = None, *, complete: bool = False) -> None:
+        self._known = dict(known or {})
+        self._complete = complete
+
+    def has(self, name: str) -> bool | None:
+        """Return whether an object exists; None if that is not known."""
+        if name in _OF_EVERY_SERVER:
+            return True
+        return self._known.get(name, False if self._complete else None)
+
+    def changed(self, known: Mapping[str, bool]) -> "Existing":
+        """Return the same after objects were created or deleted."""
+        return Existing({**self._known, **known}, complete=self._complete) if known else self
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        return [each for each in names if self.has(each) is False]
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        return [each for each in names if self.has(each) is None]
+
+
+UNKNOWN: Final = Existing()
+
+
+def overrides_of(policy: Policy) -> list[str]:
+    """Return the names of the overrides without which a policy claims nothing (``IsDependentOverridesPresent``)."""
+    kind, namespace = OVERRIDES[policy.kind], policy.metadata.namespace
+    return [
+        f"{kind} {'/'.join(filter(None, (namespace, each)))}" for each in dict.fromkeys(policy.spec.dependent_overrides)
+    ]
+
+
+def waited_for(policies: Iterable[Policy]) -> Iterator[str]:
+    """Yield the names of the objects that policies wait for."""
+    for policy in policies:
+        yield from overrides_of(policy)
+        priority = policy.spec.schedule_priority
+        if priority is not None and priority.priority_class_source == KUBE_PRIORITY_CLASS:
+            yield f"{PRIORITY_CLASS} {priority.priority_class_name}"

@@ -1,0 +1,128 @@
+"""Policies whose dependentOverrides or priority do not exist: nothing is placed, and nothing changes."""
+
+from datetime import UTC, datetime
+
+import pytest
+from builders import deployment
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.manifests import Document
+from berthmaster.manifests.loader import manifests_of
+from berthmaster.model.decode import convert
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.changes import Scale
+from berthmaster.simulation.plan_answer import StayReason
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.report import change_row
+from berthmaster.simulation.run import compare
+from berthmaster.simulation.workload import NotScheduled, ResourceName
+from berthmaster.simulation.world import world_of
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+WEB = ResourceName("default", "Deployment", "web")
+FLEET = members("a", "b")
+OVERRIDE = {
+    "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+    "metadata": {"name": "images", "namespace": "default"}, "spec": {"overrideRules": []},
+}  # fmt: skip
+CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5}
+OVERRIDES = {"dependentOverrides": ["images"]}
+ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "viewer"}}
+OLD = stored_policy("p", to=["a"], placement=DIVIDED)
+TEMPLATE = stored_template(held_by=OLD)
+BOUND = stored_binding(TEMPLATE, {"a": 2}, policy=OLD)
+
+
+def priority(name="high", source="KubePriorityClass"):
+    return {"schedulePriority": {"priorityClassSource": source, "priorityClassName": name}}
+
+
+def policy(to="b", **spec):
+    return stored_policy("p", to=[to], placement=DIVIDED, new=True, **spec)
+
+
+def read(**existing):
+    """The record of a control plane that was read."""
+    return {
+        "apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"},
+        "readAt": "2026-05-01T00:00:00Z", "existing": existing,
+    }  # fmt: skip
+
+
+NONE = read(**{"OverridePolicy default/images": False, "PriorityClass high": False})
+
+
+def after(*objects, over=(), changes=()):
+    compared = compare(world_of(load(*FLEET, *objects, over=over)), changes, PROFILE, NOW)
+    return next(change_row(each).after for each in compared.workloads if each.resource == "default/Deployment/web")
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "reason"),
+    [
+        pytest.param(OVERRIDES, [], NotScheduled.MISSING_OVERRIDES, id="an override that is not among the files"),
+        pytest.param(OVERRIDES, [OVERRIDE], None, id="an override that is"),
+        pytest.param(priority(), [], NotScheduled.NO_PRIORITY, id="a priority class that is not among the files"),
+        pytest.param(priority(), [CLASS], None, id="a priority class that is"),
+        pytest.param(priority("system-node-critical"), [], None, id="a class that every server has"),
+        pytest.param(priority(source="PodPriorityClass"), [CLASS], NotScheduled.NO_PRIORITY, id="another source"),
+        pytest.param(OVERRIDES, [read()], None, id="what was not read counts as existing"),
+    ],
+)
+def test_a_new_workload(spec, more, reason):
+    found = after(policy(**spec), deployment("web", replicas=2), *more)
+    assert (found.not_scheduled, found.clusters) == (reason, {} if reason else {"b": 2})
+
+
+@pytest.mark.parametrize("spec", [OVERRIDES, priority()], ids=["overrides", "priority"])
+@pytest.mark.parametrize("changes", [(), [Scale(WEB, 5)]], ids=["the policy changes", "the template, too"])
+def test_a_binding_stays_as_it_is(spec, changes):
+    found = after(NONE, TEMPLATE, OLD, BOUND, over=[policy(**spec)], changes=changes)
+    assert (found.clusters, found.policy, len(found.notes)) == ({"a": 2}, "PropagationPolicy default/p", 1)
+    assert "changes of policy and template wait, too" in found.notes[0]
+
+
+def test_a_cluster_scoped_binding_has_no_priority():
+    everywhere = stored_policy(
+        "all", kind="ClusterPropagationPolicy", selects="rbac.authorization.k8s.io/v1/ClusterRole", **priority()
+    )
+    compared = compare(world_of(load(*FLEET, everywhere, ROLE)), [], PROFILE, NOW)
+    assert change_row(compared.workloads[0]).after.not_scheduled is None
+
+
+def planned(*stored, changed=(), existence=()):
+    manifests = manifests_of([Document("dump", n, "", dict(each)) for n, each in enumerate((*FLEET, *stored), 1)], "")
+    policies = tuple(defaulted(convert(Policy, each)) for each in changed)
+    index = PlanIndex(world_of(manifests), PROFILE)
+    changes = ChangeSet(policies, existence=dict(existence))
+    return plan(index, changes, NOW)
+
+
+CREATED = {"OverridePolicy default/images": True}.items()
+
+
+@pytest.mark.parametrize(
+    ("stored", "existence", "after", "complete"),
+    [
+        pytest.param([NONE, TEMPLATE, OLD, BOUND], (), None, True, id="the override does not exist"),
+        pytest.param([NONE, TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True, id="the change creates it"),
+        pytest.param([read(), TEMPLATE, OLD, BOUND], (), {"b": 2}, False, id="it was not read"),
+        pytest.param([read(), TEMPLATE, OLD, BOUND], CREATED, {"b": 2}, True, id="nor need it be"),
+    ],
+)  # fmt: skip
+def test_a_plan_of_a_policy_with_overrides(stored, existence, after, complete):
+    found = planned(*stored, changed=[policy(**OVERRIDES)], existence=existence)
+    assert [each.after for each in found.moves] == ([after] if after else [])
+    assert (found.complete, [each.reason for each in found.staying]) == (complete, [] if after else [StayReason.WAITS])
+
+
+def test_a_created_override_ends_the_waiting():
+    waiting = stored_policy("p", to=["b"], placement=DIVIDED, **OVERRIDES)
+    (move,) = planned(NONE, stored_template(), waiting, existence=CREATED).moves
+    assert (move.before, move.after) == ({}, {"b": 2})
+    (move,) = planned(NONE, TEMPLATE, waiting, BOUND, existence=CREATED).moves
+    assert (move.before, move.after) == ({"a": 2}, {"b": 2})
