@@ -43,11 +43,13 @@ from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
 from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
 from berthmaster_cli.present import present_options, present_world, rebalances
-from berthmaster_cli.sources import read_workload_manifests
+from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
 from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from
 
 _LIMIT: Final = 20
+_NOT_GIVEN: Final = "needs, not among the input:"
+_NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
 @click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
@@ -99,7 +101,9 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     if remote is not None:
         _show(explain_remotely(remote, name_in(Manifests(), name, given["namespace"])), output, limit, link)
         return
-    manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
+    manifests, replica_paths, name = read_workload_manifests(
+        given, name, workload_affinity=workload_affinity, with_others=bool(changes)
+    )
     if manifests.federation.clusters:
         explained = explain_in_federation(
             manifests, replica_paths, name, changes, duplicate_limits=given["duplicate_limits"]
@@ -109,7 +113,8 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     profile = profile_from(given, workload_affinity=workload_affinity)
     world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
-    _show(_explain(name, world, profile, manifests.read_at or current_time(), all_changes), output, limit, link)
+    explained_now = _explain(name, world, profile, manifests.read_at or current_time(), all_changes)
+    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(given) else _NOT_GIVEN)
 
 
 def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
@@ -126,9 +131,17 @@ def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, l
         print_difference(explained.difference)
 
 
-def _show(explained: Explanation, output: str, limit: int | None, link: ConsoleLink | None = None) -> None:
+def _show(
+    explained: Explanation,
+    output: str,
+    limit: int | None,
+    link: ConsoleLink | None = None,
+    *,
+    missing: str = _NOT_GIVEN,
+) -> None:
+    """Print an explanation. ``missing`` says why dependencies are not among the workloads."""
     if output in {"table", "wide"}:
-        _print(stdout(), explained, _table_limit(output, limit))
+        _print(stdout(), explained, _table_limit(output, limit), missing)
         if link is not None:
             echo(f"console: {_page(explained, link)}")
     elif output == "name":
@@ -200,10 +213,10 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
     return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
 
 
-def _print(console: Console, explained: Explanation, limit: int) -> None:
+def _print(console: Console, explained: Explanation, limit: int, missing: str) -> None:
     print_line(console, styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
     _print_claims(console, explained)
-    _print_companions(console, explained)
+    _print_companions(console, explained, missing)
     for note in explained.notes:
         print_line(console, styled(note, "dim"))
     if explained.diagnosis is not None:
@@ -279,11 +292,11 @@ def _print_claims(console: Console, explained: Explanation) -> None:
         print_line(console, f"scheduled by {explained.scheduler}")
 
 
-def _print_companions(console: Console, explained: Explanation) -> None:
+def _print_companions(console: Console, explained: Explanation, missing: str) -> None:
     for text, names in (
         ("follows", explained.follows),
         ("followed by", explained.followed_by),
-        ("needs, not among the input:", explained.missing),
+        (missing, explained.missing),
     ):
         if names:
             print_line(console, f"{text} {', '.join(names)}")

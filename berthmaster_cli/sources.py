@@ -43,7 +43,7 @@ def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPat
 
 
 def read_workload_manifests(
-    given: Mapping[str, Any], name: ResourceName, *, workload_affinity: bool
+    given: Mapping[str, Any], name: ResourceName, *, workload_affinity: bool, with_others: bool = False
 ) -> tuple[Manifests, list[ReplicaPath], ResourceName]:
     """Read the manifests that concern one workload, as ``read_manifests``.
 
@@ -51,6 +51,7 @@ def read_workload_manifests(
         given: the values of ``input_options``.
         name: the workload as the user wrote it: the kind can be a short name or a plural.
         workload_affinity: whether the other workloads of its namespace can matter.
+        with_others: whether changes can move the workloads that it follows.
 
     Returns:
         The manifests, the fields that hold replicas, and the name with its kind.
@@ -66,7 +67,13 @@ def read_workload_manifests(
 
     over = _documents(given)
     live = live_workload(
-        find_control_plane(given), read_limits(given), name, given["namespace"], over, with_peers=workload_affinity
+        find_control_plane(given),
+        read_limits(given),
+        name,
+        given["namespace"],
+        over,
+        with_peers=workload_affinity,
+        with_others=with_others or bool(over),
     )
     return _laid_over(live, over, given), replica_paths, live.name or name
 

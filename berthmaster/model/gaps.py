@@ -118,7 +118,11 @@ _BINDINGS: Final = (
 _INTERPRETERS: Final = (
     "the replicas of custom resources are taken from their bindings; without a binding they are not known"
 )
+_WAITED_FOR: Final = "policies that wait for such an object count as if it existed"
 _CONSEQUENCES: Final = {
+    ("policy.karmada.io", "OverridePolicy"): _WAITED_FOR,
+    ("policy.karmada.io", "ClusterOverridePolicy"): _WAITED_FOR,
+    ("scheduling.k8s.io", "PriorityClass"): _WAITED_FOR,
     ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
     ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
     ("policy.karmada.io", "PropagationPolicy"): _POLICIES,

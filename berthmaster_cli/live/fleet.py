@@ -51,11 +51,13 @@ class FleetRead:
         documents: the objects in a fixed order.
         records: the record of each list.
         gaps: what could not be read.
+        existing: whether the objects exist that policies wait for (``Manifests.known``).
     """
 
     documents: list[Document] = field(default_factory=list)
     records: list[ListRecord] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    existing: dict[str, bool] = field(default_factory=dict)
 
     def take(self, result: Listing | Gap | None) -> None:
         """Add the objects of a list, or the gap."""
@@ -68,6 +70,14 @@ class FleetRead:
     def of_group(self, group: str) -> list[Document]:
         """Return the objects of an API group."""
         return [document for document in self.documents if group_of(document.api_version) == group]
+
+
+def joined(first: FleetRead, second: FleetRead) -> FleetRead:
+    """Return what was read by two reads; an object of both counts as the first read has it."""
+    known = {each.identity for each in first.documents}
+    more = [each for each in second.documents if each.identity not in known]
+    gaps = [*first.gaps, *(each for each in second.gaps if each not in first.gaps)]
+    return FleetRead([*first.documents, *more], [*first.records, *second.records], gaps)
 
 
 def control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:

@@ -11,7 +11,8 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.fleet import FleetRead, read_fleet, read_policies
+from berthmaster_cli.live.existence import read_dependencies, read_waited_for
+from berthmaster_cli.live.fleet import FleetRead, joined, read_fleet, read_policies
 from berthmaster_cli.live.progress import ListingBars
 from berthmaster_cli.live.workload import read_workload, resolved
 
@@ -42,7 +43,13 @@ def live_fleet(
     access: ClusterAccess, limits: ReadLimits, namespace: str = "", over: Sequence[Document] = ()
 ) -> LiveDocuments:
     """Read everything that a simulation needs; see ``read_fleet``."""
-    return _read(access, limits, lambda reader, types: (read_fleet(reader, types, namespace, over), None))
+
+    def read(reader: CollectionReader, types: ServedTypes) -> tuple[FleetRead, None]:
+        found = read_fleet(reader, types, namespace, over)
+        read_waited_for(reader, types, found, over)
+        return found, None
+
+    return _read(access, limits, read)
 
 
 def live_policies(access: ClusterAccess, limits: ReadLimits) -> LiveDocuments:
@@ -58,6 +65,7 @@ def live_workload(
     over: Sequence[Document] = (),
     *,
     with_peers: bool = False,
+    with_others: bool = False,
 ) -> LiveDocuments:
     """Read what the explanation of one workload needs; see ``read_workload``.
 
@@ -68,11 +76,17 @@ def live_workload(
         namespace: the namespace if the name has none; empty for that of the context.
         over: objects that will be laid over the stored ones.
         with_peers: whether workload affinity refers to other bindings.
+        with_others: whether changes can move workloads that it follows. Then all of its namespace are read.
     """
 
     def read(reader: CollectionReader, types: ServedTypes) -> tuple[FleetRead, ResourceName]:
         served, found = resolved(types, name, namespace or access.namespace)
-        return read_workload(reader, types, served, found, over=over, with_peers=with_peers), found
+        result = read_workload(reader, types, served, found, over=over, with_peers=with_peers)
+        if with_others and found.namespace:
+            result = joined(read_fleet(reader, types, found.namespace, over), result)
+        read_waited_for(reader, types, result, over)
+        read_dependencies(reader, types, result, (found.namespace, found.name), found.kind)
+        return result, found
 
     return _read(access, limits, read)
 
@@ -87,5 +101,5 @@ def _read(
     with ListingBars() as bars:
         reader = CollectionReader(client, str(access), limits, bars)
         found, name = read(reader, discover_types(client))
-    snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps))
+    snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps), found.existing)
     return LiveDocuments(found.documents, snapshot, name)
