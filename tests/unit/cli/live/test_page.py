@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from karmada_plane import KARMADA_KINDS, shop
+from karmada_plane import KARMADA_KINDS, policy, selector, shop, store
 from kube_in_memory import KubeInMemory
 from kube_store import Place
 
@@ -12,6 +12,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.existence import read_waited_for
 from berthmaster_cli.live.fleet import KUBEADMIRAL, read_fleet
 from berthmaster_cli.live.workload import read_workload, resolved
 
@@ -28,9 +29,15 @@ def requested() -> set[tuple[str, str, str]]:
     """The group, resource and verb of each request for a simulation and for explanations."""
     api = KubeInMemory()
     shop(api)
+    for kind in ("OverridePolicy", "ClusterOverridePolicy"):
+        plural = f"{kind.lower().removesuffix('y')}ies"
+        api.served.add("policy.karmada.io/v1alpha1", kind, plural, namespaced=kind == "OverridePolicy")
+    for namespace in ("shop", ""):
+        waiting = policy("waiting", selector(name="web"), namespace=namespace, dependentOverrides=["images"])
+        store(api, waiting)
     types = discover_types(api)
     reader = CollectionReader(api, "karmada", ReadLimits(), NoProgress())
-    read_fleet(reader, types)
+    read_waited_for(reader, types, read_fleet(reader, types), ())
     for text in ("deploy/web", "clusterrole/viewer", "cm/settings"):
         served, name = resolved(types, ResourceName.parse(text), "shop")
         read_workload(reader, types, served, name)
