@@ -42,6 +42,11 @@ class ConsoleServices:
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("berthmaster.console"))
     version: str = ""
 
+    @property
+    def page_rows(self) -> int:
+        """The rows of one page of a list."""
+        return self.options.page_rows
+
 
 def services() -> ConsoleServices:
     """Return the services of the request."""

@@ -21,6 +21,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
+from berthmaster.views.move_rows import MoveQuery
 from console.answer_cache import AnswerCache
 from console.source import Namespaces, SourceError
 
@@ -197,8 +198,9 @@ class ExtenderSource:
             _LEDGER_S,
         )
 
-    def moves(self, *, namespaces: Namespaces = None, limit: int = 1000) -> MovesView:
-        return self._kept(("moves", namespaces, limit), lambda client: client.moves(namespaces=namespaces, limit=limit))
+    def moves(self, query: MoveQuery) -> MovesView:
+        # Windows open and deadlines pass without a new version.
+        return self._remembered(("moves", query), lambda: self._ask(lambda client: client.moves(query)))
 
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._kept(("policies", query), lambda client: client.policies(**query._asdict()))

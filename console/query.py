@@ -1,6 +1,6 @@
-"""The query of a page: every parameter is known, checked and bounded. A wrong value is an error that names it."""
+"""The query of a page: every parameter is checked and bounded. A wrong value is an error that names it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from werkzeug.datastructures import MultiDict
@@ -16,24 +16,11 @@ class QueryError(InputError):
 
 
 class PageQuery:
-    """The parameters of a page. Create it with the names that the page knows, then read each parameter."""
+    """The parameters of a page. Parameters that no page knows, such as those of a newsletter, have no effect."""
 
-    def __init__(self, values: "MultiDict[str, str]", known: Iterable[str]) -> None:
-        """Check the names.
-
-        Args:
-            values: ``flask.request.args``.
-            known: the names that the page accepts.
-
-        Raises:
-            QueryError: a parameter is unknown.
-        """
+    def __init__(self, values: "MultiDict[str, str]") -> None:
+        """Keep ``flask.request.args``."""
         self._values = values
-        accepted = sorted(known)
-        for name in values:
-            if name not in accepted:
-                listed = name_list(accepted, 20) if accepted else "none"
-                raise QueryError(f"{shown(name)} is not a parameter of this page; accepted: {listed}")
 
     def text(self, name: str, default: str = "") -> str:
         """Return a text without space around it.

@@ -28,7 +28,7 @@ def sign_in_pages(authentication: Authentication, clock: Clock, metrics: Console
 
     @pages.get("/sign-in")
     def form() -> Any:  # noqa: ANN401 - a response of Flask
-        query = PageQuery(request.args, {"next"})
+        query = PageQuery(request.args)
         target = local_address(query.text("next"))
         return redirect(target) if g.visitor is not None else _page(target)
 

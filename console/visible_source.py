@@ -19,6 +19,7 @@ from berthmaster.native_api.why import (
     WhyNotView,
 )
 from berthmaster.native_api.wire import BindingView, HistoryPage
+from berthmaster.views.move_rows import MoveQuery
 from console.extender_source import ExtenderSource
 from console.source import SourceError
 from console.visitor import Visitor
@@ -69,8 +70,8 @@ class VisibleSource:
         namespaces = self._visitor.namespaces
         return self._source.history(namespace, kind, name, after=after, limit=limit, namespaces=namespaces)
 
-    def moves(self, *, limit: int = 1000) -> MovesView:
-        return self._source.moves(namespaces=self._visitor.namespaces, limit=limit)
+    def moves(self, query: MoveQuery) -> MovesView:
+        return self._source.moves(query._replace(namespaces=self._visitor.namespaces))
 
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._source.policies(query._replace(namespaces=self._visitor.namespaces))

@@ -83,7 +83,10 @@ def move_row(workload="shop/Deployment/web", state=RowState.MOVING, **fields):
 
 def moves_view(*rows, **fields):
     counts = {state.value: sum(each.state is state for each in rows) for state in RowState}
-    values = {"brake": BrakeReport(engaged=False), "sources": None, "budgets": [], "counts": counts, **fields}
+    values = {
+        "brake": BrakeReport(engaged=False), "sources": None, "budgets": [], "counts": counts, "matched": len(rows),
+        **fields,
+    }  # fmt: skip
     return MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
 
 

@@ -22,6 +22,10 @@ SOURCES: Final = "policy.berthmaster.io/moves"
 """The annotation with a ``SourcesRecord``. It is absent without a configuration of moves."""
 
 
+_SILENT_S: Final = 60
+"""A leader renews its lease every few seconds; another one takes it after ``lease_s``, by default 15 s."""
+
+
 class BrakeRecord(Value, frozen=True):
     """The state of the storm brake.
 
@@ -75,10 +79,16 @@ class LeaseRecord(NamedTuple):
     Attributes:
         brake: the state of the storm brake.
         sources: the configuration that the leader uses; None if it has no file.
+        renewed_at: when the leader last renewed its lease; None if that is not known.
     """
 
     brake: BrakeRecord
     sources: SourcesRecord | None
+    renewed_at: datetime | None = None
+
+    def silent(self, now: datetime) -> bool:
+        """Return whether no leader has renewed the lease for so long that no controller seems to run."""
+        return self.renewed_at is not None and (now - self.renewed_at).total_seconds() > _SILENT_S
 
 
 def text_of(record: Value) -> str:
@@ -120,4 +130,13 @@ def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     found = annotations if isinstance(annotations, dict) else {}
     brake, sources = (text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES))
-    return LeaseRecord(brake_record(brake), sources_record(sources))
+    return LeaseRecord(brake_record(brake), sources_record(sources), _renewed_at(lease.get("spec")))
+
+
+def _renewed_at(spec: object) -> datetime | None:
+    text = spec.get("renewTime") if isinstance(spec, dict) else None
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None

@@ -42,6 +42,7 @@ from berthmaster.native_api.wire import (
     ReaderRequest,
     ScheduleRequest,
 )
+from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")
 
@@ -245,17 +246,18 @@ class Client:
         query = {"cluster": cluster, **({"record": record} if record else {})}
         return self._connection.request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
 
-    def moves(self, *, namespaces: Iterable[str] | None = None, limit: int = 1000) -> MovesView:
-        """Return what moves, what waits and for what.
-
-        Args:
-            namespaces: only moves of these namespaces, ``-`` for cluster-scoped bindings; None for all.
-            limit: the most moves.
+    def moves(self, query: MoveQuery | None = None) -> MovesView:
+        """Return what moves, what waits and for what; the first 1,000 moves by default.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._for_reader("/v1/moves", MovesView, namespaces, limit=limit)
+        asked = query or MoveQuery(limit=1000)
+        return self._for_reader(
+            "/v1/moves", MovesView, asked.namespaces,
+            q=asked.q, state=asked.state.word if asked.state else "", reason=asked.reason, cluster=asked.cluster,
+            sort=f"{'-' if asked.descending else ''}{asked.sort.value}", offset=asked.offset, limit=asked.limit or 0,
+        )  # fmt: skip
 
     def policies(
         self,

@@ -21,12 +21,14 @@ class MovesView(MovesReport, frozen=True, rename="camel", omit_defaults=True):
     """What moves, what waits and for what.
 
     Attributes:
-        counts: the number of bindings with a move by state, of all that the question selects.
+        counts: the number of bindings with a move by state, of all that the reader may see.
+        matched: how many moves the question selects. ``moves`` is a page of them.
         version: the version of the state that the answer is about, as ``GET /v1/version`` gives it.
         staleness: how current the state of the service is.
     """
 
     counts: dict[str, int] = {}
+    matched: int = 0
     version: str = ""
     staleness: Staleness | None = None
 

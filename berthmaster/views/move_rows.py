@@ -1,10 +1,10 @@
 """What moves, waits, is held down or blocked, as rows. Pure functions of bindings and of the storm brake."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveState, mov
 class RowState(Enum):
     """What a binding with a move does."""
 
+    OVERDUE = "overdue"
+    """The move is under way and past its deadline: no controller ended the phase."""
     MOVING = "moving"
     WAITING = "waiting"
     BLOCKED = "blocked by the storm brake"
@@ -24,8 +26,77 @@ class RowState(Enum):
     DONE = "done"
     INVALID = "invalid"
 
+    @property
+    def word(self) -> str:
+        """The state as a query names it."""
+        return self.name.lower().replace("_", "-")
 
+
+class MoveSort(Enum):
+    """The order of a list of moves. Values that are not known come last."""
+
+    STATE = "state"
+    WORKLOAD = "workload"
+    REASON = "reason"
+    SINCE = "since"
+    DUE = "due"
+    FAILURES = "failures"
+
+
+class MoveQuery(NamedTuple):
+    """Which moves to list. All conditions must hold.
+
+    Attributes:
+        q: a part of the name of the workload, in any case; empty for all.
+        state: only this state; None for all.
+        reason: only this reason, as in ``MoveReason``; empty for all.
+        cluster: a part of the name of a cluster that the workload leaves or arrives at; empty for all.
+        namespaces: their namespaces, ``CLUSTER_SCOPED`` for cluster-scoped bindings; None for all.
+        sort: the order. Equal values are ordered by state, then by name.
+        descending: reverse the order.
+        offset: how many moves to leave out first.
+        limit: the most moves; None for all.
+    """
+
+    q: str = ""
+    state: RowState | None = None
+    reason: str = ""
+    cluster: str = ""
+    namespaces: frozenset[str] | None = None
+    sort: MoveSort = MoveSort.STATE
+    descending: bool = False
+    offset: int = 0
+    limit: int | None = None
+
+    def accepts(self, row: "MoveRow") -> bool:
+        """Return whether a move meets all conditions, except that of the namespaces."""
+        return (
+            self.state in {None, row.state}
+            and self.reason in {"", row.reason}
+            and (not self.cluster or any(self.cluster in name for name in (*row.source, *row.target)))
+            and self.q.lower() in row.workload.lower()
+        )
+
+    def sorted(self, rows: "Sequence[MoveRow]") -> "list[MoveRow]":
+        """Return rows, which are ordered by state and name, in the order of the query."""
+        key = _KEYS[self.sort]
+        known = sorted((each for each in rows if key(each) is not None), key=key, reverse=self.descending)
+        return [*known, *(each for each in rows if key(each) is None)]
+
+
+_OVERDUE_S: Final = 60
+"""How long after a deadline a move is overdue: controllers look at moves every few seconds, and clocks differ."""
 _ORDER: Final = {each: number for number, each in enumerate(RowState)}
+
+
+_KEYS: Final[Mapping[MoveSort, Callable[["MoveRow"], Any]]] = {
+    MoveSort.STATE: lambda row: _ORDER[row.state],
+    MoveSort.WORKLOAD: lambda row: row.workload,
+    MoveSort.REASON: lambda row: row.reason or None,
+    MoveSort.SINCE: lambda row: row.since,
+    MoveSort.DUE: lambda row: row.until,
+    MoveSort.FAILURES: lambda row: row.failures,
+}
 
 
 class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -88,6 +159,18 @@ class BrakeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     since: datetime | None = None
     unready: int = 0
     resumed_at: datetime | None = None
+
+
+class ControllersReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The controllers that run moves.
+
+    Attributes:
+        renewed_at: when their leader last renewed its lease; absent if that is not known.
+        silent: whether that is so long ago that no controller seems to run.
+    """
+
+    renewed_at: datetime | None = None
+    silent: bool = False
 
 
 class WindowUse(msgspec.Struct, frozen=True, rename="camel"):
@@ -156,6 +239,7 @@ class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         moves: the bindings with a move.
         gaps: what is not known and what follows, one sentence each.
         budgets: the budgets of the leader and their use; None if they are not known.
+        controllers: whether controllers run.
     """
 
     read_at: datetime
@@ -164,6 +248,7 @@ class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     moves: list[MoveRow]
     gaps: list[str] = []
     budgets: list[BudgetUse] | None = None
+    controllers: ControllersReport = ControllersReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +342,10 @@ def _state(state: MoveState, context: RowContext) -> RowState:
     if state.phase in WAITING or state.phase in UNDER_WAY:
         if context.braked:
             return RowState.BLOCKED
-        return RowState.MOVING if state.phase in UNDER_WAY else RowState.WAITING
+        if state.phase in WAITING:
+            return RowState.WAITING
+        late = state.until is not None and (context.now - state.until).total_seconds() > _OVERDUE_S
+        return RowState.OVERDUE if late else RowState.MOVING
     return RowState.HELD_DOWN if state.held_down(context.now) else RowState.DONE
 
 

@@ -1,9 +1,10 @@
 """The report about moves, which the command prints and the extender serves. Pure."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 import msgspec.structs
 
@@ -17,7 +18,14 @@ from berthmaster.model.move import MOVE, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import Reader
 from berthmaster.views.move_budgets import LeaderMoves, active_moves, budget_uses, percent_totals, waits_for
-from berthmaster.views.move_rows import MovesReport, RowContext, brake_report, move_rows
+from berthmaster.views.move_rows import (
+    ControllersReport,
+    MoveQuery,
+    MovesReport,
+    RowContext,
+    brake_report,
+    move_rows,
+)
 
 _PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
 
@@ -43,40 +51,54 @@ class KnownMoves:
     complete: bool = True
 
 
-def moves_report(
-    known: KnownMoves, namespaces: Collection[str] | None = None, limit: int | None = None
-) -> tuple[MovesReport, dict[str, int]]:
-    """Return the report, and how many bindings are in each state.
+class MoveTotals(NamedTuple):
+    """How many moves there are.
+
+    Attributes:
+        states: the number in each state, by its value, of all that the reader may see.
+        matched: how many the query selects.
+    """
+
+    states: dict[str, int]
+    matched: int
+
+
+def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[MovesReport, MoveTotals]:  # noqa: B008
+    """Return the report, and how many bindings have a move.
 
     Args:
         known: what is known.
-        namespaces: only rows of these namespaces, ``CLUSTER_SCOPED`` for cluster-scoped bindings; None for all.
-        limit: the most rows; None for all. The first ones move, then come those that wait.
+        query: which moves the report lists. The default is all; the first ones move, then come those that wait.
     """
     moving = [each for each in known.bindings if MOVE in each.metadata.annotations]
     by_key = {each.metadata.key: each for each in moving}
     config, gaps = _config(known)
     braked = known.lease.brake.reason if known.lease is not None else ""
     leader = LeaderMoves(config, braked, active_moves(moving), known.annotations, _totals(known, config))
-    reader = Reader(None if namespaces is None else frozenset(namespaces))
+    reader = Reader(query.namespaces)
     seen = [each for each in moving if reader.sees(each.metadata.namespace)]
-    rows = move_rows(seen, RowContext(known.now, braked))
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.state.value] = counts.get(row.state.value, 0) + 1
-    listed = [
+    rows = [
         msgspec.structs.replace(row, waits_for=waits_for(by_key[row.namespace, row.binding], leader, known.now))
-        for row in rows[:limit]
+        for row in move_rows(seen, RowContext(known.now, braked))
     ]
+    matched = query.sorted([each for each in rows if query.accepts(each)])
+    end = None if query.limit is None else query.offset + query.limit
     report = MovesReport(
         known.now,
         brake_report(known.lease.brake if known.lease is not None else None),
         _sources(known.lease, reader),
-        listed,
+        matched[query.offset : end],
         [*known.gaps, *texts(gaps, reader)],
-        budget_uses(leader, [each.waits_for for each in listed], known.now, reader),
+        budget_uses(leader, [each.waits_for for each in rows], known.now, reader),
+        _controllers(known),
     )
-    return report, counts
+    return report, MoveTotals(dict(Counter(row.state.value for row in rows)), len(matched))
+
+
+def _controllers(known: KnownMoves) -> ControllersReport:
+    if known.lease is None:
+        return ControllersReport()
+    return ControllersReport(known.lease.renewed_at, known.lease.silent(known.now))
 
 
 def _sources(lease: LeaseRecord | None, reader: Reader) -> SourcesRecord | None:

@@ -51,6 +51,7 @@ _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE"
 _WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", numbers("FAILURES"), "UNTIL", "BINDING", _COLUMNS[-1])
 _BUDGETS: Final = ("BUDGET", "MOVES", numbers("REPLICAS"), numbers("WAITING"), "WINDOW", "WORKLOADS")
 _STYLES: Final = {
+    RowState.OVERDUE: "bold red",
     RowState.MOVING: "cyan",
     RowState.WAITING: "yellow",
     RowState.BLOCKED: "bold red",
@@ -118,6 +119,10 @@ def _print_tables(report: MovesReport, *, wide: bool, knows_bindings: bool) -> N
         text = f"storm brake engaged{since}: {report.brake.reason}; nothing is evicted or moved"
         print_line(console, styled(text, "bold red"))
         print_line(console, "It ends when the clusters are back. If they are lost: berthmaster moves resume")
+    if report.controllers.silent and report.controllers.renewed_at is not None:
+        age = age_text(report.controllers.renewed_at, report.read_at)
+        text = f"no controller has renewed its lease for {age}: nothing starts, continues or ends a move"
+        print_line(console, styled(text, "bold red"))
     if sources is not None and sources.problem:
         print_line(console, styled(f"the configuration of moves is invalid: {sources.problem}", "red"))
     if sources is not None and sources.pause != "None":

@@ -15,7 +15,6 @@ from console.pages.workloads_model import workloads_page
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("fleet", __name__)
-_PARAMETERS: Final = ("view", "q", "region", "provider", "state", "sort", "page")
 _WORKLOADS: Final = 10
 _KEPT: Final = 8
 _CACHE: Final = "berthmaster fleet"
@@ -36,7 +35,7 @@ def _prepare(state: BlueprintSetupState) -> None:
 @BLUEPRINT.get("/fleet")
 def show() -> str:
     """Show all clusters."""
-    query = PageQuery(request.args, _PARAMETERS)
+    query = PageQuery(request.args)
     question = FleetQuestion(
         view=query.choice("view", VIEWS, VIEWS[0]),
         q=query.text("q"),
@@ -66,7 +65,6 @@ def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Draw
 @BLUEPRINT.get("/fleet/<name>")
 def one(name: str) -> str:
     """Show one cluster."""
-    PageQuery(request.args, ())
     found = services().source.fleet()
     page = cluster_page(found, name, counted=visitor().namespaces is None)
     if page is None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.printable import printable
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView
+from console.pages import lists
 from console.pages.amounts import BASIC, Load, load_of, sum_of
 from console.pages.fleet_tiles import Tile, is_nearly_full, number_text, state_of, tile_of
 
@@ -87,9 +88,7 @@ class FleetPage:
         figures: the numbers above the clusters: kind, number, text, and the state that is counted, one of ``STATES``.
         loads: the resources of all shown clusters together.
         regions, providers, states: the values of the filters.
-        matched, total: how many clusters match, and how many there are.
-        first, last: the positions of the first and the last cluster of this page, from 1.
-        pages: the number of pages.
+        paging: which part of the list this page shows.
         counted: whether the numbers of workloads are shown.
         grouped: whether workloads are known by the position of their group.
     """
@@ -101,11 +100,7 @@ class FleetPage:
     regions: tuple[Choice, ...]
     providers: tuple[Choice, ...]
     states: tuple[Choice, ...]
-    matched: int
-    total: int
-    first: int
-    last: int
-    pages: int
+    paging: lists.Paging
     counted: bool
 
 
@@ -120,9 +115,7 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
     found = [each for each in view.clusters if _matches(each, question)]
     found = _sorted(found, question)
     size = TILES if question.view == "tiles" else ROWS
-    pages = max(1, -(-len(found) // size))
-    start = (min(question.page, pages) - 1) * size
-    shown = found[start : start + size]
+    shown, part = lists.cut(found, question.page, size, len(view.clusters))
     known = any(each.workloads is not None for each in view.clusters)
     return FleetPage(
         question=question,
@@ -132,11 +125,7 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
         regions=_choices(each.region for each in view.clusters),
         providers=_choices(each.provider for each in view.clusters),
         states=_state_choices(view.clusters),
-        matched=len(found),
-        total=len(view.clusters),
-        first=start + 1 if shown else 0,
-        last=start + len(shown),
-        pages=pages,
+        paging=part,
         counted=counted and known,
     )
 

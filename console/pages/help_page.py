@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from flask import Blueprint, render_template, request
-
-from console.query import PageQuery
+from flask import Blueprint, render_template
 
 BLUEPRINT: Final = Blueprint("help", __name__)
 
@@ -12,5 +10,4 @@ BLUEPRINT: Final = Blueprint("help", __name__)
 @BLUEPRINT.get("/help")
 def show() -> str:
     """Show the page."""
-    PageQuery(request.args, ())
     return render_template("help.html")

@@ -5,25 +5,38 @@ from typing import Final
 from flask import Blueprint, render_template, request
 
 from berthmaster.model.move import MoveReason
+from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
 from console.context import services
-from console.pages.moves_model import STATES, MoveFilter, moves_page
+from console.pages import lists
+from console.pages.moves_model import moves_page
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("moves", __name__)
-_MOST: Final = 1000
 _REASONS: Final = tuple(each.value for each in MoveReason)
+_STATES: Final = {each.word: each for each in RowState}
+_SORTS: Final = tuple(each.value for each in MoveSort)
 
 
 @BLUEPRINT.get("/moves")
 def show() -> str:
     """Show the moves."""
-    query = PageQuery(request.args, ("state", "reason", "cluster", "q", "page"))
-    wanted = MoveFilter(
-        query.choice("state", tuple(STATES), ""),
-        query.choice("reason", _REASONS, ""),
-        query.text("cluster"),
-        query.text("q"),
+    query, size = PageQuery(request.args), services().page_rows
+    sort = query.sort(_SORTS, MoveSort.STATE.value)
+    wanted = MoveQuery(
+        q=query.text("q"),
+        state=_STATES.get(query.choice("state", tuple(_STATES), "")),
+        reason=query.choice("reason", _REASONS, ""),
+        cluster=query.text("cluster"),
+        sort=MoveSort(sort.removeprefix("-")),
+        descending=sort.startswith("-"),
+        limit=size,
     )
-    page, rows = query.page(), services().options.page_rows
-    model = moves_page(services().source.moves(limit=_MOST), wanted, page, rows)
-    return render_template("moves.html", model=model, wanted=wanted, states=STATES, page=page, page_rows=rows)
+    view, paging = lists.asked(
+        query.page(),
+        size,
+        lambda offset: services().source.moves(wanted._replace(offset=offset)),
+        lambda found: (found.matched, sum(found.counts.values())),
+    )
+    return render_template(
+        "moves.html", model=moves_page(view), wanted=wanted, sort=sort, reasons=_REASONS, paging=paging
+    )

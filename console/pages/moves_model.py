@@ -9,16 +9,8 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_rows import BudgetUse, MoveRow, RowState, WaitReason
 
-STATES: Final[Mapping[str, RowState]] = {
-    "moving": RowState.MOVING,
-    "waiting": RowState.WAITING,
-    "blocked": RowState.BLOCKED,
-    "held-down": RowState.HELD_DOWN,
-    "done": RowState.DONE,
-    "invalid": RowState.INVALID,
-}
-"""The states by the word that stands in an address."""
 BADGES: Final[Mapping[RowState, str]] = {
+    RowState.OVERDUE: "bad",
     RowState.MOVING: "busy",
     RowState.WAITING: "warn",
     RowState.BLOCKED: "bad",
@@ -38,31 +30,6 @@ PHASES: Final[Mapping[str, str]] = {
 }
 _SHOWN_CLUSTERS: Final = 6
 _PAUSES: Final = {"All": "all moves", "Planned": "planned moves; failovers continue"}
-
-
-class MoveFilter(NamedTuple):
-    """Which moves the visitor wants to see. Empty: all.
-
-    Attributes:
-        state: a word of ``STATES``.
-        reason: the reason of the move, as in ``MoveReason``.
-        cluster: a cluster that a workload leaves or arrives at.
-        text: a part of the name of the workload.
-    """
-
-    state: str = ""
-    reason: str = ""
-    cluster: str = ""
-    text: str = ""
-
-    def accepts(self, row: MoveRow) -> bool:
-        """Return whether a move is one of these."""
-        return (
-            (not self.state or row.state is STATES[self.state])
-            and (not self.reason or row.reason == self.reason)
-            and (not self.cluster or self.cluster in row.source or self.cluster in row.target)
-            and self.text.lower() in row.workload.lower()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +134,6 @@ class MovesPage:
         counts: how many moves there are in each state: the word for the address, the state, the number.
         budgets: the budgets; None if they are not known.
         lines: the moves of this part of the table.
-        matched: how many moves the filter accepts.
-        first: the number of the first one, from 1.
-        reasons: the reasons to choose from.
-        left_out: how many moves the extender did not send.
         gaps: what is not known.
     """
 
@@ -180,42 +143,32 @@ class MovesPage:
     counts: Sequence[tuple[str, str, int]]
     budgets: Sequence[BudgetLine] | None
     lines: Sequence[MoveLine]
-    matched: int
-    first: int
-    reasons: Sequence[str]
-    left_out: int
     gaps: Sequence[str]
 
 
-def moves_page(view: MovesView, wanted: MoveFilter, page: int, page_rows: int) -> MovesPage:
-    """Return what the page shows.
-
-    Args:
-        view: the extender's answer.
-        wanted: which moves the visitor wants to see.
-        page: the number of the part of the table, from 1.
-        page_rows: the rows of one part.
-    """
-    matched = [each for each in view.moves if wanted.accepts(each)]
-    first = (page - 1) * page_rows
-    counts = {state: view.counts.get(state.value, 0) for state in RowState}
+def moves_page(view: MovesView) -> MovesPage:
+    """Return what the page shows of the extender's answer."""
     sources = view.sources
     return MovesPage(
         notices=list(_notices(view)),
         brake=view.brake.engaged,
         modes=[] if sources is None else [("Failback", sources.failback), ("Drain", sources.drain)],
-        counts=[(word, state.value, counts[state]) for word, state in STATES.items()],
+        counts=[(state.word, state.value, view.counts.get(state.value, 0)) for state in RowState],
         budgets=None if view.budgets is None else [_budget(each) for each in view.budgets],
-        lines=[_line(each) for each in matched[first : first + page_rows]],
-        matched=len(matched),
-        first=first + 1,
-        reasons=sorted({each.reason for each in view.moves if each.reason} | {wanted.reason} - {""}),
-        left_out=max(0, sum(counts.values()) - len(view.moves)),
+        lines=[_line(each) for each in view.moves],
         gaps=view.gaps,
     )
 
 
 def _notices(view: MovesView) -> Iterator[Notice]:
+    if view.controllers.silent:
+        yield Notice(
+            "bad",
+            "No controller has renewed its lease. No move starts, continues or ends.",
+            "",
+            "Look at the pods of berthmaster controllers, and at their logs.",
+            view.controllers.renewed_at,
+        )
     if view.brake.engaged:
         yield Notice(
             "bad",

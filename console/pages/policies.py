@@ -8,6 +8,7 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.native_api.why import PolicyQuery
 from console.context import services, visitor
+from console.pages import lists
 from console.pages.policies_model import RESTRICTIONS, policies_page, policy_address, policy_page
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
@@ -19,29 +20,31 @@ _MOST: Final = 1000
 @BLUEPRINT.get("/policies")
 def show() -> str:
     """Show the list."""
-    query = PageQuery(request.args, ("q", "kind", "only", "page"))
+    query = PageQuery(request.args)
     text, kind = query.text("q"), query.choice("kind", POLICY_KINDS, "")
     only = query.choices("only", tuple(RESTRICTIONS))
-    page, rows = query.page(), services().options.page_rows
-    offset = (page - 1) * rows
-    view = services().source.policies(PolicyQuery(text, kind, only=only, offset=offset, limit=rows))
+    size = services().page_rows
+    view, paging = lists.asked(
+        query.page(),
+        size,
+        lambda offset: services().source.policies(PolicyQuery(text, kind, only=only, offset=offset, limit=size)),
+        lambda found: (found.matched, found.total),
+    )
     return render_template(
         "policies.html",
-        model=policies_page(view, offset),
+        model=policies_page(view),
         text=text,
         kind=kind,
         kinds=POLICY_KINDS,
         only=only,
         restrictions=RESTRICTIONS,
-        page=page,
-        page_rows=rows,
+        paging=paging,
     )
 
 
 @BLUEPRINT.get("/policies/<namespace>/<name>")
 def one(namespace: str, name: str) -> str:
     """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
-    PageQuery(request.args, ())
     cluster_scoped = namespace == CLUSTER_SCOPED
     kind = POLICY_KINDS[cluster_scoped]
     view = services().source.policies(PolicyQuery(kind=kind, name=name, limit=_MOST))

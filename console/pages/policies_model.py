@@ -45,17 +45,11 @@ class PoliciesPage:
 
     Attributes:
         lines: the policies of this part of the list.
-        matched: how many policies the filter selects.
-        total: how many there are.
-        first: the number of the first one, from 1.
         unchecked: whether the rules did not run.
         gaps: what is not known.
     """
 
     lines: Sequence[PolicyLine]
-    matched: int
-    total: int
-    first: int
     unchecked: bool
     gaps: Sequence[str]
 
@@ -96,19 +90,11 @@ class PolicyPage:
     gaps: Sequence[str]
 
 
-def policies_page(view: PolicyList, offset: int) -> PoliciesPage:
-    """Return the list.
-
-    Args:
-        view: the extender's answer.
-        offset: how many policies come before.
-    """
+def policies_page(view: PolicyList) -> PoliciesPage:
+    """Return the list of the extender's answer."""
     lines = [_line(each) for each in view.items]
     return PoliciesPage(
         lines=lines,
-        matched=view.matched,
-        total=view.total,
-        first=offset + 1,
         unchecked=bool(lines) and all(each.errors is None for each in lines),
         gaps=view.gaps,
     )

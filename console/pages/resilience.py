@@ -18,7 +18,7 @@ _RETRY_S: Final = "3"
 @BLUEPRINT.get("/resilience")
 def show() -> Response | str:
     """Show the failures, the worst first. While the extender simulates them, the page asks again by itself."""
-    query = PageQuery(request.args, ("by", "page"))
+    query = PageQuery(request.args)
     by, page = query.choice("by", DOMAINS, DOMAINS[0]), query.page()
     rows = services().options.page_rows
     try:
@@ -33,8 +33,6 @@ def show() -> Response | str:
         model=model,
         outdated=services().version not in {"", view.version},
         domains=PLURALS,
-        page=page,
-        page_rows=rows,
     )
 
 

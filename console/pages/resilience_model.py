@@ -11,6 +11,7 @@ from markupsafe import Markup
 from berthmaster.native_api.why import ImpactView, ResilienceView
 from berthmaster.views.heat_map import TITLE, heat_map
 from console.markup import drawn
+from console.pages import lists
 from console.pages.plan_model import binding_place
 from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 
@@ -82,8 +83,7 @@ class ResiliencePage:
         picture_title: the title of the picture.
         picture: the picture; empty without failures.
         rows: the failures of this part of the table, the worst first.
-        listed: how many failures the extender sent.
-        first: the number of the first row, from 1.
+        paging: which part of the table this is, of the failures that the extender sent.
         computed_at: when the failures were simulated.
         gaps: what is not known.
     """
@@ -97,8 +97,7 @@ class ResiliencePage:
     picture_title: str
     picture: Markup
     rows: Sequence[FailureRow]
-    listed: int
-    first: int
+    paging: lists.Paging
     computed_at: datetime
     gaps: Sequence[str]
 
@@ -112,7 +111,7 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
         page: the number of the part of the table, from 1.
         page_rows: the rows of one part.
     """
-    first = (page - 1) * page_rows
+    shown, part = lists.cut(view.impacts, page, page_rows, len(view.impacts))
     picture = ""
     if view.impacts:
         columns = _columns(view.impacts[: PICTURE[0]], view.clusters)
@@ -130,9 +129,8 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
         clusters=len(view.clusters),
         picture_title=TITLE,
         picture=drawn(picture),
-        rows=[_row(each) for each in view.impacts[first : first + page_rows]],
-        listed=len(view.impacts),
-        first=first + 1,
+        rows=[_row(each) for each in shown],
+        paging=part,
         computed_at=view.computed_at,
         gaps=view.gaps,
     )

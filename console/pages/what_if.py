@@ -29,7 +29,7 @@ _INVALID: Final = (
 @BLUEPRINT.get("/what-if")
 def show() -> Response | str | tuple[str, int]:
     """Show the form, and the answer to the question of the address."""
-    query = PageQuery(request.args, ("question", "rows", "lose"))
+    query = PageQuery(request.args)
     rows = MORE_ROWS if query.choice("rows", ("more",), "") else MAX_ROWS
     if lost := query.text("lose"):
         question = WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))

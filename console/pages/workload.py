@@ -14,7 +14,6 @@ from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, worklo
 from console.pages.workload_words import sentence
 from console.query import PageQuery
 
-_PARAMETERS: Final = ("record", "why-not", "group", "clusters", "after")
 _RECORDS: Final = 20
 _ALL: Final = "all"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
@@ -26,7 +25,7 @@ _NO_ANSWER: Final = (*_NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, 
 
 def one(namespace: str, binding: str) -> str:
     """Show the page."""
-    query = PageQuery(request.args, _PARAMETERS)
+    query = PageQuery(request.args)
     place = "" if namespace == CLUSTER_SCOPED else namespace
     if not visitor().may_see(place):
         abort(404, "There is no such workload, or you may not see it.")

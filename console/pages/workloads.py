@@ -3,25 +3,32 @@
 from typing import Final
 
 from flask import Blueprint, render_template, request
+from msgspec.structs import replace
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery
 from console.context import services
+from console.pages import lists
 from console.pages.workload import one
 from console.pages.workloads_model import RESTRICTIONS, SORTS, workloads_page
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("workloads", __name__)
 BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
-_PARAMETERS: Final = ("q", "namespace", "policy", "cluster", "group", "only", "sort", "page")
 
 
 @BLUEPRINT.get("/workloads")
 def show() -> str:
     """Show the page."""
-    question = _question(PageQuery(request.args, _PARAMETERS))
-    found = services().source.workloads(question)
+    query = PageQuery(request.args)
+    question = _question(query)
+    found, paging = lists.asked(
+        query.page(),
+        question.limit,
+        lambda offset: services().source.workloads(replace(question, offset=offset)),
+        lambda answer: (answer.matched, answer.total),
+    )
     return render_template(
-        "workloads.html", page=workloads_page(found, question), question=question, gaps=found.gaps,
+        "workloads.html", page=workloads_page(found, question), question=question, gaps=found.gaps, paging=paging,
         sort=("-" if question.descending else "") + question.sort.value,
     )  # fmt: skip
 
@@ -32,7 +39,6 @@ def _question(query: PageQuery) -> WorkloadQuery:
     Raises:
         QueryError: a parameter is invalid.
     """
-    limit = services().options.page_rows
     sort = query.sort(SORTS, SortKey.NAMESPACE.value)
     return WorkloadQuery(
         q=query.text("q"),
@@ -43,6 +49,5 @@ def _question(query: PageQuery) -> WorkloadQuery:
         only=frozenset(map(Restriction, query.choices("only", [each.value for each in RESTRICTIONS]))),
         sort=SortKey(sort.removeprefix("-")),
         descending=sort.startswith("-"),
-        offset=(query.page() - 1) * limit,
-        limit=limit,
+        limit=services().page_rows,
     )

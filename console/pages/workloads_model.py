@@ -87,27 +87,18 @@ class WorkloadsPage:
 
     Attributes:
         rows: the rows of this page.
-        matched, total: how many workloads match, and how many the visitor may see.
-        first, last: the positions of the first and the last row, from 1; 0 without rows.
-        page, pages: the number of this page, and of all.
+        matched: how many workloads match.
         only: the restrictions.
         namespaces, policies, clusters, groups: values that the filters suggest.
-        filtered: whether the visitor chose a filter.
     """
 
     rows: tuple[RowView, ...]
     matched: int
-    total: int
-    first: int
-    last: int
-    page: int
-    pages: int
     only: tuple[Option, ...]
     namespaces: tuple[Option, ...]
     policies: tuple[Option, ...]
     clusters: tuple[Option, ...]
     groups: tuple[Option, ...]
-    filtered: bool
 
 
 def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
@@ -118,15 +109,9 @@ def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
         query: the question.
     """
     facets = found.facets
-    filtered = bool(query.q or query.namespace or query.policy or query.cluster or query.group or query.only)
     return WorkloadsPage(
         rows=tuple(map(row_view, found.items)),
         matched=found.matched,
-        total=found.total,
-        first=query.offset + 1 if found.items else 0,
-        last=query.offset + len(found.items),
-        page=query.offset // query.limit + 1,
-        pages=max(1, -(-found.matched // query.limit)),
         only=tuple(
             Option(each.value, f"{text} ({facets.only.get(each.value, 0):,})", each in query.only)
             for each, text in RESTRICTIONS.items()
@@ -135,7 +120,6 @@ def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
         policies=_options(facets.policies, query.policy),
         clusters=_options(facets.clusters, query.cluster),
         groups=_options(facets.groups, query.group),
-        filtered=filtered,
     )
 
 

@@ -6,6 +6,7 @@
   const LONGEST_RETRY_MS = 30000;
   const SILENT_MS = 25000;
   const FETCH_MS = 10000;
+  const REFRESH_MS = 60000;
 
   // --- Live updates: /events repeats the mark of the present state. A page with another mark is fetched again and
   // merged into this one.
@@ -151,7 +152,11 @@
   }
 
   let loaded = performance.now();
-  setInterval(sayAge, 10000);
+  setInterval(() => {
+    sayAge();
+    // Ages and deadlines pass without a change of the state.
+    if (events && performance.now() - loaded > REFRESH_MS) refresh();
+  }, 10000);
   sayAge();
 
   if (main?.dataset.live && window.Idiomorph && window.EventSource) {

@@ -7,6 +7,7 @@ Reading it needs the right to get one Lease. Without that right the answer about
 import logging
 import threading
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -52,7 +53,8 @@ def lease_in(documents: Iterable[Document], key: Key) -> LeaseReading:
     """Return what the Lease among documents records."""
     for each in documents:
         if (each.api_version, each.kind) == _LEASE and (each.namespace, each.name) == key:
-            return LeaseReading(lease_record(each.raw))
+            # A file does not say whether controllers run now.
+            return LeaseReading(lease_record(each.raw)._replace(renewed_at=None))
     return LeaseReading(
         None,
         f"the manifests have no Lease {'/'.join(key)}: {_UNKNOWN}; add the Lease of the controllers to the manifests, "
@@ -65,7 +67,7 @@ class LeasePoll:
 
     Attributes:
         reading: the last result.
-        fingerprint: the fingerprint of ``reading``.
+        fingerprint: the fingerprint of ``reading``, without the time of the last renewal.
     """
 
     def __init__(self, key: Key) -> None:
@@ -73,6 +75,7 @@ class LeasePoll:
         self._key = key
         self._pause_s = 0.0
         self.fingerprint = Fingerprint()
+        self._seen = b""
         self._stop = threading.Event()
         self.reading = LeaseReading(None, f"the Lease {'/'.join(key)} is not read yet: {_UNKNOWN}")
 
@@ -85,10 +88,15 @@ class LeasePoll:
     def read(self, client: APIClient) -> None:
         """Read the lease once."""
         self._pause_s = _INTERVAL_S
-        found = self._read(client)
-        if found != self.reading:
-            self.reading = found
-            self.fingerprint.set(repr(found).encode())
+        self.reading = found = self._read(client)
+        # The renewals are no change, but their end is one.
+        silent, lasting = False, found
+        if found.record is not None:
+            silent = found.record.silent(datetime.now(UTC))
+            lasting = found._replace(record=found.record._replace(renewed_at=None))
+        if (seen := repr((lasting, silent)).encode()) != self._seen:
+            self._seen = seen
+            self.fingerprint.set(seen)
 
     def _read(self, client: APIClient) -> LeaseReading:
         try:

@@ -11,7 +11,8 @@ from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
 from extender.protocols.native import examples
 from extender.protocols.native.binding_routes import binding_key, binding_routes
-from extender.protocols.native.moves import moves_view
+from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
+from extender.protocols.native.moves import move_query, moves_view
 from extender.protocols.native.parameters import count, for_readers, number, reader_of, text
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.resilience import Resilience, domains_of
@@ -22,15 +23,13 @@ from extender.protocols.problem import Refusal
 from extender.protocols.route import Operation, Parameter, Reply, Route
 from extender.protocols.services import Call, Services
 
-_MOVES: Final = 1000
-_MAX_MOVES: Final = 10_000
 _FAILURES: Final = 200
 _MAX_FAILURES: Final = 1000
 _DOMAIN: Final = "cluster"
 _SEEN: Final = text(
     "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none."
 )
-_OF_MOVES: Final = {"namespaces": _SEEN, "limit": count("The most moves.", _MAX_MOVES)}
+_OF_MOVES: Final = {**MOVES_PARAMETERS, "namespaces": _SEEN}
 _RESILIENCE: Final = {
     "by": Parameter(
         "What fails as a whole: cluster, region, zone, provider, or several of them with commas.",
@@ -112,8 +111,7 @@ def claims(services: Services, call: Call) -> Reply:
 def moves(services: Services, call: Call) -> Reply:
     """``GET /v1/moves``, or ``POST`` with the namespaces of the reader."""
     require_synced(services)
-    limit = number(call.query, "limit", _MOVES, _MAX_MOVES)
-    return Reply(encode_json(moves_view(services, reader_of(call).namespaces, limit)))
+    return Reply(encode_json(moves_view(services, move_query(call.query, reader_of(call).namespaces))))
 
 
 def _missing(name: str, problem: str) -> Refusal:

@@ -1,5 +1,6 @@
 """The page Moves in a browser: filters, links, and a move that ends while the page is open."""
 
+import json
 import re
 
 from playwright.sync_api import expect
@@ -28,6 +29,49 @@ def test_filters_leave_what_matches(visit):
     expect(page.get_by_text("No move matches the filter.")).to_be_visible()
     page.get_by_role("link", name="Clear").click()
     expect(rows(page)).not_to_have_count(1)
+
+
+def test_a_page_that_does_not_exist_is_the_last_one(visit):
+    for address in ("/moves", "/policies", "/workloads", "/fleet?view=table", "/resilience"):
+        page = visit(f"{address}{'&' if '?' in address else '?'}page=77")
+        expect(page.locator("main tbody tr").last).to_be_visible()
+        page.close()
+
+
+def test_dead_controllers_and_overdue_moves_are_told_from_living_ones(visit, console):
+    page = visit("/moves")
+    notice = page.get_by_text("No controller has renewed its lease.")
+    expect(notice).to_have_count(0)
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "karmada-system", "name": "berthmaster-controllers"},
+        "spec": {"renewTime": "2026-06-01T12:00:00.000000Z"},
+    }  # fmt: skip
+    path = console.put(lease)
+    binding, late = overdue(console)
+    try:
+        expect(notice).to_be_visible()
+        page.get_by_role("link", name="1 overdue").click()
+        expect(page).to_have_url(re.compile("state=overdue"))
+        expect(rows(page)).to_have_count(1)
+        expect(rows(page)).to_contain_text("overdue")
+        visit.accessible(page)
+    finally:
+        console.api.remove(path)
+        console.api.put(binding, late)
+    expect(notice).to_have_count(0)
+
+
+def overdue(console):
+    """Let the deadline of one move pass; return the path of its binding and the binding as it was."""
+    for path, each in console.api.objects.items():
+        move = json.loads((each["metadata"].get("annotations") or {}).get(MOVE, "{}"))
+        if move.get("phase") == "Surging" and each["metadata"]["namespace"] != "hostile":
+            past = json.dumps({**move, "until": "2026-01-01T00:00:00Z"})
+            annotations = {**each["metadata"]["annotations"], MOVE: past}
+            console.api.put(path, {**each, "metadata": {**each["metadata"], "annotations": annotations}})
+            return path, each
+    raise AssertionError("no move is under way")
 
 
 def test_a_move_that_ends_leaves_the_page_without_a_reload(visit, console):

@@ -28,10 +28,10 @@ def test_pages_are_not_stored_and_static_files_are():
     assert "immutable" in client.get("/static/console.css").headers["Cache-Control"]
 
 
-def test_an_unknown_parameter_is_an_error_that_names_it_and_what_is_accepted():
-    answer = console_client(GivenSource()).get("/help?colour=<script>")
-    assert answer.status_code == 400
-    assert "&#39;colour&#39; is not a parameter of this page; accepted: none" in answer.text
+def test_a_parameter_that_no_page_knows_has_no_effect():
+    answer = console_client(GivenSource()).get("/help?utm_source=<script>")
+    assert answer.status_code == 200
+    assert "utm_source=<script>" not in answer.text
 
 
 def test_an_unknown_address_has_an_error_page():

@@ -5,11 +5,9 @@ from werkzeug.datastructures import MultiDict
 
 from console.query import PageQuery, QueryError
 
-KNOWN = ("q", "view", "only", "sort", "page")
-
 
 def query(*pairs):
-    return PageQuery(MultiDict(pairs), KNOWN)
+    return PageQuery(MultiDict(pairs))
 
 
 def test_absent_parameters_have_their_defaults():
@@ -46,10 +44,3 @@ def test_an_invalid_value_is_named_with_what_is_accepted(parameter, ask, problem
         ask(query(parameter))
     assert problem in str(raised.value)
     assert str(raised.value).startswith(f"{parameter[0]}: '")
-
-
-def test_an_unknown_parameter_is_named_with_those_that_exist():
-    with pytest.raises(
-        QueryError, match="'colour' is not a parameter of this page; accepted: only, page, q, sort, view"
-    ):
-        query(("colour", "red"))

@@ -8,6 +8,7 @@ from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, 
 from berthmaster.native_api.why import PolicyQuery
 from berthmaster.native_api.wire import Staleness
 from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
+from berthmaster.views.move_rows import MoveQuery
 from console.source import SourceError
 from console.visible_source import VisibleSource
 from console.visitor import Visitor
@@ -57,7 +58,7 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
         pytest.param(lambda source: source.workloads(WorkloadQuery(q="web", namespaces=VAULT)), id="workloads"),
         pytest.param(lambda source: source.policies(PolicyQuery("web", namespaces=VAULT)), id="policies"),
         pytest.param(lambda source: source.plan(PlanRequest(namespaces=VAULT)), id="a plan"),
-        pytest.param(lambda source: source.moves(), id="moves"),
+        pytest.param(lambda source: source.moves(MoveQuery(namespaces=VAULT)), id="moves"),
         pytest.param(lambda source: source.resilience(), id="resilience"),
         pytest.param(lambda source: source.binding("web-deployment", "shop"), id="a binding"),
         pytest.param(lambda source: source.overview("web-deployment", "shop"), id="an overview"),

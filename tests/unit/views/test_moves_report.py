@@ -14,9 +14,11 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE, PAUSE
 from berthmaster.model.policy import PolicyReference
+from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
 from berthmaster.views.moves_report import KnownMoves, moves_report
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+ALL, SHOP = MoveQuery(), frozenset({"shop"})
 WEB = PolicyReference("PropagationPolicy", "shop", "web")
 CONFIG = """
 apiVersion: berthmaster.io/v1alpha1
@@ -57,10 +59,9 @@ def lease(config=CONFIG, *, brake="", pause="None"):
     return LeaseRecord(BrakeRecord(reason=brake), SourcesRecord("On", "On", pause, "", budgets, "berthmaster"))
 
 
-def report(*bindings, namespaces=None, limit=None, **known):
+def report(*bindings, query=ALL, **known):
     fields = {"lease": lease(), "annotations": {}, **known}
-    found, counts = moves_report(KnownMoves(bindings, now=NOW, **fields), namespaces, limit)
-    return found, counts
+    return moves_report(KnownMoves(bindings, now=NOW, **fields), query)
 
 
 def causes(*bindings, **known):
@@ -98,7 +99,7 @@ def test_a_move_says_what_it_waits_for(move, known, expected):
 def test_a_full_budget_and_a_closed_window_are_named():
     waiting = moving("two", WAITS, labels={"tier": "web"})
     found, counts = report(moving("one", SURGING), waiting)
-    assert counts == {"moving": 1, "waiting": 1}
+    assert counts == ({"moving": 1, "waiting": 1}, 2)
     (why, window) = found.moves[1].waits_for
     assert (why.cause, why.budget) == ("limit", "fleet")
     assert "at most 1" in why.message
@@ -143,8 +144,8 @@ def test_budgets_that_cannot_be_read_are_a_gap_and_not_nothing(sources, gap):
 
 def test_rows_are_limited_to_namespaces_and_a_number_and_budgets_are_not():
     bindings = [moving("one", SURGING), moving("two", SURGING, namespace="other"), moving("three", WAITS)]
-    found, counts = report(*bindings, namespaces={"shop"}, limit=1)
-    assert ([each.binding for each in found.moves], counts) == (["one-deployment"], {"moving": 1, "waiting": 1})
+    found, counts = report(*bindings, query=MoveQuery(namespaces=SHOP, limit=1))
+    assert ([each.binding for each in found.moves], counts) == (["one-deployment"], ({"moving": 1, "waiting": 1}, 2))
     assert (found.budgets[0].moves, found.budgets[0].by_policy) == (
         2, {"shop/web": 1, "a policy in another namespace": 1},
     )  # fmt: skip
@@ -154,7 +155,7 @@ def test_a_reader_of_few_namespaces_gets_no_names_of_others_in_budgets_and_probl
     config = CONFIG.replace("{namespaces: [shop],", "{namespaces: [shop, vault], policies: [vault/a, vault/b],")
     secret = lease(config)
     secret = secret._replace(sources=replace(secret.sources, problem="vault/a: no such policy"))
-    found, _ = report(namespaces={"shop"}, lease=secret)
+    found, _ = report(query=MoveQuery(namespaces=SHOP), lease=secret)
     assert (
         found.budgets[1].selects
         == "namespaces shop and 1 that you may not see; policies 2 that you may not see; tier=web"
@@ -162,3 +163,39 @@ def test_a_reader_of_few_namespaces_gets_no_names_of_others_in_budgets_and_probl
     assert found.sources.problem == "the log of the controllers says why"
     everything, _ = report(lease=secret)
     assert everything.sources.problem == "vault/a: no such policy"
+
+
+ROWS = [
+    moving("late", {**SURGING, "until": at(-61)}), moving("soon", {**SURGING, "until": at(-59)}, namespace="bank"),
+    moving("waits", {**WAITS, "target": {"c": 2}, "reason": "Drain", "since": at(-600)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param(ALL, ["late", "soon", "waits"], id="all, by state"),
+        pytest.param(MoveQuery(state=RowState.OVERDUE), ["late"], id="past the deadline"),
+        pytest.param(MoveQuery(state=RowState.MOVING), ["soon"], id="a deadline just passed"),
+        pytest.param(MoveQuery(reason="Drain"), ["waits"], id="a reason"),
+        pytest.param(MoveQuery(cluster="b"), ["late", "soon"], id="a cluster that it arrives at"),
+        pytest.param(MoveQuery(q="BANK"), ["soon"], id="a part of the name"),
+        pytest.param(MoveQuery(sort=MoveSort.WORKLOAD, descending=True), ["waits", "late", "soon"], id="by name"),
+        pytest.param(MoveQuery(sort=MoveSort.SINCE), ["waits", "late", "soon"], id="unknown times come last"),
+        pytest.param(MoveQuery(offset=1, limit=1), ["soon"], id="the second page"),
+        pytest.param(MoveQuery(offset=9, limit=1), [], id="no such page"),
+    ],
+)
+def test_a_query_filters_sorts_and_counts_all_moves(query, expected):
+    found, counts = report(*ROWS, query=query)
+    assert [each.binding.removesuffix("-deployment") for each in found.moves] == expected
+    assert counts.states == {"overdue": 1, "moving": 1, "waiting": 1}
+    assert counts.matched == (3 if query.offset else len(expected))
+    assert found.budgets[0].waiting == 1, "budgets count the moves of all pages"
+
+
+@pytest.mark.parametrize(("age_s", "silent"), [(59, False), (61, True), (None, False)])
+def test_a_leader_that_does_not_renew_its_lease_is_silent(age_s, silent):
+    renewed = None if age_s is None else NOW - timedelta(seconds=age_s)
+    found, _ = report(lease=lease()._replace(renewed_at=renewed))
+    assert (found.controllers.renewed_at, found.controllers.silent) == (renewed, silent)

@@ -33,12 +33,16 @@ class Plane:
             })
         )  # fmt: skip
 
-    def lease(self, **annotations):
+    def lease(self, renewed=None, **annotations):
         """Store the lease; the names of annotations have no prefix, and ``_`` for ``-``."""
         found = {f"policy.berthmaster.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
         self.api.put(
-            LEASE, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"annotations": found}}
-        )
+            LEASE,
+            {
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"annotations": found},
+                "spec": {"renewTime": renewed},
+            },
+        )  # fmt: skip
 
     def put(self, name, clusters, move=None, *, scheduler="berthmaster", tolerates=False, **spec):
         """Store the binding of a Deployment."""

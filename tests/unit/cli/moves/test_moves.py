@@ -44,15 +44,23 @@ def test_the_table_has_what_moves_and_what_waits_for_what(moving):
     assert "deadline 2026-06-01 12:15:00Z" in lines[1]
     assert "budget fleet: 20 moves under way, at most 20" in lines[2]
     assert "not healthy within 15m; held down until 2099-01-01 00:00:00Z after 2 failures" in lines[3]
-    assert lines[4] == "1 moving, 1 waiting, 1 held down"
+    assert lines[4] == "1 overdue, 1 waiting, 1 held down"
 
 
 def test_the_data_has_every_field(moving):
     found = json.loads(moving.run("moves", "-o", "json").stdout)
     assert found["brake"] == {"engaged": False}
-    assert [each["state"] for each in found["moves"]] == ["moving", "waiting", "held down"]
+    assert [each["state"] for each in found["moves"]] == ["overdue", "waiting", "held down"]
     assert found["moves"][2]["heldDownUntil"] == "2099-01-01T00:00:00Z"
     assert yaml.safe_load(moving.run("moves", "-o", "yaml").stdout)["moves"] == found["moves"]
+
+
+def test_controllers_that_do_not_renew_their_lease_are_named(moving):
+    assert "no controller" not in moving.run("moves").stdout
+    moving.lease(renewed="2026-06-01T12:00:00.000000Z")
+    assert "no controller has renewed its lease for" in moving.run("moves").stdout.splitlines()[0]
+    found = json.loads(moving.run("moves", "-o", "json").stdout)["controllers"]
+    assert found == {"renewedAt": "2026-06-01T12:00:00Z", "silent": True}
 
 
 def test_names_and_wide_columns(moving):
@@ -111,7 +119,7 @@ def test_a_dump_is_read_as_a_control_plane(moving, tmp_path):
     moving.run("simulate", "--dump", path)
     result = CliRunner().invoke(main, ["moves", "-f", str(path)])
     assert result.exit_code == 0, result.output
-    assert "1 moving, 1 waiting, 1 held down" in result.stdout
+    assert "1 overdue, 1 waiting, 1 held down" in result.stdout
     assert "no Lease of the controllers" in result.stderr
 
 

@@ -8,8 +8,17 @@ from console_source import GivenSource, console_client
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.move import MovePhase
-from berthmaster.views.move_rows import BrakeReport, BudgetUse, RowState, WaitReason, WindowUse
-from console.pages.moves_model import BADGES, PHASES, STATES, MoveFilter, moves_page
+from berthmaster.views.move_rows import (
+    BrakeReport,
+    BudgetUse,
+    ControllersReport,
+    MoveQuery,
+    MoveSort,
+    RowState,
+    WaitReason,
+    WindowUse,
+)
+from console.pages.moves_model import BADGES, PHASES, moves_page
 
 LATER = NOW + timedelta(hours=3)
 
@@ -24,12 +33,8 @@ def budget(**fields):
     return BudgetUse(**values)
 
 
-def page_of(view, wanted=MoveFilter(), page=1, rows=50):  # noqa: B008 - a constant
-    return moves_page(view, wanted, page, rows)
-
-
 def test_every_state_and_phase_has_words():
-    assert set(STATES.values()) == set(RowState) == set(BADGES)
+    assert set(RowState) == set(BADGES)
     assert set(PHASES) == {each.value for each in MovePhase}
 
 
@@ -38,7 +43,7 @@ def test_what_stops_moves_comes_first():
         brake=BrakeReport(engaged=True, reason="5 of 9 clusters are not ready", since=NOW),
         sources=SourcesRecord(failback="On", pause="Planned", problem="budgets[0]: no name"),
     )
-    notices = page_of(view).notices
+    notices = moves_page(view).notices
     assert [each.kind for each in notices] == ["bad", "warn", "warn"]
     assert "storm brake is engaged" in notices[0].title
     assert notices[1].text == "budgets[0]: no name"
@@ -46,7 +51,7 @@ def test_what_stops_moves_comes_first():
 
 
 def test_an_unknown_brake_is_not_called_free():
-    page = page_of(moves_view(brake=BrakeReport()))
+    page = moves_page(moves_view(brake=BrakeReport()))
     assert page.brake is None
     assert page.notices == []
     text = console_client(GivenSource(moves=moves_view(brake=BrakeReport(), budgets=None))).get("/moves").text
@@ -75,29 +80,34 @@ def test_an_unknown_brake_is_not_called_free():
     ],
 )
 def test_the_limits_of_a_budget(fields, expected):
-    line = page_of(moves_view(budgets=[budget(**fields)])).budgets[0]
+    line = moves_page(moves_view(budgets=[budget(**fields)])).budgets[0]
     assert [each.text for each in line.limits] == expected
 
 
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        pytest.param(MoveFilter(), ["shop/Deployment/web", "bank/Deployment/api"], id="all"),
-        pytest.param(MoveFilter(state="waiting"), ["bank/Deployment/api"], id="a state"),
-        pytest.param(MoveFilter(reason="Failback"), ["shop/Deployment/web"], id="a reason"),
-        pytest.param(MoveFilter(cluster="b"), ["shop/Deployment/web"], id="a cluster that it arrives at"),
-        pytest.param(MoveFilter(text="BANK"), ["bank/Deployment/api"], id="a part of the name"),
-        pytest.param(MoveFilter(state="done"), [], id="nothing"),
-    ],
-)
-def test_filters(wanted, expected):
-    rows = [move_row(), move_row("bank/Deployment/api", RowState.WAITING, reason="Drain", target={"c": 1})]
-    assert [each.workload for each in page_of(moves_view(*rows), wanted).lines] == expected
+def test_the_address_is_the_question(page):
+    answer, source = page(
+        "/moves?q=web&state=held-down&reason=Failback&cluster=b&sort=-since&page=3",
+        moves=moves_view(move_row(), matched=120),
+    )
+    assert answer.status_code == 200
+    wanted = MoveQuery("web", RowState.HELD_DOWN, "Failback", "b", None, MoveSort.SINCE, True, 100, 50)  # noqa: FBT003
+    assert source.asked == [("moves", (wanted._replace(namespaces=None),), {})]
+    assert "101–120 of 120" in answer.text
 
 
-def test_a_move_that_is_not_sent_is_counted():
-    page = page_of(moves_view(move_row(), counts={"moving": 1, "waiting": 1200}))
-    assert page.left_out == 1200
+def test_a_page_after_the_last_one_is_the_last_one(page):
+    def moves(query):
+        return moves_view(*[move_row()][query.offset :], counts={"moving": 1}, matched=1)
+
+    answer, _ = page("/moves?page=77", moves=moves)
+    assert "shop/Deployment/web" in answer.text
+    assert "Nothing moves" not in answer.text
+
+
+def test_controllers_that_are_silent_are_a_notice():
+    (notice,) = moves_page(moves_view(controllers=ControllersReport(NOW, silent=True))).notices
+    assert (notice.kind, notice.since) == ("bad", NOW)
+    assert "No controller has renewed its lease" in notice.title
 
 
 def test_the_page_says_what_waits_for_what():
@@ -125,6 +135,6 @@ def test_a_wrong_address_says_what_is_accepted(query):
 
 
 def test_nothing_that_moves_and_nothing_that_matches_differ():
-    client = console_client(GivenSource(moves=moves_view()))
-    assert "Nothing moves or waits." in client.get("/moves").text
+    assert "Nothing moves or waits." in console_client(GivenSource(moves=moves_view())).get("/moves").text
+    client = console_client(GivenSource(moves=moves_view(counts={"moving": 3})))
     assert "No move matches the filter." in client.get("/moves?q=web").text

@@ -12,15 +12,15 @@ from console.question import WhatIfQuestion, decoded
 def test_a_line_counts_findings_by_severity_and_takeovers():
     findings = [PolicyFinding("a", "error", "spec", "x"), PolicyFinding("b", "warning", "", "y")]
     takeover = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
-    line = policies_page(policy_list(policy_row(findings=findings, takes=[takeover])), 0).lines[0]
+    line = policies_page(policy_list(policy_row(findings=findings, takes=[takeover]))).lines[0]
     assert (line.errors, line.warnings, line.takeovers, line.place) == (1, 1, 1, "shop")
 
 
 def test_rules_that_did_not_run_find_nothing_and_say_so():
-    page = policies_page(policy_list(policy_row(findings=None)), 0)
+    page = policies_page(policy_list(policy_row(findings=None)))
     assert page.unchecked
     assert page.lines[0].errors is None
-    assert not policies_page(policy_list(), 0).unchecked
+    assert not policies_page(policy_list()).unchecked
     text = console_client(GivenSource(policies=policy_list(policy_row(findings=None)))).get("/policies").text
     assert "findings are not known" in text
 
@@ -96,6 +96,6 @@ def test_a_policy_that_is_not_there_says_so(path):
     assert "There is no" in answer.text
 
 
-@pytest.mark.parametrize("query", ["kind=Pod", "only=all", "page=0", "sort=x"])
+@pytest.mark.parametrize("query", ["kind=Pod", "only=all", "page=0"])
 def test_a_wrong_address_says_what_is_accepted(query):
     assert console_client(GivenSource(policies=policy_list())).get(f"/policies?{query}").status_code == 400

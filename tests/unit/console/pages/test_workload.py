@@ -410,11 +410,10 @@ def test_hostile_names_are_data(workload):
     assert "\u202e".encode() not in answer.data
 
 
-@pytest.mark.parametrize("query", ["?stage=all", "?clusters=some", "?records=1"])
-def test_an_invalid_parameter_is_named(workload, query):
-    answer, _ = workload(query)
+def test_an_invalid_parameter_is_named(workload):
+    answer, _ = workload("?clusters=some")
     assert answer.status_code == 400
-    assert query[1:].partition("=")[0] in answer.text
+    assert "clusters" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_address_is_the_question(page):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("query", ["only=broken", "sort=price", "page=x", "colour=red", f"q={'x' * 513}"])
+@pytest.mark.parametrize("query", ["only=broken", "sort=price", "page=x", f"q={'x' * 513}"])
 def test_an_invalid_parameter_is_named(page, query):
     answer = page(f"/workloads?{query}", workloads=listed_workloads())[0]
     assert answer.status_code == 400
@@ -88,16 +88,15 @@ def test_pages_and_sort_links_keep_the_filters(page):
     text = page("/workloads?q=web&page=2", workloads=found)[0].text
     assert "/workloads?q=web&amp;page=3" in text
     assert "/workloads?q=web&amp;sort=replicas" in text
-    page = workloads_page(found, WorkloadQuery(q="web", offset=50, limit=50))
-    assert (page.first, page.last, page.page, page.pages) == (51, 51, 2, 3)
+    assert "51–100 of 120" in text
 
 
 @pytest.mark.parametrize(
     ("query", "found", "text"),
     [
-        ("", {}, "There are no workloads."),
+        ("", {}, "There is no workload."),
         ("?q=x", {"total": 12}, "Clear the filters to see all 12."),
-        ("?page=9", {"matched": 60}, "This page has no rows: the list has 2 pages."),
+        ("?page=9", {"matched": 60, "total": 60}, "51–60 of 60"),
     ],
 )
 def test_an_empty_list_says_why(page, query, found, text):

@@ -1,6 +1,7 @@
 """The lease of the controllers as the extender reads it: from an API server, and from manifests."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from kube_in_memory import ScriptedClient
@@ -48,13 +49,17 @@ def test_what_cannot_be_read_is_a_gap_and_not_a_brake_that_is_off(answer, gap):
     assert "storm brake" in found.gap
 
 
-def test_each_change_has_another_fingerprint_and_a_renewal_has_not():
+def test_each_change_and_the_end_of_renewals_have_another_fingerprint_and_a_renewal_has_not():
     poll, seen = LeasePoll(DEFAULT_LEASE), []
-    renewed = {**LEASE, "spec": {"renewTime": "2026-06-01T12:00:00.000000Z"}}
-    for answer in (LEASE, renewed, {**LEASE, "metadata": {}}):
-        poll.read(ScriptedClient({PATH: answer}))
+    now = datetime.now(UTC)
+    for age_s in (20, 10, 900):
+        spec = {"renewTime": (now - timedelta(seconds=age_s)).isoformat()}
+        poll.read(ScriptedClient({PATH: {**LEASE, "spec": spec}}))
         seen.append(poll.fingerprint.value)
-    assert seen[0] == seen[1] != seen[2]
+        assert poll.reading.record.renewed_at == now - timedelta(seconds=age_s)
+    poll.read(ScriptedClient({PATH: {**LEASE, "metadata": {}, "spec": spec}}))
+    assert seen[0] == seen[1]
+    assert len({*seen, poll.fingerprint.value}) == 3
 
 
 def test_the_lease_among_manifests_counts():
