@@ -1,9 +1,10 @@
 """The root command: subcommands, exit codes, completion."""
 
+import errno
 import faulthandler
 import importlib
-import os
 import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -13,13 +14,17 @@ from click.shell_completion import get_completion_class
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.version import __version__
 from berthmaster_cli.environment import name_variables
+from berthmaster_cli.help_formatter import WholeWordFormatter
 from berthmaster_cli.output import complain, inert
+from berthmaster_cli.streams import discard, prepare_streams
 
 EXIT_CHECK_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
+_OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _PROGRAM: Final = "berthmaster"
+click.Context.formatter_class = WholeWordFormatter
 # Imported when called: `--help` and completion must not import numpy.
 _SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Understand placements": {
@@ -145,21 +150,56 @@ def run(program: str = _PROGRAM) -> None:
     """
     if sys.__stderr__ is not None:  # the parent process may have closed it
         faulthandler.enable(sys.__stderr__)  # otherwise a crash in C code leaves no trace
+    prepare_streams()
+    try:
+        code = _exit_code(program)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (_ReaderGoneError, BrokenPipeError):
+        code = 0  # the reader closed the pipe, as `head` does
+        discard(sys.stdout)
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        code = EXIT_BAD_INPUT
+        discard(sys.stdout)
+        problem = f"cannot write the output: {error.strerror}; free space, or write it to another place"
+        _say(lambda: complain(problem))
+    try:
+        sys.stderr.flush()
+    except (AttributeError, OSError):
+        discard(sys.stderr)
+    sys.exit(code)
+
+
+def _exit_code(program: str) -> int | str | None:
+    """Run the command, and print its error."""
     try:
         # Not click's standalone mode, which has no separate exit code for an interruption.
-        sys.exit(main.main(prog_name=program, standalone_mode=False))
+        code: int | None = main.main(prog_name=program, standalone_mode=False)
+    except SystemExit as end:
+        return end.code
     except click.ClickException as error:
         error.message = inert(error.message)  # type: ignore[misc]  # the only place that all of them read
-        error.show()
-        sys.exit(error.exit_code)
+        _say(error.show)
+        return error.exit_code
     except click.Abort:
-        sys.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     except BerthmasterError as error:
-        complain(str(error))
-        sys.exit(EXIT_BAD_INPUT)
-    except (_ReaderGoneError, BrokenPipeError):
-        # The reader closed the pipe, as `head` does. Without this, Python would report it again on closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        text = str(error)
+        _say(lambda: complain(text))
+        return EXIT_BAD_INPUT
+    return code
+
+
+def _say(say: Callable[[], object]) -> None:
+    """Print on standard error. The exit code still tells what happened if this fails."""
+    try:
+        say()
+    except OSError:
+        discard(sys.stderr)
 
 
 if __name__ == "__main__":

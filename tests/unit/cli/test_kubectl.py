@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from berthmaster_cli import kubectl
+from berthmaster_cli import entry
 from berthmaster_cli.kubectl import completions
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
@@ -31,12 +31,12 @@ def test_kubectl_gets_values_and_a_directive(words, incomplete, values, directiv
 
 @pytest.mark.parametrize(
     ("script", "function"),
-    [("kubectl-berthmaster", "run_plugin"), ("kubectl_complete-berthmaster", "complete")],
+    [("berthmaster", "berthmaster"), ("kubectl-berthmaster", "plugin"), ("kubectl_complete-berthmaster", "completion")],
 )
 def test_the_scripts_that_kubectl_looks_for_are_installed(script, function):
     scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
-    assert scripts[script] == f"berthmaster_cli.kubectl:{function}"
-    assert callable(getattr(kubectl, function))
+    assert scripts[script] == f"berthmaster_cli.entry:{function}"
+    assert callable(getattr(entry, function))
 
 
 def test_usage_messages_name_the_plugin():
