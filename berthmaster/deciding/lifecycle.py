@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 import msgspec.structs
 
@@ -314,16 +314,31 @@ def refused(
     """
     before = move_of(binding)
     match change:
-        case CopiesChange.BEGUN if after is not None and after.reason is not MoveReason.FAILOVER:
+        case CopiesChange.BEGUN:
+            if after is None or after.reason is MoveReason.FAILOVER:
+                return None
             held_s = hold_down_s(after.failures + 1, around.settings)
             return Step(flapped(after, around.settings, around.now, why), wait_s=held_s)
-        case CopiesChange.NEW_STARTED if before is not None:
+        case CopiesChange.NEW_STARTED:
+            return None if before is None else rolled_back(binding, before, around, why)
+        case CopiesChange.ROLLED_BACK:
+            return None if before is None or before.gone_since is None else new_copies_started(before, around)
+        case CopiesChange.RETARGETED:
+            if before is None or not around.returnable or rollback_loses_replicas(binding, before):
+                return None
             return rolled_back(binding, before, around, why)
-        case CopiesChange.ROLLED_BACK if before is not None and before.gone_since is not None:
-            return new_copies_started(before, around)
-        case CopiesChange.RETARGETED if before is not None and around.returnable:
-            return None if rollback_loses_replicas(binding, before) else rolled_back(binding, before, around, why)
-    return None
+        case (
+            CopiesChange.NONE
+            | CopiesChange.HEALTHY
+            | CopiesChange.RELEASED
+            | CopiesChange.RETURNING
+            | CopiesChange.STALLED
+            | CopiesChange.ABANDONED
+            | CopiesChange.VANISHED
+        ):
+            return None  # these steps start no copies, and are tried again
+        case _:
+            assert_never(change)
 
 
 def flapped(state: MoveState, settings: MoveSettings, now: Timestamp, why: str) -> MoveState:
