@@ -44,6 +44,7 @@ class ReloadedFiles(Generic[Content]):
         on_failure: Callable[[Exception], None],
         *,
         check_interval_s: float,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read the files for the first time.
 
@@ -53,12 +54,14 @@ class ReloadedFiles(Generic[Content]):
             on_failure: called with the reason why new files cannot be used, once for each state of the files. A missing
                 file is a state too.
             check_interval_s: the minimum time between two checks for changes.
+            monotonic_s: the clock of the checks.
 
         Raises:
             OSError, ValueError: the files cannot be used.
         """
         self._paths, self._load, self._on_failure = paths, load, on_failure
         self._check_interval_s = check_interval_s
+        self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
         self._check_at = self._retry_at = 0.0
         self._failing = False
@@ -69,7 +72,7 @@ class ReloadedFiles(Generic[Content]):
     def content(self) -> Content:
         """Return the last valid content. Never raises."""
         # A thread waits while another thread reads the files, because it must not use old content after a change.
-        if time.monotonic() >= self._check_at and self._lock.acquire(timeout=_WAIT_S):
+        if self._monotonic_s() >= self._check_at and self._lock.acquire(timeout=_WAIT_S):
             try:
                 self._refresh()
             finally:
@@ -77,7 +80,7 @@ class ReloadedFiles(Generic[Content]):
         return self._content
 
     def _refresh(self) -> None:
-        now = time.monotonic()
+        now = self._monotonic_s()
         self._check_at = now + self._check_interval_s
         signature: _Signature = ()
         try:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import hmac
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -35,19 +36,27 @@ class TokenFile:
     lines, and lines that begin with ``#`` are ignored. If the file becomes empty, no token is valid.
     """
 
-    def __init__(self, path: Path, on_failure: Callable[[Exception], None] = lambda _error: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Read the file for the first time.
 
         Args:
             path: the file.
             on_failure: see ``ReloadedFiles``.
+            monotonic_s: the clock of the checks.
 
         Raises:
             InputError: the file cannot be used, or contains no token.
         """
         self._path = path
         try:
-            self._reloaded = ReloadedFiles([path], self._load, on_failure, check_interval_s=1.0)
+            self._reloaded = ReloadedFiles(
+                [path], self._load, on_failure, check_interval_s=1.0, monotonic_s=monotonic_s
+            )
         except OSError as error:
             raise InputError(f"tokens cannot be read from {path}: {error.strerror or error}") from None
         except ValueError as error:

@@ -57,9 +57,9 @@ def test_every_gate_is_documented(gate):
     assert f"| `{gate.name}` | {gate.stage} | {default} | {gate.summary} |" in PAGE.splitlines()
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric._name)
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.describe()[0].name)
 def test_every_metric_is_documented(metric):
-    name = f"{metric._name}_total" if isinstance(metric, Counter) else metric._name
+    name = f"{metric.describe()[0].name}_total" if isinstance(metric, Counter) else metric.describe()[0].name
     [line] = [line for line in PAGE.splitlines() if line.startswith("| `") and f"`{name}`" in line]
     assert all(label in line for label in metric._labelnames)
 

@@ -40,11 +40,12 @@ def job(name: str = "job", **fields: Any) -> Binding:
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, components=PODS))
 
 
-def cache(*, component_sets: bool = True, ask: Any = None, **options: Any) -> ClusterCache:
+def cache(
+    *, component_sets: bool = True, ask: Any = None, clock: FakeClock | None = None, **options: Any
+) -> ClusterCache:
     """A cache of two clusters, with 20 and 30 cores."""
-    made = ClusterCache(
-        karmada_profile(component_sets=component_sets), FakeClock(), FailoverOptions(300.0), ask, **options
-    )
+    profile = karmada_profile(component_sets=component_sets)
+    made = ClusterCache(profile, clock or FakeClock(), FailoverOptions(300.0), ask, **options)
     made.update_cluster(cluster("small", cpu=20))
     made.update_cluster(cluster("large", cpu=30))
     return made
@@ -98,9 +99,10 @@ def test_components_of_a_stored_assignment_are_corrected_if_they_are_outdated():
 
 
 def test_a_lost_cluster_is_replaced_by_one_with_room_for_a_set():
-    clusters = cache()
+    clock = FakeClock()
+    clusters = cache(clock=clock)
     clusters.update_cluster(cluster("large", cpu=30, ready=False))
-    clusters._clock.pass_by(301)
+    clock.pass_by(301)
     decision = clusters.decide_and_assume(KEY, job(clusters={"large": 0}))
     assert listed(decision) == [("small", WRITTEN)]
 
@@ -157,7 +159,8 @@ class Handlers:
 
 @pytest.mark.parametrize("protected", [True, False], ids=["on", "off"])
 def test_what_another_scheduler_assigns_counts_until_its_cluster_reports_it(protected):
-    clusters = cache(overcommit_protection=protected)
+    clock = FakeClock()
+    clusters = cache(overcommit_protection=protected, clock=clock)
     handlers = Handlers(clusters)
     theirs = asked(name="web", replicas=6, requests={"cpu": 1}, scheduling=DYNAMIC)
     theirs = msgspec.structs.replace(
@@ -170,6 +173,6 @@ def test_what_another_scheduler_assigns_counts_until_its_cluster_reports_it(prot
     handlers.changed(("default", "web"), theirs, assigned)
     assert free_cores(clusters, "large") == (24 if protected else 30)
     assert not handlers.queue.lengths()["active"], "it is not ours to schedule"
-    clusters._clock.pass_by(LIFETIME_S)
+    clock.pass_by(LIFETIME_S)
     clusters.expire()
     assert free_cores(clusters, "large") == 30

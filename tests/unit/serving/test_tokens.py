@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from fake_clock import FakeClock
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving.tokens import TokenFile
@@ -58,32 +59,27 @@ def test_a_named_pipe_is_refused_at_once(path):
         TokenFile(path)
 
 
-def test_an_invalid_file_keeps_the_previous_tokens_and_is_reported_once(path):
-    failures = []
-    path.write_text(f"{LONG}\n")
-    tokens = TokenFile(path, failures.append)
-    path.write_text("short\n")
-    for _ in range(3):
-        tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
-        assert tokens.name_of(f"Bearer {LONG}") == ""
-    assert len(failures) == 1
-    path.write_text("\n")
-    tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
-    assert tokens.name_of(f"Bearer {LONG}") is None, "no token of an empty file is valid"
-
-
 @pytest.fixture
 def in_use(path):
     """Return a function that checks a token, and the list of reported failures."""
     path.write_text(f"{LONG}\n")
-    failures = []
-    tokens = TokenFile(path, failures.append)
+    failures, clock = [], FakeClock()
+    tokens = TokenFile(path, failures.append, clock.monotonic_s)
 
     def is_valid(token):
-        tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
+        clock.pass_by(2)
         return tokens.name_of(f"Bearer {token}") is not None
 
     return is_valid, failures
+
+
+def test_an_invalid_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use):
+    is_valid, failures = in_use
+    path.write_text("short\n")
+    assert all(is_valid(LONG) for _ in range(3))
+    assert len(failures) == 1
+    path.write_text("\n")
+    assert not is_valid(LONG), "no token of an empty file is valid"
 
 
 def test_a_missing_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use):

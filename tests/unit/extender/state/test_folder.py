@@ -40,9 +40,14 @@ def listener():
 
 
 @pytest.fixture
-def source(path, listener, monkeypatch):
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def source(path, listener, clock, monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_S", 0.0)
-    made = FolderSource([path], FakeClock(), listener, interval_s=0.01)
+    made = FolderSource([path], clock, listener, interval_s=0.01)
     yield made
     made.stop()
 
@@ -52,11 +57,20 @@ def state():
     return State(karmada_profile())
 
 
-def fail_with(error):
-    def read():
-        raise error
+@pytest.fixture
+def failing(monkeypatch):
+    """Let reads of manifests fail until the function that this one returns is called."""
 
-    return read
+    def fail_with(error):
+        def read(*_args):
+            raise error
+
+        context = pytest.MonkeyPatch()
+        context.setattr(module, "load_manifests", read)
+        return context.undo
+
+    yield fail_with
+    monkeypatch.undo()
 
 
 def names(state):
@@ -64,17 +78,17 @@ def names(state):
         return sorted(cache.world.clusters)
 
 
-def test_unreadable_content_is_retried_without_a_change(source, state, path, listener):
+def test_unreadable_content_is_retried_without_a_change(source, state, path, listener, clock, failing):
     source.look(state)
-    read, source._read = source._read, fail_with(ManifestError(str(path), None, "cannot be read: Permission denied"))
+    mend = failing(ManifestError(str(path), None, "cannot be read: Permission denied"))
     path.write_text(CLUSTER % "bc")
     for _ in range(3):
-        source._clock.pass_by(20)
+        clock.pass_by(20)
         source.look(state)
     assert len(listener.failures) == 1, "reported once"
     assert state.freshness.problem
-    source._read = read
-    source._clock.pass_by(30)
+    mend()
+    clock.pass_by(30)
     source.look(state)
     assert (names(state), state.freshness.problem) == (["bc"], "")
 
@@ -87,7 +101,6 @@ def test_unreadable_content_is_retried_without_a_change(source, state, path, lis
     ],
 )
 def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, state, path, content, expected, problem):
-    source._interval_s = 60
     source.prepare()
     path.write_text(content)
     source.start(state)
@@ -96,16 +109,16 @@ def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, stat
     assert bool(state.freshness.stale_since) == bool(problem)
 
 
-def test_checks_continue_after_a_crash(source, state, path, caplog):
+def test_checks_continue_after_a_crash(source, state, path, caplog, failing):
     source.prepare()
     source.start(state)
-    read, source._read = source._read, fail_with(KeyError("an unexpected error"))
+    mend = failing(KeyError("an unexpected error"))
     path.write_text(CLUSTER % "bc")
     wait_for(lambda: state.freshness.stale_since is not None)
     assert "the log has the cause" in state.freshness.problem
     assert "an unexpected error" in caplog.text
     assert names(state) == ["a"]
-    source._read = read
+    mend()
     path.write_text(CLUSTER % "def")
     wait_for(lambda: state.freshness.stale_since is None)
     assert names(state) == ["def"]
