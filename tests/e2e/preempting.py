@@ -64,11 +64,6 @@ def cluster_role() -> JSON:
     return {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": unique("e2e:reader")}, "rules": []}
 
 
-def a_namespace() -> JSON:
-    """Return a Namespace."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique("taken")}}
-
-
 def claim(api: Api, resource: JSON, by: JSON) -> JSON:
     """Write the claim of a policy as Karmada's detector does. It replaces any other claim."""
     metadata = by["metadata"]

@@ -172,14 +172,6 @@ def test_a_scheduler_plugin_gets_its_bundle(api: Api, installation: Installation
     api.delete(plugin)
 
 
-def test_writes_record_events_on_their_objects(api: Api, installation: Installation):
-    installation.run("certs", "bootstrap")
-    events = api.list("events.k8s.io/v1", "Event", installation.namespace)
-    recorded = {(event["regarding"]["name"], event["reason"], event["type"]) for event in events}
-    assert (installation.serving, "LeafMissing", "Normal") in recorded
-    assert (installation.authority, "AuthorityMissing", "Normal") in recorded
-
-
 def bundles_of(api: Api, target: dict) -> set[str]:
     return {hook["clientConfig"].get("caBundle", "") for hook in api.get(target)["webhooks"]}
 

@@ -1,4 +1,4 @@
-"""No request is lost while replicas come and go, certificates change or connections rest."""
+"""No request is lost while a rotation is incomplete or a connection rests."""
 
 import http.client
 import ssl
@@ -14,16 +14,13 @@ from e2e.control_plane import HOST, ControlPlane
 from e2e.load import Load
 from e2e.manifests import propagation_policy
 from e2e.processes import Processes, wait_for
-from e2e.registration import EFFECT_LIMIT_S, Registration, registered
+from e2e.registration import Registration, registered
 from e2e.service import KARMADA_HOOKS, Service, wait_until_served
 
 pytestmark = pytest.mark.e2e
 
 HOOKS = tuple(hook for hook in KARMADA_HOOKS if hook.resource == "propagationpolicies")
 ENOUGH = 100  # requests between two events
-ROUNDS = 2
-DRAIN_S = 1.5  # longer than the forwarder takes to notice, as in a cluster
-SETTLE_S = 2.0  # the API server reads the two configurations one after the other, and at its leisure
 REST_S = 6.0  # longer than servers commonly keep idle connections
 
 
@@ -47,50 +44,22 @@ def register(plane: ControlPlane, service: Service, namespace: str):
     return registered(plane, HOOKS, service.url, service.authority.certificate, [sample])
 
 
-def trust(registration: Registration, service: Service, bundle: bytes) -> None:
-    """Change the caBundle under load and let the API server act on it: by new connections, so new handshakes."""
-    before = service.front.taken.total()
-    registration.trust(bundle)
-    wait_for("new connections", lambda: service.front.taken.total() > before, EFFECT_LIMIT_S)
-    time.sleep(SETTLE_S)
-
-
 def assert_nothing_lost(load: Load, registration: Registration) -> None:
     """Every client got its answer, and the API server knows of no failed call."""
     assert not load.failures, load.report()
     assert registration.failed_calls() == 0
 
 
-def test_two_replicas_roll_without_a_failed_request(
+def test_a_call_that_fails_reaches_the_client_and_the_count(
     control_plane: ControlPlane, service: Service, namespace: str, load: Load
 ):
-    drain = f"--drain-s={DRAIN_S}"
-    replicas = [service.start(drain), service.start(drain)]
+    service.start()
     with register(control_plane, service, namespace) as registration:
+        registration.trust(Authority("stranger").certificate)
         with load:
-            load.more(ENOUGH)
-            for _ in range(ROUNDS * len(replicas)):
-                replicas.append(service.start(drain))
-                assert service.retire(replicas.pop(0)) == 0
-                load.more(ENOUGH)
-        assert_nothing_lost(load, registration)
-    assert all(service.front.taken[replica.port] for replica in replicas), f"used: {service.front.taken}"
-
-
-def test_a_rotated_certificate_is_served_without_a_failed_request(
-    control_plane: ControlPlane, service: Service, namespace: str, load: Load
-):
-    replica = service.start()
-    with register(control_plane, service, namespace) as registration:
-        with load:
-            for turn in range(ROUNDS):
-                load.more(ENOUGH)
-                renewed = service.issue()
-                service.write(renewed)
-                wait_until_served(replica, renewed)
-                trust(registration, service, service.authority.certificate * (2 + turn))
-            load.more(ENOUGH)
-        assert_nothing_lost(load, registration)
+            wait_for("the first failure", lambda: load.failures, 20)
+        assert "failed calling webhook" in load.report()
+        assert registration.failed_calls() >= len(load.failures)
 
 
 def test_half_a_rotation_leaves_the_last_good_pair_in_service(
@@ -109,24 +78,6 @@ def test_half_a_rotation_leaves_the_last_good_pair_in_service(
             load.more(ENOUGH)
             service.key_file.write_bytes(second.key)
             wait_until_served(replica, second)
-            load.more(ENOUGH)
-        assert_nothing_lost(load, registration)
-
-
-def test_a_new_authority_takes_over_without_a_failed_request(
-    control_plane: ControlPlane, service: Service, namespace: str, load: Load
-):
-    replica = service.start()
-    successor = Authority("berthmaster-e2e-successor")
-    with register(control_plane, service, namespace) as registration:
-        with load:
-            load.more(ENOUGH)
-            trust(registration, service, service.authority.certificate + successor.certificate)
-            renewed = service.issue(successor)
-            service.write(renewed)
-            wait_until_served(replica, renewed)
-            load.more(ENOUGH)
-            trust(registration, service, successor.certificate)
             load.more(ENOUGH)
         assert_nothing_lost(load, registration)
 
