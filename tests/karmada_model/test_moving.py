@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from fake_clock import START
 from karmada_model.evictions import assessed, evict
-from karmada_model.model import ALL, Settings
+from karmada_model.model import Settings
 from karmada_model.objects import stamp
 from karmada_model.stage import Stage
-from karmada_plane import cluster, deployment, policy, resource, selector
+from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
 WEB = deployment("web", 4)
 WEB_POLICY = policy("p", selector(name="web"), schedulerName="berthmaster")
 SETTLED_S = 60.0
-BY_HAND = tuple(name for name in ALL if name != "detector")
 
 
 def placed(*names: str, **spec: Any) -> Stage:
@@ -150,19 +149,6 @@ def begin_eviction(stage: Stage, name: str) -> None:
     stage.api.change(stage.api.served.path(binding), lambda content: evict(content, name))
 
 
-def test_a_graceful_eviction_keeps_the_old_copy_until_a_new_one_is_healthy():
-    stage = placed("m1")
-    stage.put(cluster("m2"))
-    begin_eviction(stage, "m1")
-    stage.run(10)
-    assert stage.assignment(WEB) == {"m2": 4}
-    assert stage.works(WEB).keys() == {"m1", "m2"}
-    assert stage.model.members.healthy(WEB) == {"m1": 4}
-    stage.run(SETTLED_S)
-    assert stage.works(WEB).keys() == {"m2"}
-    assert "gracefulEvictionTasks" not in (stage.binding(WEB) or {})["spec"]
-
-
 def test_a_graceful_eviction_ends_too_early_if_a_stale_report_says_that_the_rest_is_healthy():
     """The controller compares health, not replicas: the remaining cluster was healthy with the replicas it had."""
     stage = placed("m1", "m2")
@@ -251,35 +237,6 @@ def test_a_lost_cluster_cannot_delete_its_copy():
     assert stage.works(WEB).keys() == {"m2"}
 
 
-def test_a_deleted_cluster_waits_until_its_works_and_all_assignments_are_gone():
-    stage = placed("m1", "m2")
-    held = stage.binding(WEB)
-    assert held is not None
-    stage.edit(held, spec={"suspension": {"scheduling": True}})
-    stage.delete(cluster("m1"))
-    stage.run(SETTLED_S)
-    leaving = stage.get(cluster("m1"))
-    assert leaving is not None
-    assert "deletionTimestamp" in leaving["metadata"]
-    assert stage.works(WEB).keys() == {"m2"}
-    stage.edit(held, spec={"suspension": None})
-    stage.run(SETTLED_S)
-    assert stage.get(cluster("m1")) is None
-    assert stage.assignment(WEB) == {"m2": 4}
-
-
-def test_a_suspended_dispatch_reaches_no_member():
-    stage = Stage(
-        cluster("m1"), policy("p", selector(), schedulerName="berthmaster", suspension={"dispatching": True}), WEB
-    )
-    stage.run(SETTLED_S)
-    assert stage.works(WEB).keys() == {"m1"}
-    assert stage.model.members.healthy(WEB) == {}
-    stage.edit(policy("p"), spec={"suspension": None})
-    stage.run(SETTLED_S)
-    assert stage.model.members.healthy(WEB) == {"m1": 4}
-
-
 def test_members_report_the_resources_that_their_copies_use():
     karmada = Settings(reports_resources=True)
     stage = Stage(cluster("m1", cpu=3), WEB_POLICY, WEB, karmada=karmada)
@@ -292,46 +249,6 @@ def test_members_report_the_resources_that_their_copies_use():
     reported = stage.get(cluster("m1"))
     assert reported is not None
     assert reported["status"]["resourceSummary"]["allocated"] == {"cpu": "500m", "pods": "1"}
-
-
-def test_a_rebalancer_triggers_a_binding_once():
-    stage = placed("m1", "m2")
-    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"}
-    stage.put(cluster("m3"))
-    made = {
-        "apiVersion": "apps.karmada.io/v1alpha1",
-        "kind": "WorkloadRebalancer",
-        "metadata": {"name": "now", "creationTimestamp": stamp(stage.clock.now())},
-        "spec": {"workloads": [workload, {**workload, "name": "missing"}]},
-    }
-    stage.put(made)
-    stage.run(SETTLED_S)
-    done = stage.get(made)
-    assert done is not None
-    results = [each["result"] for each in done["status"]["observedWorkloads"]]
-    assert results == ["Failed", "Successful"]
-    assert len(stage.assignment(WEB)) == 3
-
-
-def test_dependencies_follow_their_workload():
-    settings = resource("settings", "ConfigMap", data={"key": "value"})
-    volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
-    web = deployment("web", 4, volumes=volumes)
-    stage = Stage(
-        cluster("m1"), cluster("m2"), settings, web,
-        policy("p", selector(name="web"), schedulerName="berthmaster", propagateDeps=True),
-    )  # fmt: skip
-    stage.run(SETTLED_S)
-    attached = stage.binding(settings)
-    assert attached is not None
-    assert "placement" not in attached["spec"]
-    assert stage.works(settings).keys() == {"m1", "m2"}
-    stage.delete(cluster("m1"))
-    stage.run(SETTLED_S)
-    assert stage.works(settings).keys() == {"m2"}
-    stage.edit(policy("p"), spec={"propagateDeps": False})
-    stage.run(SETTLED_S)
-    assert stage.works(settings).keys() == set()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -258,51 +258,6 @@ def test_an_event_says_that_a_mark_has_no_effect(bench):
     assert bench.events == ["NothingRescheduled api-deployment", "RebalanceSucceed night", "NothingRescheduled night"]
 
 
-def test_a_removed_workload_stays_listed_only_if_it_succeeded(bench):
-    bench.create(manifest(["web", "api", "ghost"]))
-    bench.reconcile()
-    bench.edit_spec(workloads=[workload("web")])
-    bench.reconcile()
-    assert bench.results() == {"api": "Successful", "web": "Successful"}
-    put_binding(bench.api, "ghost")
-    bench.edit_spec(workloads=[workload("ghost")])
-    bench.reconcile()
-    assert bench.results() == {"api": "Successful", "ghost": "Successful", "web": "Successful"}
-
-
-def test_a_failed_workload_is_not_retried_even_if_its_binding_appears(bench):
-    bench.create(manifest(["ghost"]))
-    bench.reconcile()
-    put_binding(bench.api, "ghost")
-    bench.edit_spec(workloads=[workload("ghost"), workload("web")])
-    bench.reconcile()
-    assert bench.results() == {"ghost": "Failed", "web": "Successful"}
-    assert "rescheduleTriggeredAt" not in bench.api.get(binding_path("ghost"))["spec"]
-
-
-def test_a_reordered_spec_marks_nothing(bench):
-    bench.create(manifest(["web", "api"]))
-    bench.reconcile()
-    bench.edit_spec(workloads=[workload("api"), workload("web")])
-    writes = len(bench.writes())
-    bench.reconcile()
-    assert bench.writes()[writes:] == [STATUS]  # observedGeneration and finishTime
-
-
-def test_without_a_time_to_live_it_is_kept(bench):
-    bench.create(manifest())
-    bench.clock.passed_s = 10**9
-    assert bench.reconcile() is None
-    assert bench.api.get(NIGHT) is not None
-
-
-def test_a_zero_time_to_live_deletes_at_once(bench):
-    bench.create(manifest(ttl_s=0))
-    assert bench.reconcile() is None
-    assert bench.api.get(NIGHT) is None
-    assert bench.writes()[-2:] == [STATUS, DELETE]
-
-
 def test_it_is_deleted_after_its_time_to_live(bench):
     bench.create(manifest(ttl_s=90))
     assert bench.reconcile() == Requeue(90)
@@ -317,17 +272,6 @@ def test_it_is_deleted_after_its_time_to_live(bench):
 def test_a_long_wait_is_split(bench):
     bench.create(manifest(ttl_s=2**31 - 1))
     assert bench.reconcile() == Requeue(LONGEST_WAIT_S)
-
-
-def test_a_changed_time_to_live_counts_from_the_change(bench):
-    bench.create(manifest(ttl_s=90))
-    bench.reconcile()
-    bench.clock.passed_s = 80
-    bench.edit_spec(ttlSecondsAfterFinished=30)
-    assert bench.reconcile() == Requeue(30)
-    bench.edit_spec(ttlSecondsAfterFinished=None)
-    assert bench.reconcile() is None
-    assert bench.api.get(NIGHT) is not None
 
 
 def test_a_new_workload_delays_the_deletion_despite_a_stale_cache(bench):
