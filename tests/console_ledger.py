@@ -9,7 +9,7 @@ from typing import Any
 
 from fake_clock import FakeClock
 from karmada_plane import binding, cluster, deployment, policy, selector
-from ledger_histories import Scheduling, finish, recorder_at, sqlite_url
+from ledger_histories import Scheduling, recorder_at, sqlite_url
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
@@ -50,7 +50,7 @@ def recorded(folder: Path, now: datetime) -> tuple[str, list[dict[str, Any]]]:
     clock.pass_by(2 * 3600)
     scheduling.put(convert(Binding, _with_replicas(builtins(scheduling.bindings[_KEY]), 60)))
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     written = {"apiVersion": start["apiVersion"], **builtins(scheduling.bindings[_KEY]), "kind": start["kind"]}
     return url, [*clusters, claimant, deployment(_NAME, 60, by=claimant), written]
 

@@ -116,13 +116,6 @@ def recorder_at(url: str, clock: FakeClock, **options) -> LedgerRecorder:
     return LedgerRecorder(url, clock=clock, **options)
 
 
-def finish(recorder: LedgerRecorder) -> None:
-    """Write what waits and end the segment, without a thread."""
-    recorder._finish()
-    if recorder._store is not None:
-        recorder._store.close()
-
-
 @cache
 def _empty_ledger() -> bytes:
     """A file with the schema. Migrations take longer than most tests."""
@@ -191,7 +184,7 @@ def filled(url: str, segments: int = 3, decisions: int = 20) -> None:
                 recorder.noted(Note("refusal", f"refused {number}", "shop", f"p{number}", "PropagationPolicy"))
                 recorder.step()
             clock.pass_by(1)
-        finish(recorder)
+        recorder.finish()
 
 
 def wanted(name: str, replicas: int = 1) -> Binding:

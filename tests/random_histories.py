@@ -3,7 +3,7 @@
 import strategies as draws
 from fake_clock import FakeClock
 from hypothesis import strategies as st
-from ledger_histories import Scheduling, all_times, finish, of_shop, opened, recorder_at
+from ledger_histories import Scheduling, all_times, of_shop, opened, recorder_at
 from msgspec.structs import replace
 
 from berthmaster.ledger.audit import audit
@@ -70,7 +70,7 @@ def check_replay(url, fleet, history):
     recorder = recorder_at(url, clock)
     scheduling = Scheduling(recorder, clock, lambda _query: bounds["now"])
     _run(scheduling, recorder, [("cluster", fleet), *history], bounds)
-    finish(recorder)
+    recorder.finish()
     if not scheduling.recorded:
         return
     store = opened(url)

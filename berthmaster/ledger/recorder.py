@@ -178,9 +178,7 @@ class LedgerRecorder:
                 continue
             waits = 0
             log_exceptions(self.step, _LOG, "the ledger crashed")
-        log_exceptions(self._finish, _LOG, "the ledger crashed")
-        if self._store is not None:
-            self._store.close()
+        log_exceptions(self.finish, _LOG, "the ledger crashed")
 
     def step(self) -> None:
         """Encode what waits, and write it, unless the next attempt is not due yet. The thread calls this."""
@@ -317,8 +315,8 @@ class LedgerRecorder:
             self._write()
             self._segment, self._batch = None, None
 
-    def _finish(self) -> None:
-        """Write what waits, and end the segment."""
+    def finish(self) -> None:
+        """Write what waits, end the segment, and close the database. The thread calls this last."""
         self._retry_at_s = 0.0
         try:
             if self._queue or self._dropped or self._segment is not None:
@@ -330,6 +328,9 @@ class LedgerRecorder:
             missing = self._waiting()
             self._metrics.lost(missing)
             _LOG.warning("the ledger lacks the last records", extra=fields(missing=missing, problem=str(error)))
+        finally:
+            if self._store is not None:
+                self._store.close()
 
     def _abandon(self, error: SegmentLostError) -> None:
         """Start a new segment: what was encoded for the lost one cannot be read without it."""

@@ -11,13 +11,13 @@ from webhook.admission.outcome import FieldProblem, ReviewOutcome
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
-_MAX_WARNINGS: Final = 24
+MAX_WARNINGS: Final = 24
 # API servers cut warnings of more than 256 characters, and drop all after 4,096 in total.
 _MAX_WARNING_LENGTH: Final = 256
 _MAX_WARNING_BYTES: Final = 4096
-_MAX_DENIALS: Final = 64
+MAX_DENIALS: Final = 64
 _MAX_PROBLEM_LENGTH: Final = 1024
-_MAX_MESSAGE_LENGTH: Final = 16_384
+MAX_MESSAGE_LENGTH: Final = 16_384
 _ABSENT: Final = msgspec.Raw(b"null")
 # A broken document may still contain the UID of its review. API servers write the UID first.
 _UID_IN_TEXT: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.){0,512}")')
@@ -277,7 +277,7 @@ def _brief(problem: str) -> str:
 def _status(outcome: ReviewOutcome) -> AdmissionStatus:
     if outcome.malformed:
         return AdmissionStatus(message=outcome.malformed, reason="BadRequest", code=400)
-    denials = outcome.denials[:_MAX_DENIALS]
+    denials = outcome.denials[:MAX_DENIALS]
     causes = tuple(StatusCause("FieldValueInvalid", each.detail, each.field) for each in denials)
     return AdmissionStatus(
         message=_message(outcome.denials), reason="Forbidden", code=403, details=StatusDetails(causes)
@@ -288,10 +288,10 @@ def _message(denials: tuple[FieldProblem, ...]) -> str:
     """Return one problem as a sentence, and several as a list."""
     if len(denials) == 1:
         return str(denials[0])
-    lines = [f"{len(denials)} problems:", *(f"- {each}" for each in denials[:_MAX_DENIALS])]
-    if len(denials) > _MAX_DENIALS:
-        lines.append(f"- and {len(denials) - _MAX_DENIALS} more")
-    return "\n".join(lines)[:_MAX_MESSAGE_LENGTH]
+    lines = [f"{len(denials)} problems:", *(f"- {each}" for each in denials[:MAX_DENIALS])]
+    if len(denials) > MAX_DENIALS:
+        lines.append(f"- and {len(denials) - MAX_DENIALS} more")
+    return "\n".join(lines)[:MAX_MESSAGE_LENGTH]
 
 
 def _warnings(warnings: tuple[FieldProblem | str, ...]) -> tuple[str, ...]:
@@ -301,12 +301,12 @@ def _warnings(warnings: tuple[FieldProblem | str, ...]) -> tuple[str, ...]:
     size = 0
     for text in texts:
         size += len(text.encode())
-        if len(kept) == _MAX_WARNINGS or size > _MAX_WARNING_BYTES:
+        if len(kept) == MAX_WARNINGS or size > _MAX_WARNING_BYTES:
             break
         kept.append(text)
     while len(kept) < len(texts):
         more = f"and {len(texts) - len(kept)} more warnings"
-        if len(kept) < _MAX_WARNINGS and sum(len(text.encode()) for text in (*kept, more)) <= _MAX_WARNING_BYTES:
+        if len(kept) < MAX_WARNINGS and sum(len(text.encode()) for text in (*kept, more)) <= _MAX_WARNING_BYTES:
             return (*kept, more)
         kept.pop()
     return tuple(kept)

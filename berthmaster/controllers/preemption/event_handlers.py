@@ -137,6 +137,11 @@ class ResourceWatches:
             return served is not None or not wanted
         return self._begin(kind, served)
 
+    def running(self) -> dict[NamedKind, ServedKind]:
+        """Return the kinds that are watched, and what serves them."""
+        with self._lock:
+            return {kind: each.served for kind, each in self._running.items()}
+
     def stop(self) -> None:
         """Stop all watches. No watch starts afterwards."""
         with self._lock:

@@ -125,11 +125,11 @@ class PreemptionController(QueueController[PreemptionKey]):
         workers: int,
     ) -> None:
         super().__init__(NAME, reconciler, queue, context.metrics, context.clock, workers)
-        self._watches = watches
+        self.watches = watches
 
     def stop(self, timeout_s: float = 10.0) -> None:
         super().stop(timeout_s)
-        self._watches.stop()
+        self.watches.stop()
 
 
 def controller(context: ControllerContext, workers: int = 1) -> Controller:

@@ -12,7 +12,7 @@ from builders import cluster
 from click.testing import CliRunner, Result
 from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
-from ledger_histories import Scheduling, finish, of_shop, recorder_at, sqlite_url
+from ledger_histories import Scheduling, of_shop, recorder_at, sqlite_url
 
 from berthmaster.model.errors import InputError
 from berthmaster_cli.main import main
@@ -47,7 +47,7 @@ def folder(tmp_path_factory) -> Path:
     scheduling.clusters.update_cluster(cluster("m1", cpu=9, pods=20, taints=["full:NoSchedule"]))
     known = scheduling.bindings["shop", "web-deployment"]
     scheduling.put(msgspec.structs.replace(known, spec=msgspec.structs.replace(known.spec, replicas=10)))
-    finish(recorder)
+    recorder.finish()
     return folder
 
 

@@ -10,7 +10,7 @@ from extender_in_process import ExtenderInProcess
 from fake_clock import START, FakeClock
 from karmada_plane import DIVIDED, PP_ID, binding, cluster, deployment, policy, resource, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
-from ledger_histories import Scheduling, finish, recorder_at, sqlite_url
+from ledger_histories import Scheduling, recorder_at, sqlite_url
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.deciding.budget_record import budget_records
@@ -100,7 +100,7 @@ def recorded(folder, clusters, *bindings):
         by = f"PropagationPolicy {namespace}/{resource['name']}"
         recorder.noted(Note("preemption", f"{by} takes it over", namespace, resource["name"], resource["kind"], by))
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     return url
 
 

@@ -161,9 +161,9 @@ CONSTANTS = [
     (MAX_OBJECTS, 262_144, "262,144"),
     (MAX_WAITING, 16_384, "16,384; 25 at once"),
     (BURST, 25, "16,384; 25 at once"),
-    (wire._MAX_WARNINGS, 24, "24 warnings of 256 characters"),
-    (wire._MAX_DENIALS, 64, "64 denials, 16,384 characters"),
-    (wire._MAX_MESSAGE_LENGTH, 16_384, "64 denials, 16,384 characters"),
+    (wire.MAX_WARNINGS, 24, "24 warnings of 256 characters"),
+    (wire.MAX_DENIALS, 64, "64 denials, 16,384 characters"),
+    (wire.MAX_MESSAGE_LENGTH, 16_384, "64 denials, 16,384 characters"),
 ]
 
 

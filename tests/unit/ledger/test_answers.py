@@ -3,7 +3,7 @@
 import pytest
 from builders import cluster
 from fake_clock import FakeClock
-from ledger_histories import FAILOVER_AFTER_S, Scheduling, finish, recorder_at, sqlite_url, wanted
+from ledger_histories import FAILOVER_AFTER_S, Scheduling, recorder_at, sqlite_url, wanted
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId
@@ -24,7 +24,7 @@ def ledger(tmp_path_factory) -> LedgerReader:
     scheduling.clusters.update_cluster(cluster("m1", cpu=9, ready=False))
     clock.pass_by(FAILOVER_AFTER_S + 1)
     scheduling.reconcile("shop", "web-deployment")
-    finish(recorder)
+    recorder.finish()
     return LedgerReader(url)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders import cluster
 from fake_clock import FakeClock
-from ledger_histories import Scheduling, all_times, filled, finish, opened, recorder_at, sqlite_url, wanted
+from ledger_histories import Scheduling, all_times, filled, opened, recorder_at, sqlite_url, wanted
 
 from berthmaster.ledger import recorder as recorder_module
 from berthmaster.ledger.audit import audit
@@ -79,7 +79,7 @@ class Faulty:
 def test_a_recorder_without_records_opens_no_database(tmp_path, clock):
     recorder = recorder_at(f"sqlite:///{tmp_path / 'ledger.db'}", clock)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert not (tmp_path / "ledger.db").exists()
 
 
@@ -87,7 +87,7 @@ def test_the_first_record_creates_the_schema(tmp_path, clock):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     recorder = recorder_at(url, clock)
     recorder.noted(A_NOTE)
-    finish(recorder)
+    recorder.finish()
     assert kinds(url) == ["start", "refusal", "stop"]
 
 
@@ -95,7 +95,7 @@ def test_records_that_do_not_fit_are_counted_and_the_gap_is_a_record(url, clock)
     recorder = recorder_at(url, clock, most_waiting=5)
     for _ in range(12):
         recorder.noted(A_NOTE)
-    finish(recorder)
+    recorder.finish()
     assert kinds(url) == ["start", *["refusal"] * 5, "gap", "stop"]
     assert messages(url, "gap") == ["7 records are missing: the ledger could not be written fast enough"]
 
@@ -111,7 +111,7 @@ def test_decisions_are_written_in_the_order_in_which_they_were_taken(url, clock)
     recorder.decided(second)
     recorder.noted(A_NOTE)
     recorder.decided(first)  # its write took longer
-    finish(recorder)
+    recorder.finish()
     store = opened(url)
     rows = sorted(page(store, Query(), 10).rows, key=lambda row: RecordId.parse(row.id))
     store.close()
@@ -131,7 +131,7 @@ def test_nothing_is_lost_while_the_database_fails_for_a_short_time(url, clock):
     faulty.error = None
     clock.pass_by(60)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert kinds(url).count("refusal") == 201
     assert "gap" not in kinds(url)
     assert sound(url)
@@ -150,7 +150,7 @@ def test_a_database_that_fails_for_long_leaves_a_gap(url, clock):
     clock.pass_by(60)
     recorder.step()
     recorder.noted(A_NOTE)
-    finish(recorder)
+    recorder.finish()
     found = kinds(url)
     assert found.count("gap") == 1
     [message] = messages(url, "gap")
@@ -170,7 +170,7 @@ def test_a_write_waits_for_another_process_that_holds_the_lock(url, clock, tmp_p
     other.close()
     clock.pass_by(60)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert kinds(url) == ["start", "refusal", "refusal", "stop"]
 
 
@@ -185,34 +185,35 @@ def test_a_removed_file_is_noticed_and_a_new_ledger_says_what_is_missing(url, cl
     clock.pass_by(60)
     recorder.noted(A_NOTE)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert kinds(url) == ["start", "refusal", "gap", "stop"]
     assert sound(url)
 
 
 def test_a_full_disk_stops_no_decision(url, clock, tmp_path):
-    recorder = recorder_at(url, clock)
+    open_now = open_store
+    recorder = recorder_at(url, clock, opened=lambda opened_url: open_now(opened_url, create=True))
     scheduling = Scheduling(recorder, clock)
     scheduling.clusters.update_cluster(cluster("m", cpu=1000))
     full = sqlite3.connect(tmp_path / "ledger.db")
     pages = full.execute("PRAGMA page_count").fetchone()[0]
     full.close()
 
-    def limited(opened_url):
-        store = open_store(opened_url, create=True)
+    def limited(opened_url, *, create):
+        store = open_store(opened_url, create=create)
         with store.engine.connect() as connection:
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
         return store
 
-    recorder._open = limited
+    open_now = limited
     for number in range(100):
         scheduling.put(wanted(f"w{number}"))
     recorder.step()
     assert all(binding.spec.clusters for binding in scheduling.bindings.values())
-    recorder._open = lambda opened_url: open_store(opened_url, create=True)
+    open_now = open_store
     clock.pass_by(60)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     store = opened(url)
     assert all(each.same for each in replay(store, *all_times()))
     store.close()
@@ -222,10 +223,9 @@ def test_a_full_disk_stops_no_decision(url, clock, tmp_path):
 def test_a_response_that_was_lost_is_no_lost_segment(url, clock):
     store = open_store(url, create=True)
     segment, _ = store.open_segment("controllers", "w", 0)
-    recorder = recorder_at(url, clock)
+    recorder = recorder_at(url, clock, opened=lambda _url: store)
     recorder.noted(A_NOTE)
     batches = []
-    recorder._open = lambda _url: store
     store.append, append = lambda opened_segment, batch: batches.append((opened_segment, batch)), store.append
     recorder.step()
     opened_segment, batch = batches[0]
@@ -245,7 +245,7 @@ def test_a_process_that_ends_without_a_stop_is_noted_by_the_next_one(url, clock)
     for writer in ("second", "third"):
         later = recorder_at(url, clock, writer=writer, most_waiting=50)
         later.noted(A_NOTE)
-        finish(later)
+        later.finish()
     [message] = messages(url, "gap")
     assert message.startswith("first ended without a stop: at most 50 records that waited are missing")
 
@@ -272,7 +272,7 @@ def test_several_processes_of_a_role_note_only_those_that_ended_long_ago(url, cl
         clock.pass_by(40)
         living.noted(A_NOTE)
         living.step()
-    finish(living)
+    living.finish()
     assert sorted(message.split()[0] for message in messages(url, "gap")) == ["another", "killed"]
     assert sound(url)
 
@@ -296,7 +296,7 @@ def test_a_file_with_the_url_is_read_again_after_a_failure(url, clock, tmp_path)
     file.write_text(f"{url}\n")
     clock.pass_by(60)
     recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert kinds(url) == ["start", "refusal", "stop"]
 
 
@@ -328,7 +328,7 @@ def test_a_long_segment_is_continued_by_another_one(url, clock, monkeypatch):
     for number in range(24):
         scheduling.put(wanted(f"w{number}"))
         recorder.step()
-    finish(recorder)
+    recorder.finish()
     assert "gap" not in kinds(url)
     assert kinds(url).count("start") > 2
     store = opened(url)
@@ -353,7 +353,7 @@ def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retentio
         recorder.step()
         clock.pass_by(61)
         assert sound(url)
-    finish(recorder)
+    recorder.finish()
     assert kinds(url).count("start") == 1
     assert kinds(url).count("retention") == 3
 

@@ -13,7 +13,6 @@ from ledger_histories import (
     MOVES,
     Scheduling,
     all_times,
-    finish,
     of_shop,
     opened,
     recorder_at,
@@ -71,7 +70,7 @@ class History:
             self.scheduling.reconcile(*KEY)
 
     def check(self, decisions: int) -> list:
-        finish(self._recorder)
+        self._recorder.finish()
         store = opened(self._url)
         replayed = list(replay(store, *all_times()))
         store.close()

@@ -31,7 +31,7 @@ def kubeconfig(server, tmp_path_factory):
 
 
 def kubeconfig_of(server: KubeOverHTTP) -> str:
-    host = server.client()._configuration.host
+    host = server.url
     return yaml.safe_dump({
         "current-context": "karmada",
         "clusters": [{"name": "karmada", "cluster": {"server": host}}],

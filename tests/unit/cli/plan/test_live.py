@@ -31,7 +31,7 @@ def run(server, tmp_path):
     access, changed = tmp_path / "kubeconfig", tmp_path / "changed.json"
     access.write_text(yaml.safe_dump({
         "current-context": "karmada",
-        "clusters": [{"name": "karmada", "cluster": {"server": server.client()._configuration.host}}],
+        "clusters": [{"name": "karmada", "cluster": {"server": server.url}}],
         "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
         "users": [{"name": "me", "user": {}}],
     }))  # fmt: skip

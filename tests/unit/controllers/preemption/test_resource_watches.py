@@ -27,7 +27,7 @@ def stage():
 
 
 def watched(stage):
-    return set(stage.controller._watches._running)
+    return set(stage.controller.watches.running())
 
 
 def test_a_kind_is_watched_while_a_policy_names_it(stage):
@@ -108,7 +108,7 @@ def test_the_watch_moves_with_the_path_of_its_kind(stage):
     stage.api.served.add("apps/v1", "Deployment", "rollouts")
     stage.clock.pass_by(SERVED_WAIT_S)
     stage.work(watching=True)
-    assert stage.controller._watches._running[DEPLOYMENTS].served.collection.plural == "rollouts"
+    assert stage.controller.watches.running()[DEPLOYMENTS].collection.plural == "rollouts"
 
 
 def test_the_number_of_watches_is_limited(stage, monkeypatch):
@@ -129,7 +129,7 @@ def test_a_stopped_controller_starts_no_watch(stage):
     stage.work(watching=True)
     stage.controller.stop()
     assert watched(stage) == set()
-    assert stage.controller._watches.sync(DEPLOYMENTS)
+    assert stage.controller.watches.sync(DEPLOYMENTS)
     assert watched(stage) == set()
 
 

@@ -434,7 +434,7 @@ def test_workers_finish_a_rebalancer(bench):
         wait_for(lambda: bench.api.get(NIGHT) is None)
     finally:
         made.stop()
-    assert not made._threads[0].is_alive()
+    assert made.step() is None, "the queue is closed"
 
 
 def test_a_written_status_is_one_info_record_and_each_workload_a_debug_record(bench, caplog, monkeypatch):
