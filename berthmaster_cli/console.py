@@ -13,6 +13,7 @@ from berthmaster_cli.serving_options import ServingDefaults, server_options_from
 _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
 _MIB: Final = 2**20
 _SPARE_THREADS: Final = 4
+_STREAMS: Final = 60
 """The threads of streams that refuse further ones."""
 
 
@@ -90,8 +91,8 @@ _SPARE_THREADS: Final = 4
 @click.option(
     "--max-streams",
     type=click.IntRange(1, 252),
-    default=60,
-    show_default=True,
+    default=None,
+    show_default=f"{_STREAMS}, or as many as half of --threads allows",
     help="The most open pages with live updates in each process. Each one occupies a thread.",
 )
 @click.option("--title", default="", metavar="TEXT", help="The name of this installation, in the title of each page.")
@@ -115,9 +116,10 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     from console.serving import ConsoleOptions, ReviewOptions, serve  # noqa: PLC0415 - the same
 
     most_streams = max(1, given["threads"] // 2 - _SPARE_THREADS)
-    if given["max_streams"] > most_streams:
+    streams = given["max_streams"] if given["max_streams"] is not None else min(_STREAMS, most_streams)
+    if streams > most_streams:
         raise click.UsageError(
-            f"--max-streams {given['max_streams']} is too many for {given['threads']} threads, half of which are for "
+            f"--max-streams {streams} is too many for {given['threads']} threads, half of which are for "
             f"streams: at most {most_streams} are possible; lower it, or raise --threads"
         )
     serve(
@@ -137,7 +139,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             reviews=None if given["authorize"] == "none" else ReviewOptions(given["kubeconfig"], given["context"]),
             session_secret_file=given["session_secret_file"],
             form_bytes=given["max_body_bytes"],
-            streams=given["max_streams"],
+            streams=streams,
             pages=PageOptions(given["title"]),
         )
     )

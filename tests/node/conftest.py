@@ -1,22 +1,44 @@
 """Fixtures of the tests on a node: one host with one node for the run, and the commands of docs/install.md."""
 
+import base64
+import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from charts.assets import helm_binary
 from e2e.assets import binary
 from e2e.conftest import needed, processes, pytest_runtest_makereport  # noqa: F401
-from e2e.control_plane import crd_folder
+from e2e.control_plane import HOST, ControlPlane, crd_folder
 from e2e.karmada import install_clusters, install_quotas
 from e2e.processes import Processes
-from node.node import Host, Node, make_network, needed_programs, remove_cgroups, run
+from node.node import ADDRESS, Host, Node, make_network, needed_programs, remove_cgroups, run
 
 ROOT = Path(__file__).parents[2]
+JSON = dict[str, Any]
 PAGE = (ROOT / "docs" / "install.md").read_text()
+
+
+class Target(ControlPlane):
+    """An API server that pods reach, as karmada-apiserver or that of KubeAdmiral."""
+
+    hosts = (HOST, ADDRESS)
+
+    def secret(self, name: str, namespace: str) -> JSON:
+        """The Secret that the control plane's own installation creates: an administrator's kubeconfig."""
+        content = json.loads(self.kubeconfig.read_text())
+        content["clusters"][0]["cluster"]["server"] = self.url.replace(HOST, ADDRESS)
+        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+            for key in ("certificate-authority", "client-certificate", "client-key"):
+                if key in part:
+                    part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
+        metadata = {"name": name, "namespace": namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        return {**secret, "stringData": {"kubeconfig": json.dumps(content)}}
 
 
 @pytest.fixture(scope="session")
@@ -42,8 +64,33 @@ def node(host: Host) -> Iterator[Node]:
 
 
 @pytest.fixture(scope="session")
+def target(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """An API server of its own. It asks the DNS of the cluster for the names of Services, as a pod does."""
+    run(["mount", "--bind", str(node.names.file), "/etc/resolv.conf"])
+    apart = Processes(tmp_path_factory.mktemp("target"))
+    try:
+        plane = Target(apart, flags=("--bind-address=0.0.0.0",))
+        plane.install(crd_folder())
+        install_clusters(plane.api)
+        install_quotas(plane.api)
+        yield plane
+    finally:
+        apart.stop_all()
+        run(["umount", "/etc/resolv.conf"], ok=False)
+
+
+@pytest.fixture(scope="session")
 def command(host: Host, node: Node) -> Callable[[str], str]:
-    """Run a line of docs/install.md as a reader would, and return its output. A line that is not there is an error."""
+    """Run a line of docs/install.md as a reader would, and return its output. A line that is not there is an error.
+
+    The values files of the page lie in the working directory.
+    """
+    folder = host.processes.folder / "reader"
+    folder.mkdir()
+    for each in ("charts", "dist"):
+        (folder / each).symlink_to(ROOT / each)
+    for name, values in re.findall(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        (folder / name).write_text(values)
     folders = [Path(sys.executable).parent, binary("kubectl").parent, helm_binary().parent]
     environment = {
         "KUBECONFIG": str(host.kubeconfig),
@@ -52,8 +99,9 @@ def command(host: Host, node: Node) -> Callable[[str], str]:
     }
 
     def of_page(line: str, more: str = "") -> str:
-        pages = PAGE + PAGE.replace("--namespace karmada-system", "--namespace berthmaster")
+        namespaces = ("karmada-system", "berthmaster", "kubeadmiral-system")
+        pages = "".join(PAGE.replace("--namespace karmada-system", f"--namespace {each}") for each in namespaces)
         assert re.search(rf"^{re.escape(line)}$", pages, re.MULTILINE), f"docs/install.md has no line {line}"
-        return run(["bash", "-c", f"cd {ROOT} && {line}{more}"], environment=environment)
+        return run(["bash", "-c", f"cd {folder} && {line}{more}"], environment=environment)
 
     return of_page

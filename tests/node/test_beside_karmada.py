@@ -2,54 +2,21 @@
 
 import base64
 import json
-import subprocess
-from pathlib import Path
+import os
+import re
+import signal
 
 import pytest
+import requests
 from e2e.api import RefusedError
-from e2e.control_plane import HOST, ControlPlane, crd_folder
-from e2e.karmada import install_clusters, install_quotas
-from e2e.manifests import cluster_propagation_policy, deployments
-from e2e.processes import Processes
+from e2e.karmada import assigned, binding, divided, join
+from e2e.karmada import cluster as member
+from e2e.manifests import cluster_propagation_policy, deployments, manifest
+from e2e.processes import wait_for
 from node.cluster import Cluster, say
-from node.node import ADDRESS, run
 
 NAMESPACE = "karmada-system"
 REQUESTS = 300
-
-
-class Target(ControlPlane):
-    """An API server that pods reach, as karmada-apiserver."""
-
-    hosts = (HOST, ADDRESS)
-
-    def secret(self):
-        """The Secret that Karmada's chart creates: an administrator's kubeconfig."""
-        content = json.loads(self.kubeconfig.read_text())
-        content["clusters"][0]["cluster"]["server"] = self.url.replace(HOST, ADDRESS)
-        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
-            for key in ("certificate-authority", "client-certificate", "client-key"):
-                if key in part:
-                    part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
-        metadata = {"name": "karmada-kubeconfig", "namespace": NAMESPACE}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        return {**secret, "stringData": {"kubeconfig": json.dumps(content)}}
-
-
-@pytest.fixture(scope="module")
-def target(node, tmp_path_factory):
-    """Karmada's API server. It asks the DNS of the cluster for the names of Services, as a pod does."""
-    run(["mount", "--bind", str(node.names.file), "/etc/resolv.conf"])
-    processes = Processes(tmp_path_factory.mktemp("karmada"))
-    try:
-        plane = Target(processes, flags=("--bind-address=0.0.0.0",))
-        plane.install(crd_folder())
-        install_clusters(plane.api)
-        install_quotas(plane.api)
-        yield plane
-    finally:
-        processes.stop_all()
-        subprocess.run(["umount", "/etc/resolv.conf"], check=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +26,7 @@ def cluster(host, node, command, target):
     made.import_image()
     for api in (host.api, target.api):
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    host.api.create(target.secret())
+    host.api.create(target.secret("karmada-kubeconfig", NAMESPACE))
     command(
         "helm install berthmaster charts/berthmaster --namespace karmada-system"
         " --set image.repository=registry.example.org/berthmaster"
@@ -74,6 +41,23 @@ def test_karmada_calls_the_webhook(target):
         target.api.create(cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()]))
 
 
+def killed_worker(cluster):
+    """Kill a worker of each webhook pod, as the kernel does when a container has no memory left."""
+    for pod in cluster.pods("webhook"):
+        _, worker, *_ = cluster.node.processes_of(pod["status"]["containerStatuses"][0]["containerID"])
+        os.kill(worker, signal.SIGKILL)
+
+
+def test_a_killed_worker_fails_no_more_than_its_requests_in_progress(cluster):
+    with cluster.load() as load:
+        load.more(20)
+        killed_worker(cluster)
+        load.more(REQUESTS, 120)
+    say(f"killed workers: {load.answered} admissions, {len(load.failures)} failed")
+    assert len(load.failures) <= len(cluster.pods("webhook")), load.report()
+    assert all(each["status"]["containerStatuses"][0]["restartCount"] == 0 for each in cluster.pods("webhook"))
+
+
 def test_no_admission_fails_during_a_restart_and_a_new_authority(cluster):
     with cluster.load() as load:
         load.more(20)
@@ -85,6 +69,79 @@ def test_no_admission_fails_during_a_restart_and_a_new_authority(cluster):
         load.more(REQUESTS, 120)
     say(f"beside Karmada: {load.answered} admissions, {len(load.failures)} failed")
     assert not load.failures, load.report()
+
+
+@pytest.fixture(scope="module")
+def console(cluster, command):
+    """The address of the console, installed with the commands of docs/install.md."""
+    command(
+        "kubectl --namespace karmada-system create secret generic console-visitors"
+        " --from-literal=tokens=$(openssl rand -hex 24),jane"
+    )
+    command(
+        "helm upgrade berthmaster charts/berthmaster --namespace karmada-system --reset-then-reuse-values"
+        " --values console.yaml"
+    )
+    cluster.rolled_out()
+    return f"https://{cluster.kubectl('get', 'service', 'berthmaster-console', '--output=jsonpath={.spec.clusterIP}')}"
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_a_visitor_signs_in_to_the_console_and_sees_the_fleet(cluster, console, target):
+    join(target.api, member("member1"))
+    content = json.loads(cluster.kubectl("get", "secret", "console-visitors", "--output=json"))["data"]["tokens"]
+    token = base64.b64decode(content).decode().partition(",")[0]
+    with requests.Session() as browser:
+        browser.verify = browser.trust_env = False  # as a visitor who accepts the certificate of the Service
+
+        def sign_in(given: str) -> requests.Response:
+            form = browser.get(f"{console}/sign-in", timeout=20).text
+            [(name, value)] = re.findall(r'<input type="hidden" name="(\w*token)" value="([^"]+)"', form)
+            return browser.post(f"{console}/sign-in", data={"token": given, name: value}, timeout=20)
+
+        assert "This token is not valid" in sign_in("x" * 48).text
+        assert "Sign in" in browser.get(console, timeout=20).text
+        assert sign_in(token).status_code == 200
+        wait_for("the fleet", lambda: "member1" in browser.get(console, timeout=20).text, 60)
+
+
+@pytest.fixture
+def volume(cluster, tmp_path_factory):
+    """The name of a claim that a folder of the node serves."""
+    folder = tmp_path_factory.mktemp("ledger")
+    os.chown(folder, 65532, 65532)
+    amount = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    place = {"capacity": {"storage": "10Gi"}, "hostPath": {"path": str(folder), "type": "Directory"}}
+    volume = cluster.api.create(manifest("v1", "PersistentVolume", None, {**amount, **place})).object
+    wanted = {**amount, "resources": {"requests": {"storage": "10Gi"}}, "volumeName": volume["metadata"]["name"]}
+    claim = cluster.api.create(manifest("v1", "PersistentVolumeClaim", NAMESPACE, wanted)).object
+    yield claim["metadata"]["name"]
+    for each in (claim, volume):
+        cluster.kubectl("delete", each["kind"], each["metadata"]["name"], "--wait=false")
+
+
+def test_the_ledger_survives_its_pod(cluster, command, target, volume):
+    values = f"controllers.ledger.enabled=true,controllers.replicas=1,controllers.ledger.volume.existingClaim={volume}"
+    line = "helm upgrade berthmaster charts/berthmaster --namespace karmada-system --reset-then-reuse-values"
+    command(line, more=f" --set {values}")
+    cluster.rolled_out()
+    join(target.api, member("member2"))
+    wanted = target.api.create(binding(NAMESPACE, divided(("first", ["member2"])))).object
+    wait_for("the binding to be scheduled", lambda: assigned(target.api.get(wanted)), 60)
+
+    def history() -> str:
+        [pod] = [each["metadata"]["name"] for each in cluster.pods("controllers")]
+        return cluster.kubectl(
+            "exec", pod, "--", "berthmaster", "history", "--ledger=sqlite:////var/lib/berthmaster/ledger.db",
+            "--output=json",
+        )  # fmt: skip
+
+    name = wanted["spec"]["resource"]["name"]
+    wait_for("the decision to be on record", lambda: name in history(), 60)
+    [pod] = cluster.pods("controllers")
+    cluster.kubectl("delete", "pod", pod["metadata"]["name"])
+    cluster.rolled_out()
+    assert name in history()
 
 
 def test_an_uninstall_leaves_nothing_in_the_target(cluster, target):
