@@ -1,11 +1,12 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
-import os
 import socket
+import ssl
 import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
@@ -18,6 +19,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
 from berthmaster.kube.client import APIResponse
+from berthmaster.kube.credentials import load_credentials
 from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.reloading_client import ReloadingClient
@@ -58,7 +60,7 @@ def connect(access: ClusterAccess) -> ReloadingClient:
     Raises:
         InputError: the access is not usable, for example because a certificate file is missing.
     """
-    return ReloadingClient(lambda: HTTPClient(_configuration(access)))
+    return ReloadingClient(lambda: HTTPClient(_configuration(access), access))
 
 
 def _configuration(access: ClusterAccess) -> client.Configuration:
@@ -67,12 +69,7 @@ def _configuration(access: ClusterAccess) -> client.Configuration:
         if not access.files:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
         else:
-            config.load_kube_config(  # type: ignore[no-untyped-call] # it has no types
-                os.pathsep.join(map(str, access.files)),
-                context=access.context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
+            load_credentials(access, configuration)
     except _UNUSABLE as error:
         raise InputError(
             f"{access}: {describe(error).rstrip('.')}; specify a kubeconfig file with access to the API server"
@@ -83,10 +80,12 @@ def _configuration(access: ClusterAccess) -> client.Configuration:
 class HTTPClient:
     """An ``APIClient`` with the official client's configuration. Safe for several threads."""
 
-    def __init__(self, configuration: client.Configuration) -> None:
+    def __init__(self, configuration: client.Configuration, access: ClusterAccess | None = None) -> None:
+        """Make a client. ``access`` is the source of the configuration, for errors."""
         configuration.keep_alive = True  # TCP keep-alives detect a host that is gone
         self._configuration = configuration
-        self._dialer = _Dialer(configuration)
+        self._source = f" ({access})" if access is not None else ""
+        self._dialer = _Dialer(configuration, self._source)
         self._idle: deque[HTTP1Connection] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
@@ -170,6 +169,8 @@ class HTTPClient:
         self.release(connection, response)
         status = decode_status(body)
         message = f"{request}: {response.status} {status.message or response.reason}".rstrip()
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            message += f"{self._source}; the credentials are not accepted: log in again, or use another context"
         return ApiError(response.status, status.reason, message, _retry_after_s(response))
 
 
@@ -203,6 +204,17 @@ class _StreamedResponse(AbstractContextManager["_StreamedResponse"]):
             self._connection.shutdown()
 
 
+def _remedy(error: Exception) -> str:
+    """Return what to check after a connection failed."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return "check the certificate authority and the tls-server-name of the kubeconfig"
+        case ssl.SSLError():
+            return "check that the port speaks TLS, and the server URL of the kubeconfig"
+        case _:
+            return "check that it runs, and the server URL of the kubeconfig"
+
+
 class _Dialer:
     """Opens connections to the API server: urllib3 connects with the options of the official client.
 
@@ -214,7 +226,8 @@ class _Dialer:
             host if a proxy forwards plain HTTP.
     """
 
-    def __init__(self, configuration: client.Configuration) -> None:
+    def __init__(self, configuration: client.Configuration, source: str = "") -> None:
+        self._source = source
         server = parse_url(configuration.host)
         if server.scheme not in {"http", "https"} or not server.host:
             raise InputError(f"{shown(configuration.host)} is not the URL of an API server")
@@ -242,7 +255,8 @@ class _Dialer:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             connection.close()
             problem = without_urllib3_object(describe(error))
-            raise ApiError(0, "", f"no connection to the API server {self.host}: {problem}") from None
+            text = f"no connection to the API server {self.host}{self._source}: {problem}; {_remedy(error)}"
+            raise ApiError(0, "", text) from None
         connected: socket.socket = connection.sock  # urllib3's connection does not close it
         return connected
 

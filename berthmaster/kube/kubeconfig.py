@@ -77,7 +77,11 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Ma
     listed = [Path(each).expanduser() for each in environ.get(VARIABLE, "").split(os.pathsep) if each]
     found = [path for path in listed or [_default_file(environ)] if path.is_file()]
     if listed and not found:
-        raise InputError(f"${VARIABLE} names no file that exists: {', '.join(map(str, listed))}")
+        names = ", ".join(map(str, listed))
+        raise InputError(
+            f"${VARIABLE} names only files that do not exist: {names}; correct it, or specify a kubeconfig file with "
+            "--kubeconfig"
+        )
     contents = {path: _content(path) for path in found}
     return {path: content for path, content in contents.items() if content}
 

@@ -82,7 +82,10 @@ def test_the_service_account_of_the_pod_comes_last(place):
     [
         pytest.param({}, {"HOME": "/nowhere"}, "KUBECONFIG is not set, /nowhere/.kube/config", id="no access at all"),
         pytest.param(
-            {}, {"KUBECONFIG": "/nowhere/a:/nowhere/b"}, "names no file that exists: /nowhere/a", id="no file"
+            {},
+            {"KUBECONFIG": "/nowhere/a:/nowhere/b"},
+            "names only files that do not exist: /nowhere/a, /nowhere/b",
+            id="no file",
         ),
         pytest.param({"context": "tow"}, {}, "there is no context 'tow'; known contexts are home", id="a typo"),
         pytest.param(
