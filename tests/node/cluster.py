@@ -10,6 +10,7 @@ from e2e.manifests import propagation_policy
 from node.node import IMAGE, run
 
 SELECTOR = "app.kubernetes.io/instance=berthmaster"
+UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 IGNORED = {"Event", "Lease", "EndpointSlice", "Endpoints", "PodMetrics", "Node"}
 
 

@@ -1,10 +1,16 @@
 """The chart beside Karmada: the policies are in an API server of its own, which calls the webhook by its URL."""
 
 import base64
+import itertools
 import json
 import os
 import re
 import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import requests
@@ -13,9 +19,13 @@ from e2e.karmada import assigned, binding, divided, join
 from e2e.karmada import cluster as member
 from e2e.manifests import cluster_propagation_policy, deployments, manifest
 from e2e.processes import wait_for
-from node.cluster import Cluster, say
+from node.cluster import UNITS, Cluster, say
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+import hostile_rows
 
 NAMESPACE = "karmada-system"
+HOSTILE_S = 15
 REQUESTS = 300
 
 
@@ -103,6 +113,52 @@ def test_a_visitor_signs_in_to_the_console_and_sees_the_fleet(cluster, console, 
         assert "Sign in" in browser.get(console, timeout=20).text
         assert sign_in(token).status_code == 200
         wait_for("the fleet", lambda: "member1" in browser.get(console, timeout=20).text, 60)
+
+
+def send_without_pause(url, token, documents, stopped, answers):
+    """Send documents in turn, and count the answers."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    with requests.Session() as client:
+        client.verify = client.trust_env = False
+        for path, body in itertools.cycle(documents):
+            if stopped.is_set():
+                return
+            with suppress(requests.exceptions.RequestException):  # a refusal may close the connection
+                answers.append(client.post(url + path, data=body, headers=headers, timeout=60).status_code)
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+@pytest.mark.usefixtures("console")
+@pytest.mark.parametrize(("component", "port"), [("webhook", 8443), ("extender", 9443)])
+def test_hostile_clients_do_not_exceed_the_memory_limit_of_a_pod(cluster, component, port):
+    """Eight clients send the documents of `make bench-hostile`. The webhook needs no token."""
+    pod = cluster.pods(component)[0]
+    token = ""
+    if component == "extender":
+        read = "print(open('/etc/berthmaster/tokens/tokens').read().partition(',')[0].strip())"
+        python = ("--", "/opt/berthmaster/bin/python", "-c")
+        token = cluster.kubectl("exec", pod["metadata"]["name"], *python, read).strip()
+    documents = [(row.path, row.body()) for row in hostile_rows.rows() if row.service == component]
+    stopped, answers, used = threading.Event(), [], []
+    url = f"https://{pod['status']['podIP']}:{port}"
+    arguments = (url, token, documents, stopped, answers)
+    clients = [threading.Thread(target=send_without_pause, args=arguments) for _ in range(8)]
+    for each in clients:
+        each.start()
+    until_s = time.monotonic() + HOSTILE_S
+    while time.monotonic() < until_s:
+        used.append(sum(cluster.node.memory(pod).values()))
+        time.sleep(0.1)
+    stopped.set()
+    for each in clients:
+        each.join()
+    [container] = pod["spec"]["containers"]
+    limit = container["resources"]["limits"]["memory"]
+    say(f"{component} beside hostile clients: at most {max(used) / 2**20:.0f} MiB of {limit}, {len(answers)} answers")
+    assert len(answers) > len(documents)
+    assert not {401, 404} & {*answers}
+    assert max(used) < int(limit[:-2]) * UNITS[limit[-2:]]
+    assert [each["restartCount"] for each in cluster.api.get(pod)["status"]["containerStatuses"]] == [0]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from e2e.assets import binary
 from e2e.control_plane import fetch
 from e2e.manifests import cluster_propagation_policy, deployments
 from e2e.processes import wait_for
-from node.cluster import Cluster, say
+from node.cluster import UNITS, Cluster, say
 from node.node import run
 
 NAMESPACE = "berthmaster"
@@ -150,9 +150,6 @@ def test_the_kubelet_starts_no_container_as_root(cluster):
         wait_for("kubelet to refuse the container", lambda: reason() == "CreateContainerConfigError", 60)
     finally:
         cluster.kubectl("delete", "pod", "root", "--now")
-
-
-UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 def test_the_memory_of_each_container_is_far_below_its_limit(cluster):
