@@ -1,5 +1,6 @@
 """``berthmaster console``: serve pages that show the fleet, its workloads, and why they are where they are."""
 
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -52,6 +53,12 @@ _STREAMS: Final = 60
     type=FILE,
     help="A file with the secret that signs the cookies of sessions, of at least 32 bytes. All replicas need the same. "
     "Default: a random one, so that sessions end with the process.",
+)
+@click.option(
+    "--revoked-sessions-folder",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    help="A folder that remembers for 8 hours which sessions have ended by a sign-out. Replicas that share it know all "
+    "of them. Default: a temporary folder of the process.",
 )
 @click.option(
     "--trusted-user-header",
@@ -138,6 +145,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             ),
             reviews=None if given["authorize"] == "none" else ReviewOptions(given["kubeconfig"], given["context"]),
             session_secret_file=given["session_secret_file"],
+            revoked_sessions_folder=given["revoked_sessions_folder"],
             form_bytes=given["max_body_bytes"],
             streams=streams,
             pages=PageOptions(given["title"]),

@@ -19,11 +19,13 @@ from werkzeug.exceptions import (
 )
 
 from berthmaster.model.errors import InputError
+from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.request_id import request_id_of
 from berthmaster.version import __version__
 from console import markup, security
+from console.attempts import SignInAttempts
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
 from console.context import ConsoleServices, PageOptions
 from console.extender_source import ExtenderSource
@@ -94,7 +96,7 @@ class ConsoleParts:
         source: the extender.
         watcher: the version of its state, and what is wrong with it.
         authentication: who visitors are.
-        namespaces_of: the namespaces that a visitor may see; None for all.
+        namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
         clock: the clock.
         metrics: the metrics.
     """
@@ -106,7 +108,7 @@ class ConsoleParts:
         authentication: Authentication,
         clock: Clock,
         metrics: ConsoleMetrics,
-        namespaces_of: Callable[[Visitor], frozenset[str] | None] = lambda _visitor: None,
+        namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None,
     ) -> None:
         self.source = source
         self.watcher = watcher
@@ -140,8 +142,9 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         age=lambda then: markup.age(then, parts.clock.now()),
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
-    _RequestHooks(app, options, parts)
-    app.register_blueprint(sign_in_pages(parts.authentication, parts.clock, parts.metrics))
+    attempts = SignInAttempts(parts.clock, parts.metrics)
+    _RequestHooks(app, options, parts, attempts)
+    app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     return app
@@ -150,11 +153,12 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
 class _RequestHooks:
     """What every request passes before and after its page."""
 
-    def __init__(self, app: Flask, options: AppOptions, parts: ConsoleParts) -> None:
+    def __init__(self, app: Flask, options: AppOptions, parts: ConsoleParts, attempts: SignInAttempts) -> None:
         self._options = options
         self._parts = parts
         self._files = StaticFiles()
         self._limits = RateLimits(parts.clock, options.requests_per_s, options.request_burst)
+        self._attempts = attempts
         self._waiting = threading.Semaphore(options.waiting_requests)
         self._streams = EventStreams(parts.watcher, parts.clock, options.streams, parts.metrics)
         if "vendor/idiomorph.min.js" not in self._files:
@@ -178,7 +182,7 @@ class _RequestHooks:
         g.mark = parts.watcher.mark
         if not parts.authentication.required and not security.is_local_host(request.host):
             raise BadRequest("Without a sign-in, the console answers only to names of this machine, such as localhost.")
-        g.visitor = visitor = parts.authentication.visitor(request.environ, session, parts.clock.now())
+        g.visitor = visitor = self._visitor()
         if request.endpoint == "static":
             return None
         self._limit(visitor)
@@ -191,10 +195,30 @@ class _RequestHooks:
         if request.endpoint in _WITHOUT_EXTENDER:
             return None
         self._take_place()
-        g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor))
+        g.visitor = visitor = visitor.seeing(parts.namespaces_of(visitor, self._namespace_of_page()))
         source = VisibleSource(parts.source, visitor)
         g.services = ConsoleServices(source, parts.clock, self._options.pages, _LOG, parts.watcher.version)
         return None
+
+    def _visitor(self) -> Visitor | None:
+        """Return who sent the request; None if the visitor must sign in.
+
+        Raises:
+            TooManyRequests: the client has tried too many credentials.
+        """
+        authentication, address = self._parts.authentication, request.remote_addr or ""
+        credential = authentication.credential(request.environ)
+        if credential and not self._attempts.begin(address, credential):
+            raise TooManyRequests("Too many attempts to sign in. Wait a minute, then try again.", retry_after=60)
+        visitor = authentication.visitor(request.environ, session, self._parts.clock.now())
+        if credential:
+            self._attempts.end(address, credential, accepted=visitor is not None)
+        return visitor
+
+    def _namespace_of_page(self) -> str:
+        """Return the namespace that the page is about; empty for a page about all."""
+        named = (request.view_args or {}).get("namespace", "") if request.endpoint == "workloads.one" else ""
+        return "" if named == CLUSTER_SCOPED else str(named)
 
     def _take_place(self) -> None:
         """Count a request that may wait for the extender. Threads stay free for files, the page Help and the form.
@@ -217,8 +241,7 @@ class _RequestHooks:
         Raises:
             TooManyRequests: that many.
         """
-        key = f"user {visitor.name}" if visitor is not None and visitor.name else f"address {request.remote_addr}"
-        if not self._limits.take(key):
+        if not self._limits.take(_key_of(visitor)):
             raise TooManyRequests("You sent too many requests. Wait a few seconds, then try again.", retry_after=5)
 
     def _ask_to_sign_in(self) -> Response:
@@ -275,7 +298,7 @@ class _RequestHooks:
 
     def _events(self) -> Response:
         """Stream events to a page."""
-        stream = self._streams.open()
+        stream = self._streams.open(_key_of(g.visitor))
         if stream is None:
             refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
             refused.headers["Retry-After"] = "30"
@@ -308,6 +331,11 @@ class _RequestHooks:
         title = _TITLES.get(status.value, status.phrase)
         page = render_template("error.html", status=status.value, title=title, reason=reason)
         return Response(page, status.value, content_type="text/html; charset=utf-8")
+
+
+def _key_of(visitor: Visitor | None) -> str:
+    """Return what limits count a visitor by."""
+    return f"user {visitor.name}" if visitor is not None and visitor.name else f"address {request.remote_addr}"
 
 
 def _address_with(**changes: object) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import secrets
 import ssl
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from typing import Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
+from console.revoked_sessions import RevokedSessions
 from console.visitor import Visitor
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 _SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - a header field in a WSGI environment
 _TOKEN_KEY: Final = "token"  # noqa: S105 - a key of the session
+_ID_KEY: Final = "id"
+_ID_BYTES: Final = 16
 _UNTIL_KEY: Final = "until"
 _MAX_NAME: Final = 512
 _MAX_GROUPS: Final = 256
@@ -74,7 +78,12 @@ class Authentication:
     """Finds out who visitors are. Safe for several threads."""
 
     def __init__(
-        self, options: SignInOptions, secret: bytes, on_failure: Callable[[Exception], None] = lambda _error: None
+        self,
+        options: SignInOptions,
+        secret: bytes,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+        *,
+        revoked: RevokedSessions | None = None,
     ) -> None:
         """Read the files for the first time.
 
@@ -82,12 +91,14 @@ class Authentication:
             options: how visitors sign in.
             secret: the secret of sessions.
             on_failure: called with the reason why a new file cannot be used.
+            revoked: the sessions that ended by a sign-out; None keeps none.
 
         Raises:
             InputError: a file cannot be used.
         """
         self._options = options
         self._secret = secret
+        self._revoked = revoked
         self._tokens = None if options.token_file is None else TokenFile(options.token_file, on_failure)
         proofs = options.proxy_secret_file
         self._proofs = None if proofs is None else TokenFile(proofs, on_failure)
@@ -135,12 +146,27 @@ class Authentication:
             return False
         session.clear()
         session[_TOKEN_KEY] = self._key_of(user)
+        session[_ID_KEY] = secrets.token_urlsafe(_ID_BYTES)
         session[_UNTIL_KEY] = int((now + SESSION_LIFETIME).timestamp())
         return True
 
+    def end_session(self, session: MutableMapping[str, Any]) -> None:
+        """End a session. Copies of its cookie are of no use."""
+        name = session.get(_ID_KEY)
+        if self._revoked is not None and isinstance(name, str):
+            self._revoked.add(name)
+        session.clear()
+
+    def credential(self, environ: Mapping[str, Any]) -> str:
+        """Return the secret that a request carries in its header; empty without one. Cookies are signed."""
+        token = bearer_token(environ.get("HTTP_AUTHORIZATION", "")) if self._tokens is not None else ""
+        return (environ.get(_SECRET_FIELD, "") if self._proofs is not None else "") or token
+
     def _of_session(self, tokens: TokenFile, session: Mapping[str, Any], now: datetime) -> TokenUser | None:
-        key, until = session.get(_TOKEN_KEY), session.get(_UNTIL_KEY)
-        if not isinstance(key, str) or not isinstance(until, int) or now.timestamp() >= until:
+        key, name, until = session.get(_TOKEN_KEY), session.get(_ID_KEY), session.get(_UNTIL_KEY)
+        if not (isinstance(key, str) and isinstance(name, str) and isinstance(until, int)):
+            return None
+        if now.timestamp() >= until or (self._revoked is not None and name in self._revoked):
             return None
         matching = [user for user in tokens.users.values() if hmac.compare_digest(self._key_of(user), key)]
         return matching[0] if matching else None

@@ -7,6 +7,7 @@ it. So a page notices a change that happened while it had no stream.
 import logging
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
@@ -29,6 +30,8 @@ _SETTLED_S: Final = 3.0
 _HEARTBEAT_S: Final = 10.0
 _CHECK_S: Final = 1.0
 _SEE_LOG: Final = "The log of the extender says why."
+_LEAST_OF_VISITOR: Final = 6
+"""A browser opens six connections to one host."""
 _LIFE_S: Final = 300.0
 """How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
 
@@ -178,17 +181,23 @@ class EventStreams:
 
     def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: LiveMetrics) -> None:
         self._watcher, self._clock, self._limit, self._metrics = watcher, clock, limit, metrics
-        self._open = 0
+        self._open: Counter[str] = Counter()
+        self._limit_of_visitor = max(_LEAST_OF_VISITOR, limit // 4)
         self._lock = threading.Lock()
 
-    def open(self) -> "EventStream | None":
-        """Return a new stream, or None if there are too many. Close the stream to make room for others."""
+    def open(self, visitor: str) -> "EventStream | None":
+        """Return a new stream, or None if there are too many. Close the stream to make room for others.
+
+        Args:
+            visitor: who opens it. One visitor has at most a quarter of all streams.
+        """
         with self._lock:
-            if self._open >= self._limit or self._watcher.stopping:
+            full = self._open.total() >= self._limit or self._open[visitor] >= self._limit_of_visitor
+            if full or self._watcher.stopping:
                 return None
-            self._open += 1
-            self._metrics.streams(self._open)
-        return EventStream(self._events(), self._closed)
+            self._open[visitor] += 1
+            self._metrics.streams(self._open.total())
+        return EventStream(self._events(), lambda: self._closed(visitor))
 
     def _events(self) -> Iterator[bytes]:
         """Yield events: ``state`` with the mark of the present state, ``notice`` with what is wrong with the source.
@@ -209,10 +218,12 @@ class EventStreams:
                 sent_s = now_s
                 yield text.encode()
 
-    def _closed(self) -> None:
+    def _closed(self, visitor: str) -> None:
         with self._lock:
-            self._open -= 1
-            self._metrics.streams(self._open)
+            self._open[visitor] -= 1
+            if not self._open[visitor]:
+                del self._open[visitor]
+            self._metrics.streams(self._open.total())
 
 
 class EventStream:

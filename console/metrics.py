@@ -34,7 +34,7 @@ CREDENTIAL_FAILURES: Final = Counter(
     ["kind"],
 )
 SIGN_INS: Final = Counter(
-    "berthmaster_console_sign_ins_total", "Attempts to sign in with a token, by result.", ["result"]
+    "berthmaster_console_sign_ins_total", "Attempts to sign in with a token or as a proxy, by result.", ["result"]
 )
 
 

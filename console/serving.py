@@ -3,6 +3,7 @@
 import logging
 import secrets
 import signal
+import tempfile
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,11 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
-from console.authentication import SignInOptions
+from console.authentication import SESSION_LIFETIME, SignInOptions
 from console.context import PageOptions
 from console.extender_source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 from console.live import EVENTS, StateWatcher
+from console.revoked_sessions import RevokedSessions
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0
@@ -56,6 +58,7 @@ class ConsoleOptions:
         page_deadline_s: how long the other questions of one page may take together.
         sign_in: how visitors sign in.
         reviews: the API server that is asked what a visitor may see; None if each visitor may see everything.
+        revoked_sessions_folder: where processes keep which sessions have ended; None for a temporary folder.
         session_secret_file: the secret that signs the cookies of sessions; None for a random one.
         form_bytes: the largest form.
         streams: the most open pages with live updates in each process.
@@ -68,6 +71,7 @@ class ConsoleOptions:
     page_deadline_s: float = PAGE_DEADLINE_S
     sign_in: SignInOptions = field(default_factory=SignInOptions)
     reviews: ReviewOptions | None = None
+    revoked_sessions_folder: Path | None = None
     session_secret_file: Path | None = None
     form_bytes: int = 2**20
     streams: int = 32
@@ -96,6 +100,7 @@ class _Console:
     def __init__(self, options: ConsoleOptions) -> None:
         self._options = options
         self._secret = _session_secret(options.session_secret_file)  # made before the fork: the same in all workers
+        self._revoked = options.revoked_sessions_folder or Path(tempfile.mkdtemp(prefix="berthmaster-console-"))
         self._watcher: StateWatcher | None = None
 
     def application(self) -> ServedApp:
@@ -109,7 +114,8 @@ class _Console:
             clients, clock, lambda: ExtenderState(watcher.version, watcher.lost), options.page_deadline_s
         )
         self._watcher = watcher = StateWatcher(source.version, clock, metrics, shows_cause=options.reviews is None)
-        authentication = Authentication(options.sign_in, self._secret, self._credentials_failed)
+        revoked = RevokedSessions(self._revoked, SESSION_LIFETIME.total_seconds())
+        authentication = Authentication(options.sign_in, self._secret, self._credentials_failed, revoked=revoked)
         parts = ConsoleParts(source, watcher, authentication, clock, metrics)
         if options.reviews is not None:
             from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - most consoles ask no API server

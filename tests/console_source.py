@@ -15,6 +15,7 @@ from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
 from console.extender_source import for_visitors
 from console.live import StateWatcher
+from console.revoked_sessions import RevokedSessions
 from console.source import SourceError
 
 
@@ -63,18 +64,20 @@ def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None
     Args:
         source: the answers.
         namespaces: the namespaces that each visitor may see; None for all.
-        options: attributes of ``AppOptions``.
+        options: attributes of ``AppOptions``; ``revoked`` is the folder of sessions that ended.
     """
     clock, metrics = FakeClock(), FakeMetrics()
     secret = b"a secret for tests only"
+    folder = options.pop("revoked", None)
+    revoked = None if folder is None else RevokedSessions(folder, 3600)
     sign_in = options.get("sign_in", SignInOptions())
     parts = ConsoleParts(
         source,
         StateWatcher(source.version, clock, metrics),
-        Authentication(sign_in, secret),
+        Authentication(sign_in, secret, revoked=revoked),
         clock,
         metrics,
-        lambda _visitor: namespaces,
+        lambda _visitor, _namespace: namespaces,
     )
     app = create_app(AppOptions(**{"secret": secret, **options}), parts)
     app.extensions["console"] = parts

@@ -2,7 +2,7 @@
 
 import http.client
 import ssl
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,29 @@ def test_only_the_named_proxy_may_name_the_user(processes: Processes, authority:
     assert 'title="signed in by proxy">ada@example.com<' in page
     assert console.get("/help", trusted(authority, "oauth2-proxy"))[0] == 401
     assert console.get("/help", trusted(authority, "mallory"), X_Forwarded_User="ada@example.com")[0] == 401
+
+
+@pytest.mark.e2e
+def test_guesses_of_tokens_are_limited_and_one_client_leaves_streams_for_others(
+    processes: Processes, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("token-of-ada-0123456789abcdef,ada\ntoken-of-eve-0123456789abcdef,eve\n")
+    console = Started(processes, f"--token-file={tokens}", "--max-streams=20")
+    ada, eve = ({"Authorization": f"Bearer token-of-{each}-0123456789abcdef"} for each in ("ada", "eve"))
+    assert console.get("/help", **ada)[0] == console.get("/help", **eve)[0] == 200
+    guesses = [console.get("/help", Authorization=f"Bearer guess-{each}-0123456789")[0] for each in range(100)]
+    assert guesses.count(401) <= 20
+    assert set(guesses) == {401, 429}
+    assert console.get("/help", **ada)[0] == 200
+    with ExitStack() as stack:
+        statuses = []
+        for headers in [eve] * 10 + [ada]:
+            connection = http.client.HTTPConnection(HOST, console.port, timeout=LIMIT_S)
+            stack.callback(connection.close)
+            connection.request("GET", "/events", headers=headers)
+            statuses.append(connection.getresponse().status)
+        assert statuses == [200] * 6 + [503] * 4 + [200]
 
 
 @pytest.mark.e2e

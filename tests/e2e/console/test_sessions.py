@@ -51,8 +51,10 @@ def test_a_visitor_signs_in_sees_what_they_may_and_signs_out(visit):
     visit.open(page, f"/workloads?namespace={OTHER}")
     expect(page.locator("main table tbody tr")).to_have_count(0)
     visit.accessible(page)
+    copied = visit.context.cookies()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    visit.context.add_cookies(copied)
     visit.open(page, "/fleet")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 

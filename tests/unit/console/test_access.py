@@ -1,10 +1,12 @@
 """Which namespaces a visitor may see, by access reviews."""
 
 import json
+import threading
 
 import pytest
 from fake_clock import FakeClock
 from kube_in_memory import ScriptedClient
+from waiting import wait_for
 
 from berthmaster.model.errors import ApiError
 from console.access import NamespaceAccess
@@ -63,9 +65,45 @@ def test_an_answer_is_kept_for_thirty_seconds_and_for_one_visitor():
     assert len(client.asked) == before
     asking.namespaces_of(Visitor("ada", "token", ("another-team",)))
     assert len(client.asked) == 2 * before
-    clock.pass_by(31)
+    clock.pass_by(61)
     asking.namespaces_of(ADA)
     assert len(client.asked) == 3 * before
+
+
+def test_an_answer_that_is_a_little_old_counts_while_it_is_asked_again():
+    allowed, clock = {("resourcebindings", "shop")}, FakeClock()
+    asking = access(reviewed(allowed), clock)
+    assert asking.namespaces_of(ADA) == {"shop"}
+    allowed.clear()
+    clock.pass_by(31)
+    assert asking.namespaces_of(ADA) == {"shop"}
+    wait_for(lambda: asking.namespaces_of(ADA) == frozenset())
+    allowed.add(("resourcebindings", "pay"))
+    clock.pass_by(61)
+    assert asking.namespaces_of(ADA) == {"pay"}
+
+
+def test_equal_questions_at_one_time_are_asked_once():
+    release, client = threading.Event(), reviewed({("resourcebindings", "shop")})
+    send = client.send
+    client.send = lambda request: (release.wait(30), send(request))[1]
+    asking, found = access(client), []
+    threads = [threading.Thread(target=lambda: found.append(asking.namespaces_of(ADA))) for _ in range(12)]
+    for each in threads:
+        each.start()
+    release.set()
+    for each in threads:
+        each.join(30)
+    assert (found, len(client.asked)) == ([{"shop"}] * 12, 5)
+
+
+def test_a_page_of_one_namespace_asks_about_this_one_only():
+    client = reviewed({("resourcebindings", "shop"), ("resourcebindings", "pay")})
+    asking = access(client)
+    assert asking.namespaces_of(ADA, "shop") == {"shop"}
+    assert len(client.asked) == 3
+    assert asking.namespaces_of(ADA, "ops") == frozenset()
+    assert asking.namespaces_of(ADA) == {"shop", "pay"}
 
 
 @pytest.mark.parametrize("error", [ApiError(0, "", "connection refused"), ApiError(403, "Forbidden", "forbidden")])

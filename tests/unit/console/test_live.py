@@ -46,7 +46,7 @@ def streams(watched, limit=2):
 
 def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
     watched = Watched()
-    stream = streams(watched).open()
+    stream = streams(watched).open("ada")
     assert next(stream) == b'retry: 2000\n\nevent: notice\ndata: ""\n\nevent: state\ndata: "1~"\n\n'
     watched.poll(StateVersion("2", FRESH))
     assert next(stream) == b'event: state\ndata: "2~"\n\n'
@@ -54,7 +54,7 @@ def test_a_stream_begins_with_what_is_wrong_and_then_says_what_changes():
 
 def test_pages_update_once_more_after_a_change_because_the_processes_of_an_extender_differ():
     watched = Watched()
-    stream = streams(watched).open()
+    stream = streams(watched).open("ada")
     next(stream)
     watched.poll(StateVersion("2", FRESH))
     next(stream)
@@ -65,7 +65,7 @@ def test_pages_update_once_more_after_a_change_because_the_processes_of_an_exten
 def test_a_stream_repeats_the_state_so_that_a_page_notices_a_dead_one():
     watched = Watched()
     watched.poll(after_s=5)
-    stream = streams(watched).open()
+    stream = streams(watched).open("ada")
     next(stream)
     watched.clock.pass_by(10)
     assert next(stream) == b'event: state\ndata: "1"\n\n'
@@ -74,7 +74,7 @@ def test_a_stream_repeats_the_state_so_that_a_page_notices_a_dead_one():
 def test_a_lost_extender_and_its_return_are_reported():
     watched = Watched()
     watched.poll(after_s=5)
-    stream = streams(watched).open()
+    stream = streams(watched).open("ada")
     next(stream)
     watched.poll(LOST)
     notice = "The extender cannot be asked since 00:16:46 UTC: http://extender cannot be reached: connection refused"
@@ -112,19 +112,19 @@ def test_a_console_whose_visitors_see_few_namespaces_does_not_repeat_what_the_ex
 def test_the_number_of_streams_is_bounded_and_a_closed_one_makes_room():
     watched = Watched()
     several = streams(watched, limit=2)
-    first, second = several.open(), several.open()
-    assert several.open() is None
+    first, second = several.open("ada"), several.open("ada")
+    assert several.open("ada") is None
     first.close()
     first.close()
-    assert several.open() is not None
-    assert several.open() is None
+    assert several.open("ada") is not None
+    assert several.open("ada") is None
     second.close()
     assert watched.metrics.calls_of("streams")[-1] == (1,)
 
 
 def test_a_stream_ends_after_some_minutes_so_that_the_visitor_is_checked_again():
     watched = Watched()
-    stream = streams(watched).open()
+    stream = streams(watched).open("ada")
     next(stream)
     watched.clock.pass_by(400)
     assert list(stream) == []
@@ -133,8 +133,14 @@ def test_a_stream_ends_after_some_minutes_so_that_the_visitor_is_checked_again()
 def test_streams_end_and_none_begins_when_the_console_stops():
     watched = Watched()
     several = streams(watched)
-    stream = several.open()
+    stream = several.open("ada")
     next(stream)
     watched.watcher.stopping = True
     assert list(stream) == []
-    assert several.open() is None
+    assert several.open("ada") is None
+
+
+def test_one_visitor_leaves_streams_for_others():
+    several = streams(Watched(), limit=40)
+    assert [several.open("ada") is not None for _ in range(11)] == [True] * 10 + [False]
+    assert several.open("grace") is not None

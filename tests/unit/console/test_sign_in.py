@@ -114,3 +114,39 @@ def test_without_a_sign_in_the_navigation_shows_nothing(client):
 )
 def test_a_sign_in_leads_to_pages_of_the_console_only(text, address):
     assert local_address(text) == address
+
+
+def test_a_copied_cookie_is_of_no_use_after_the_sign_out(tokens, tmp_path):
+    apps = [console_app(GivenSource(), sign_in=SignInOptions(tokens), revoked=tmp_path) for _ in range(2)]
+    client, other_process = (each.test_client() for each in apps)
+    sign_in(client)
+    copied = client.get_cookie("berthmaster").value
+    thieves = [app.test_client() for app in apps]
+    for thief in (*thieves, other_process):
+        thief.set_cookie("berthmaster", copied)
+        assert thief.get("/help").status_code == 200
+    client.post(
+        "/sign-out", data={"form_token": re.search(r'name="form_token" value="([^"]+)"', client.get("/help").text)[1]}
+    )
+    for thief in (*thieves, other_process):
+        thief.set_cookie("berthmaster", copied)
+        assert thief.get("/help").status_code == 401
+    sign_in(client)
+    assert client.get("/help").status_code == 200
+
+
+def test_guesses_by_header_and_by_form_have_one_limit_a_metric_and_a_warning(tokens, caplog):
+    app = console_app(GivenSource(), sign_in=SignInOptions(tokens))
+    known, guesser = app.test_client(), app.test_client()
+    good = {"Authorization": f"Bearer {TOKEN}"}
+    assert known.get("/help", headers=good).status_code == 200
+    found = [
+        guesser.get("/help", headers={"Authorization": f"Bearer guess-{each}-0123456789abcdef"}).status_code
+        for each in range(12)
+    ]
+    assert found == [401] * 9 + [429] * 3
+    assert sign_in(guesser, "another guess").status_code == 429
+    assert known.get("/help", headers=good).status_code == 200, "a credential that was accepted is no attempt"
+    metrics = app.extensions["console"].metrics.calls_of("signed_in")
+    assert metrics == [("accepted",), *[("refused",)] * 9, *[("limited",)] * 4]
+    assert caplog.text.count("a sign-in was refused") == 9
