@@ -86,7 +86,7 @@ class AppOptions:
     requests_per_s: float = 50.0
     request_burst: int = 300
     streams: int = 32
-    waiting_requests: int = 40
+    waiting_requests: int = 48
 
 
 class ConsoleParts:

@@ -131,6 +131,8 @@ class _Console:
                 sign_in=options.sign_in,
                 form_bytes=options.form_bytes,
                 streams=options.streams,
+                # Half of the threads are for streams. A quarter of the other half stays free.
+                waiting_requests=max(1, options.server.threads * 3 // 8),
             ),
             parts,
         )
