@@ -62,7 +62,7 @@ def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> No
 @click.option("--until", type=MOMENT, help="Only records up to this time.")
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True,
-    help="JSON Lines, or Parquet, which needs the extra berthmaster[parquet].",
+    help="JSON Lines, or Parquet, which needs the extra parquet.",
 )  # fmt: skip
 @click.option("--redact", is_flag=True, help="Leave out what --dump --redact leaves out.")
 @click.option("--fleet", is_flag=True, help="Add to each decision the clusters that changed since the one before.")

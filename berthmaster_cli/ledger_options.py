@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from berthmaster.model.errors import InputError, LedgerError, shown
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.version import __version__
 from berthmaster_cli.options import FILE, Decorator, option_group
 
@@ -90,7 +91,7 @@ def ledger_options(help_text: str, *, environment: str | None = None, required: 
 ledger_option: Final = ledger_options("The ledger to read", environment=ENVIRONMENT, required=True)
 optional_ledger_option: Final = ledger_options("With --at: the ledger to read", environment=ENVIRONMENT)
 recording_options: Final = option_group(
-    ledger_options("Record every decision in this database. Needs the extra berthmaster[ledger]"),
+    ledger_options("Record every decision in this database. Needs the extra ledger"),
     click.option(
         "--ledger-retention-days", type=click.IntRange(1, 36_500), default=30, show_default=True,
         help="Remove records of the ledger that are older than this, in days.",
@@ -139,7 +140,7 @@ def require_extra() -> None:
         InputError: they are not.
     """
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
-        raise InputError("--ledger needs the extra 'ledger': pip install 'berthmaster[ledger]'")
+        raise InputError(f"--ledger needs the extra 'ledger': {extra_remedy('ledger')}")
 
 
 def microseconds(moment: datetime) -> int:

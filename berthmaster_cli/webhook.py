@@ -146,7 +146,7 @@ class BlastRadiusType(click.ParamType[BlastRadius]):
     "and patch events.",
 )
 @kubeconfig_options("the API server for events")
-@ledger_options("Record refusals, accepted plans and exemptions in this database. Needs the extra berthmaster[ledger]")
+@ledger_options("Record refusals, accepted plans and exemptions in this database. Needs the extra ledger")
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""

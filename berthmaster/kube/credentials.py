@@ -25,11 +25,11 @@ def load_credentials(access: ClusterAccess, configuration: Configuration) -> Non
         ConfigException: the context is not usable. The official client raises further errors for invalid files.
     """
     merged = KubeConfigMerger(os.pathsep.join(map(str, access.files)))  # type: ignore[no-untyped-call] # no types
-    loader = _Loader(merged.config, active_context=access.context, config_base_path=None)  # type: ignore[no-untyped-call]
+    loader = _CredentialLoader(merged.config, active_context=access.context, config_base_path=None)  # type: ignore[no-untyped-call]
     loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
 
 
-class _Loader(KubeConfigLoader):
+class _CredentialLoader(KubeConfigLoader):
     """The official loader, without silence about credentials that it could not read."""
 
     def _load_authentication(self) -> None:

@@ -15,6 +15,7 @@ from berthmaster.ledger.store import Store
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError
+from berthmaster.runtime.installation import extra_remedy
 
 _ROWS: Final = 1000
 
@@ -109,7 +110,7 @@ def write_parquet(records: Iterator[ExportedRecord], out: BinaryIO) -> int:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InputError("Parquet needs the extra 'parquet': pip install 'berthmaster[parquet]'") from None
+        raise InputError(f"Parquet needs the extra 'parquet': {extra_remedy('parquet')}") from None
     schema = pa.schema(
         [
             (name, pa.int64() if name == "generation" else pa.float64() if name == "durationMs" else pa.string())

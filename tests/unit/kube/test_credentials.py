@@ -1,11 +1,13 @@
 """Credentials that cannot be had end the command with one line: what failed, which kubeconfig, and a remedy."""
 
 import json
+import socket
 import stat
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from http_peer import HttpPeer
 
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import connect
@@ -84,6 +86,24 @@ def test_the_credentials_of_a_plugin_are_used(access, tmp_path):
     assert Path(configuration.key_file).read_text() == "B"
 
 
+@pytest.fixture
+def plain():
+    """The port of a server that refuses each connection with a line of HTTP, whatever it reads."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(65536)
+                        connection.sendall(REFUSAL)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
@@ -91,14 +111,10 @@ def test_the_credentials_of_a_plugin_are_used(access, tmp_path):
         ("http", "; the credentials are not accepted: log in again, or use another context"),
     ],
 )
-def test_a_failed_request_names_the_kubeconfig_and_a_remedy(access, scheme, message):
-    peer = HttpPeer((REFUSAL,) * 3, None)
-    try:
-        used = access({"token": "a"}, f"{scheme}://127.0.0.1:{peer.port}")
-        with pytest.raises(ApiError) as refused:
-            ask(connect(used), READ)
-    finally:
-        peer.close()
+def test_a_failed_request_names_the_kubeconfig_and_a_remedy(access, plain, scheme, message):
+    used = access({"token": "a"}, f"{scheme}://127.0.0.1:{plain}")
+    with pytest.raises(ApiError) as refused:
+        ask(connect(used), READ)
     assert str(used) in str(refused.value)
     assert message in str(refused.value)
 
