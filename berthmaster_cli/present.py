@@ -1,7 +1,7 @@
 """The world of simulate and explain: the present that manifests describe, and what is not known about it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -13,13 +13,12 @@ from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.options import option_group
 from berthmaster_cli.output import complain, complain_about
-
-_EXTRA: Final = "the extra `interpreters` (pip install 'berthmaster[interpreters]')"
 
 present_options = option_group(
     click.option(
@@ -82,7 +81,8 @@ class _MissingInterpreter:
         if kind not in self._kinds:
             return None
         return UnknownReplicas(
-            f"a script of a ResourceInterpreterCustomization computes the replicas of {kind[1]}: install {_EXTRA}"
+            f"a script of a ResourceInterpreterCustomization computes the replicas of {kind[1]}, which needs "
+            f"the extra `interpreters`: {extra_remedy('interpreters')}"
         )
 
 

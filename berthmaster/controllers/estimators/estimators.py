@@ -21,6 +21,7 @@ from berthmaster.model.binding import BindingSpec, Component
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import places_whole_sets
@@ -253,7 +254,7 @@ def open_estimators(
     except ModuleNotFoundError as error:
         raise InputError(
             f"scheduler estimators need gRPC and protobuf, and {error.name} is not installed: "
-            "pip install 'berthmaster[estimator]', or leave them disabled"
+            f"{extra_remedy('estimator')}, or leave them disabled"
         ) from None
     return Estimators(GRPCConnector(client, settings), clock, metrics or EstimatorMetrics(), settings.timeout_s)
 

@@ -164,4 +164,4 @@ def test_a_customization_among_the_input_counts(run, monkeypatch, installed):
         assert (row["clusters"], row["replicas"]) == ({"a": 3}, 3)
     else:
         assert (row["clusters"], row["notScheduled"]) == ({}, "UnknownReplicas")
-        assert "install the extra `interpreters`" in row["message"]
+        assert "needs the extra `interpreters`" in row["message"]
