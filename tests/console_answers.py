@@ -87,11 +87,18 @@ def workload_row(name: str = "web", **fields: Any) -> WorkloadRow:
     return WorkloadRow(name=name, **{**given, **fields})
 
 
-def listed_workloads(*rows: WorkloadRow, matched: int | None = None, total: int | None = None) -> WorkloadPage:
+def listed_workloads(
+    *rows: WorkloadRow, matched: int | None = None, total: int | None = None, only: dict[str, int] | None = None
+) -> WorkloadPage:
     """A page of workloads."""
     count = len(rows) if matched is None else matched
     facets = WorkloadFacets(
-        {"shop": 3}, {"PropagationPolicy shop/web": 1}, {"b1": 2}, {"backup": 2}, {"placed": 3}, {"not-preferred": 2}
+        {"shop": 3},
+        {"PropagationPolicy shop/web": 1},
+        {"b1": 2},
+        {"backup": 2},
+        {"placed": 3},
+        only or {"not-preferred": 2},
     )
     return WorkloadPage(list(rows), count, count if total is None else total, facets, "v1", [], FRESH)
 

@@ -43,7 +43,7 @@ class GivenSource:
         def answer(*arguments: Any, **named: Any) -> Any:
             self.asked.append((name, arguments, named))
             if name not in self.answers:
-                raise SourceError(f"this test gives no answer to {name}")
+                raise SourceError(f"this test gives no answer to {name}", unanswered=True)
             given = self.answers[name]
             if isinstance(given, Exception):
                 raise given

@@ -191,6 +191,7 @@ class BindingView(AnswerPart, frozen=True):
         notes: what else to know about the workload, one sentence each.
         gaps: what the service does not know and what follows, one sentence each.
         staleness: how current the state of the service is.
+        requests: what one replica requests, by resource; empty if that is not known.
     """
 
     kind: str
@@ -213,6 +214,7 @@ class BindingView(AnswerPart, frozen=True):
     notes: list[str]
     gaps: list[str]
     staleness: Staleness
+    requests: dict[str, Quantity] = {}
 
 
 class Amounts(AnswerPart, frozen=True):

@@ -1,9 +1,11 @@
 """Amounts of resources as people read them: cores, binary units, and how full a cluster is."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from berthmaster.native_api.fleet import FleetAmount
+from berthmaster.model.quantity import Quantity
+from berthmaster.native_api.fleet import FleetAmount, FleetCluster
 from berthmaster.views.texts import bytes_text, cores_text
 
 HIGH_PERCENT: Final = 90
@@ -93,6 +95,40 @@ def nearly_full(amount: FleetAmount) -> bool:
     if amount.used is None or not amount.allocatable:
         return False
     return 100 * (amount.used + (amount.assumed or 0)) >= HIGH_PERCENT * amount.allocatable
+
+
+def room_words(requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster]) -> tuple[str, ...]:
+    """Return what one replica requests, and the most that one ready cluster has free of each; empty without requests.
+
+    Args:
+        requests: what one replica requests, by resource.
+        clusters: the clusters of the fleet.
+    """
+    if not requests:
+        return ()
+    wanted = {name: each.milli_value() if name == "cpu" else each.value() for name, each in sorted(requests.items())}
+    texts = [f"{label_of(name)} {amount_text(name, amount)}" for name, amount in wanted.items()]
+    free = {
+        name: max(
+            (
+                (each.resources[name].allocatable - used - (each.resources[name].assumed or 0), each.name)
+                for each in clusters
+                if each.ready and name in each.resources and (used := each.resources[name].used) is not None
+            ),
+            default=None,
+        )
+        for name in wanted
+    }
+    rooms = [
+        f"{label_of(name)} {amount_text(name, max(0, best[0]))} ({best[1]})"
+        if best is not None
+        else f"{label_of(name)} on no ready cluster"
+        for name, best in free.items()
+    ]
+    return (
+        f"One replica requests {', '.join(texts)}.",
+        f"The most that one cluster has free: {', '.join(rooms)}.",
+    )
 
 
 def sum_of(amounts: "list[FleetAmount]") -> FleetAmount:

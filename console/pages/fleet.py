@@ -9,9 +9,10 @@ from markupsafe import Markup
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from console.answer_cache import AnswerCache
 from console.context import services, visitor
+from console.offers import optional
 from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page
 from console.pages.fleet_tiles import cluster_page
-from console.pages.workloads_model import workloads_page
+from console.pages.workloads_model import workload_figures, workloads_page
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("fleet", __name__)
@@ -52,7 +53,11 @@ def show() -> str:
     page, tiles = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
-    return render_template("fleet.html", page=page, tiles=tiles, question=question, gaps=found.gaps)
+    known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
+    return render_template(
+        "fleet.html", page=page, tiles=tiles, question=question, gaps=found.gaps,
+        workloads=[] if known.answer is None else workload_figures(known.answer),
+    )  # fmt: skip
 
 
 def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Drawn:

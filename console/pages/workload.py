@@ -10,6 +10,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
 from console.offers import Offered, optional
 from console.pages.policies_model import policy_address
+from console.pages.workload_answers import lacks_room
 from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
 from console.pages.workload_words import sentence
 from console.query import PageQuery
@@ -42,6 +43,7 @@ def one(namespace: str, binding: str) -> str:
     why_not = _NOTHING
     if cluster:
         why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
+    fleet = optional(source.fleet) if overview is not None and lacks_room(known) else _NOTHING
     facts = WorkloadFacts(
         binding=known,
         explained=None if overview is None else overview.decision,
@@ -51,6 +53,7 @@ def one(namespace: str, binding: str) -> str:
         reviews=() if reviews.answer is None else reviews.answer.items,
         past=source.recorded_decision(record, binding, place) if record else None,
         why_not=why_not.answer,
+        fleet=() if fleet.answer is None else fleet.answer.clusters,
     )
     hints = {"history": history.hint, "why_not": why_not.hint, **({} if overview is None else overview.missing)}
     return render_template(

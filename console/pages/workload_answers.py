@@ -3,17 +3,20 @@
 Pure functions. Each line is true for the stored binding; what would be decided now is said as such.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
+from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
+from console.pages.amounts import room_words
 from console.pages.workload_words import (
     assignment_words,
     counted,
@@ -50,7 +53,11 @@ class AnswerLine:
 
 
 def answers(
-    binding: BindingView, explained: Explanation | None, outlook: BindingOutlook | None, now: datetime
+    binding: BindingView,
+    explained: Explanation | None,
+    outlook: BindingOutlook | None,
+    now: datetime,
+    fleet: Sequence[FleetCluster] = (),
 ) -> tuple[AnswerLine, ...]:
     """Return the first lines of the page.
 
@@ -59,9 +66,10 @@ def answers(
         explained: the decision that would be made now; None if it is not known.
         outlook: what each group could hold; None if it is not known.
         now: the time.
+        fleet: the clusters, to compare what is free with what a replica requests; empty if they are not known.
     """
     lines = [
-        _where(binding, outlook),
+        _where(binding, outlook, fleet),
         _group(binding),
         _why_not_preferred(binding, outlook),
         _next(binding, explained, outlook, now),
@@ -69,7 +77,7 @@ def answers(
     return tuple(line for line in lines if line is not None)
 
 
-def _where(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine:
+def _where(binding: BindingView, outlook: BindingOutlook | None, fleet: Sequence[FleetCluster]) -> AnswerLine:
     texts, kind = [], "good"
     if not binding.present:
         texts.append("The control plane has no binding for it yet. This is the binding that is due.")
@@ -86,11 +94,15 @@ def _where(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine:
         kind = "warn"
     elif replicas and assigned > replicas and outlook is not None and outlook.move is not None:
         texts.append(f"These are old and new copies: {assigned:,} during the move, of {counted(replicas, 'replica')}.")
+        leaves = {name: count for name, count in outlook.move.source.items() if outlook.move.target.get(name) != count}
+        texts.append(f"The old copies are on {assignment_words(leaves)} until the new ones are healthy.")
     elif replicas and clusters:
         each = len(clusters) > 1 and all(count == replicas for count in clusters.values())
         texts.append(
             f"Each cluster has all {counted(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
         )
+    if fleet and lacks_room(binding):
+        texts += room_words(binding.requests, fleet)
     evicted = sorted({task.from_cluster for task in binding.eviction_tasks})
     if evicted:
         texts.append(
@@ -98,6 +110,11 @@ def _where(binding: BindingView, outlook: BindingOutlook | None) -> AnswerLine:
         )
         kind = "warn" if kind == "good" else kind
     return AnswerLine("Where", kind, tuple(texts))
+
+
+def lacks_room(binding: BindingView) -> bool:
+    """Return whether replicas have no place."""
+    return not binding.clusters or sum(binding.clusters.values()) < binding.replicas
 
 
 def _all_placed(assigned: int, replicas: int) -> str:

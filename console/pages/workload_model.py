@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
+from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingView
@@ -33,6 +34,7 @@ class WorkloadFacts:
         reviews: what is on record about changes of the policy, the latest first.
         past: the recorded decision that the visitor opened.
         why_not: the answer about the cluster that the visitor asked about.
+        fleet: the clusters, if replicas have no place.
     """
 
     binding: BindingView
@@ -43,6 +45,7 @@ class WorkloadFacts:
     reviews: Sequence[HistoryRow] = ()
     past: PastExplanation | None = None
     why_not: WhyNotView | None = None
+    fleet: Sequence[FleetCluster] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
     shown, from_scratch = _shown_group(explained, outlook, question)
     observed = binding.observed_group if past is None else past.record.group or None
     return WorkloadPart(
-        answers=answers(binding, explained, outlook, now) if past is None else past_answers(past),
+        answers=answers(binding, explained, outlook, now, facts.fleet) if past is None else past_answers(past),
         groups=group_rows(
             outlook,
             explained.diagnosis if explained is not None else None,

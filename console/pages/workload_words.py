@@ -86,14 +86,14 @@ def outlook_words(group: GroupOutlook, replicas: int) -> str:
     rejected = rejected_words(group.rejected)
     if not group.fitting:
         why = f": {rejected}" if rejected else ""
-        return f"None of its {counted(group.matched, 'cluster')} fits{why}."
+        return f"None of its {counted(group.matched, 'cluster')} passes the filters{why}."
     # The message about too little capacity has the numbers.
     left_out = group.capacity is None or group.error is FailureKind.INSUFFICIENT
     room = "" if left_out else f", with capacity for {counted(group.capacity or 0, 'replica')}"
     filtered = f" Rejected: {rejected}." if rejected else ""
-    fits = "fits" if group.fitting == 1 else "fit"
+    passes = "passes" if group.fitting == 1 else "pass"
     of = counted(group.matched, "cluster")
-    return f"{group.fitting:,} of its {of} {fits}{room}: {sentence(group.message)}{filtered}"
+    return f"{group.fitting:,} of its {of} {passes} the filters{room}: {sentence(group.message)}{filtered}"
 
 
 def move_words(move: MoveState, now: datetime) -> tuple[str, str]:

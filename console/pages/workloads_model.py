@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import (
@@ -23,6 +23,13 @@ RESTRICTIONS: Final[Mapping[Restriction, str]] = {
     Restriction.MOVING: "moving",
     Restriction.HELD_DOWN: "held down",
     Restriction.SUSPENDED: "suspended",
+}
+_FIGURES: Final[Mapping[Restriction, str]] = {
+    Restriction.NOWHERE: "bad",
+    Restriction.SHORT: "bad",
+    Restriction.NOT_PREFERRED: "warn",
+    Restriction.MOVING: "",
+    Restriction.HELD_DOWN: "",
 }
 _STATES: Final[Mapping[WorkloadState, tuple[str, str]]] = {
     WorkloadState.PLACED: ("good", "placed"),
@@ -121,6 +128,34 @@ def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
         clusters=_options(facets.clusters, query.cluster),
         groups=_options(facets.groups, query.group),
     )
+
+
+class WorkloadFigure(NamedTuple):
+    """How many workloads there are, or how many a restriction selects.
+
+    Attributes:
+        number, text: the number, and what it counts.
+        kind: the kind of the badge; empty for none.
+        only: the restriction in the address of the list; empty for all.
+    """
+
+    number: int
+    text: str
+    kind: str
+    only: str
+
+
+def workload_figures(found: WorkloadPage) -> list[WorkloadFigure]:
+    """Return how many workloads the visitor may see, and how many of them are not as they should be."""
+    counts = found.facets.only
+    return [
+        WorkloadFigure(found.total, "workload" if found.total == 1 else "workloads", "", ""),
+        *(
+            WorkloadFigure(counts[each.value], RESTRICTIONS[each], kind, each.value)
+            for each, kind in _FIGURES.items()
+            if counts.get(each.value)
+        ),
+    ]
 
 
 def row_view(row: WorkloadRow) -> RowView:

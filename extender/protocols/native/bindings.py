@@ -111,6 +111,7 @@ def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], fres
         notes=list(workload.notes),
         gaps=gaps,
         staleness=staleness_of(freshness),
+        requests=spec.replica_requirements.resource_request if spec.replica_requirements is not None else {},
     )
 
 

@@ -45,7 +45,7 @@ def test_clusters_are_filtered_and_the_back_button_returns(visit):
     assert 0 < page.locator(TILE).count() < total
     page.get_by_label("Name contains").fill("nothing has this name")
     show(page)
-    expect(page.locator(".empty")).to_contain_text("No cluster matches.")
+    expect(page.locator(".empty")).to_contain_text("No cluster matches the filter.")
     page.go_back()
     page.go_back()
     expect(page.locator(TILE)).to_have_count(total)

@@ -1,5 +1,7 @@
 """The page Fleet: what it says of each cluster, filters, order, and pages."""
 
+import re
+
 import pytest
 from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workloads, workload_row
 
@@ -179,3 +181,14 @@ def test_tiles_are_drawn_once_for_each_version_of_the_fleet(page):
     after = page("/fleet", fleet=fleet_view(fleet_cluster("new")))[0].text
     assert ('id="cluster-new"' in before, 'id="cluster-new"' in after) == (False, True)
     assert 'id="cluster-a"' not in page("/fleet?q=b", fleet=MIXED)[0].text
+
+
+def test_the_page_starts_with_how_many_workloads_are_not_as_they_should_be(page):
+    found = listed_workloads(total=400, matched=400, only={"nowhere": 3, "moving": 1, "short": 0})
+    text = page("/fleet", fleet=fleet_view(fleet_cluster("a")), workloads=found)[0].text
+    figures = re.findall(r'<a class="figure (\w*)" href="([^"]+)"><strong>([\d,]+)</strong> <span>([^<]+)', text)
+    assert figures[:3] == [
+        ("", "/workloads", "400", "workloads"),
+        ("bad", "/workloads?only=nowhere", "3", "nowhere"),
+        ("", "/workloads?only=moving", "1", "moving"),
+    ]

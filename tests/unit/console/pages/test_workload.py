@@ -10,6 +10,7 @@ from console_answers import (
     binding_explanation,
     binding_outlook,
     binding_view,
+    fleet_cluster,
     group_diagnosis,
     group_outlook,
     history_page,
@@ -22,6 +23,7 @@ from console_source import refused_question
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.move import MovePhase
+from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.wire import EvictionTaskView, RequiringBinding
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
@@ -108,7 +110,7 @@ def test_why_not_its_preferred_group():
     kind, text = lines()["Why not primary"]
     assert kind == "bad"
     assert text == (
-        "2 of its 4 clusters fit: Clusters available replicas 3 are not enough to schedule. "
+        "2 of its 4 clusters pass the filters: Clusters available replicas 3 are not enough to schedule. "
         "Rejected: 2 × a taint that it does not tolerate."
     )
 
@@ -124,8 +126,19 @@ def test_a_preferred_group_that_fits_again_is_said_with_what_moves_it_back():
 
 def test_every_earlier_group_is_named():
     found = lines(binding_view(observed_group="edge"))["Why not primary"][1]
-    assert "primary: 2 of its 4 clusters fit" in found
+    assert "primary: 2 of its 4 clusters pass the filters" in found
     assert "backup: This group could hold 8 replicas now." in found
+
+
+def test_a_workload_without_a_place_says_what_a_replica_requests_and_what_is_free():
+    big = binding_view(clusters={}, requests={"cpu": Quantity.parse("4000"), "memory": Quantity.parse("2Gi")})
+    fleet = [fleet_cluster("small", used=15), fleet_cluster("large", used=1, assumed=2)]
+    found = answers(big, None, None, NOW, [*fleet, fleet_cluster("lost", used=0, ready=False)])[0]
+    assert found.texts[-2:] == (
+        "One replica requests CPU 4,000, Memory 2Gi.",
+        "The most that one cluster has free: CPU 13 (large), Memory 32Gi (small).",
+    )
+    assert "requests" not in " ".join(answers(binding_view(), None, None, NOW, fleet)[0].texts)
 
 
 def test_what_is_not_known_is_said():
@@ -325,7 +338,7 @@ def test_the_page_answers_in_its_first_lines(workload):
     first = (
         text.index("It is assigned to 2 clusters"),
         text.index("the second of 3"),
-        text.index("2 of its 4 clusters fit"),
+        text.index("2 of its 4 clusters pass the filters"),
     )
     assert list(first) == sorted(first)
     assert max(first) < text.index("Groups in order") < text.index("Clusters by stage") < text.index("Timeline")
@@ -437,10 +450,8 @@ def test_a_part_that_the_extender_does_not_have_is_left_out_with_its_reason(work
 
 def test_old_and_new_copies_of_a_move_are_no_surplus():
     moving = binding_outlook(move=move_state(MovePhase.SOAKING))
-    assert (
-        "old and new copies: 8 during the move, of 4 replicas."
-        in lines(binding_view(replicas=4), outlook=moving)["Where"][1]
-    )
+    text = lines(binding_view(replicas=4), outlook=moving)["Where"][1]
+    assert "old and new copies: 8 during the move, of 4 replicas. The old copies are on b1 (5) and b2 (3) until" in text
 
 
 def test_what_the_first_lines_say_about_a_move_is_no_note(workload):
