@@ -21,9 +21,10 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.health import ProcessHealth
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
-from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.settings import ControllerSettings, controllers_record
 from berthmaster.controllers.target import report_target
 from berthmaster.deciding.decision_recorder import DecisionRecorder
+from berthmaster.deciding.lease_record import CONTROLLERS, text_of
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate
@@ -120,6 +121,9 @@ class Runtime:
             client = ReadOnlyClient(client)
         self._raw = MeteredClient(client, clock, self._metrics.requested)
         self._lease = None if options.lease is None else Lease(self._raw, options.lease, clock)
+        if self._lease is not None:
+            record = controllers_record(options.settings, [each.name for each in registrations])
+            self._lease.annotate(CONTROLLERS, text_of(record))
         self._candidate = None if self._lease is None else Candidate(self._lease, clock, self._lost)
         # The fence is checked after the rate limit: the process may lose the lease while a request waits.
         self._fence = FencedClient(self._raw, lambda: self.leading)

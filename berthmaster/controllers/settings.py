@@ -1,9 +1,11 @@
 """The settings of the controllers, as plain data. Each controller reads those that concern it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import (
     MULTIPLE_POD_TEMPLATES,
@@ -91,3 +93,19 @@ class ControllerSettings:
     def failover_after_s(self) -> float | None:
         """How long a cluster may be not ready before failover; None without failover."""
         return self.failover_toleration_s if self.failover == "not-ready" else None
+
+
+def controllers_record(settings: ControllerSettings, controllers: Collection[str]) -> ControllersRecord:
+    """Return what the lease records about the controllers of a process.
+
+    Args:
+        settings: their settings.
+        controllers: the names of the controllers that run.
+    """
+    schedules = "binding-scheduler" in controllers
+    return ControllersRecord(
+        settings.scheduler_name if schedules else "",
+        settings.failover_after_s if schedules else None,
+        "preemption" in controllers,
+        tuple(sorted(each.name for each in GATES if settings.gates.on(each))),
+    )

@@ -1,4 +1,4 @@
-"""What the lease of the controllers records about moves: the state of the storm brake, and which moves are on.
+"""What the lease of the controllers records: their switches, the state of the storm brake, and which moves are on.
 
 The annotations of the Lease are the right place: only the leader decides on moves, each process reads its lease every
 few seconds anyway, the next leader finds them, and the controllers need no further access right. A user ends the brake
@@ -20,6 +20,25 @@ RESUME: Final = "policy.berthmaster.io/storm-brake-resume"
 """The annotation by which a user ends the brake. The value is a ``ResumeRequest``. The leader removes it."""
 SOURCES: Final = "policy.berthmaster.io/moves"
 """The annotation with a ``SourcesRecord``. It is absent without a configuration of moves."""
+
+CONTROLLERS: Final = "policy.berthmaster.io/controllers"
+"""The annotation with a ``ControllersRecord``. Each leader writes its own."""
+
+
+class ControllersRecord(Value, frozen=True):
+    """The switches of the controllers that hold the lease.
+
+    Attributes:
+        scheduler: the ``spec.schedulerName`` of the bindings that they schedule; empty if they schedule none.
+        failover_after_s: how long a cluster may be not ready before it is replaced, in seconds; None without failover.
+        preempts: whether the preemption controller runs.
+        gates: the feature gates that are on.
+    """
+
+    scheduler: str = ""
+    failover_after_s: float | None = None
+    preempts: bool = False
+    gates: tuple[str, ...] = ()
 
 
 _SILENT_S: Final = 60
@@ -74,21 +93,30 @@ class SourcesRecord(Value, frozen=True):
 
 
 class LeaseRecord(NamedTuple):
-    """What a lease records about moves.
+    """What a lease records.
 
     Attributes:
         brake: the state of the storm brake.
         sources: the configuration that the leader uses; None if it has no file.
         renewed_at: when the leader last renewed its lease; None if that is not known.
+        controllers: the switches of the last holder; None if they are not recorded.
+        held: whether a process holds the lease.
     """
 
     brake: BrakeRecord
     sources: SourcesRecord | None
     renewed_at: datetime | None = None
+    controllers: ControllersRecord | None = None
+    held: bool = False
 
     def silent(self, now: datetime) -> bool:
         """Return whether no leader has renewed the lease for so long that no controller seems to run."""
         return self.renewed_at is not None and (now - self.renewed_at).total_seconds() > _SILENT_S
+
+    def running(self, now: datetime) -> ControllersRecord | None:
+        """Return the switches of the controllers that run now; None if none run or they record none."""
+        runs = self.held and self.renewed_at is not None and not self.silent(now)
+        return self.controllers if runs else None
 
 
 def text_of(record: Value) -> str:
@@ -129,8 +157,24 @@ def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
     metadata = lease.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     found = annotations if isinstance(annotations, dict) else {}
-    brake, sources = (text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES))
-    return LeaseRecord(brake_record(brake), sources_record(sources), _renewed_at(lease.get("spec")))
+    brake, sources, controllers = (
+        text if isinstance(text := found.get(key), str) else None for key in (BRAKE, SOURCES, CONTROLLERS)
+    )
+    spec = lease.get("spec")
+    return LeaseRecord(
+        brake_record(brake),
+        sources_record(sources),
+        _renewed_at(spec),
+        _controllers(controllers),
+        held=isinstance(spec, dict) and bool(spec.get("holderIdentity")),
+    )
+
+
+def _controllers(text: str | None) -> ControllersRecord | None:
+    try:
+        return None if text is None else decode_json(ControllersRecord, text)
+    except FieldError:
+        return None
 
 
 def _renewed_at(spec: object) -> datetime | None:
