@@ -194,6 +194,10 @@ bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000
 bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/plan_property.py $(ARGS)
 
+.PHONY: bench-loss-property
+bench-loss-property: $(VENV)/.dev ## Compare 1,600 losses of clusters with what then happens, on a model of Karmada
+	@PYTHONPATH=tests $(BIN)/python bench/losses.py $(ARGS)
+
 .PHONY: bench-way
 bench-way: $(VENV)/.e2e ## Count the files that one binding and one plan pass (ARGS=--list names them)
 	@PYTHONPATH=tests $(BIN)/python bench/way.py $(ARGS)

@@ -42,7 +42,7 @@ from berthmaster_cli.inputs import (
 from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
 from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
-from berthmaster_cli.present import present_options, present_world, rebalances
+from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
 from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from
@@ -55,6 +55,7 @@ _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 @click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
 @input_options
 @present_options
+@assumption_options
 @change_options
 @click.option(
     "--limit", default=None, type=click.IntRange(0),

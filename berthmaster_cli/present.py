@@ -1,25 +1,45 @@
 """The world of simulate and explain: the present that manifests describe, and what is not known about it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import LuaInterpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
-from berthmaster.manifests import Manifests
+from berthmaster.manifests import Document, Manifests
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.installation import extra_remedy
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch, assumptions
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
-from berthmaster_cli.options import option_group
+from berthmaster_cli.inputs import current_time
+from berthmaster_cli.options import lease_options, option_group
 from berthmaster_cli.output import complain, complain_about
 
+_SWITCHES: Final = click.Choice([each.value for each in Switch])
+
+assumption_options = option_group(
+    click.option(
+        "--failover", type=_SWITCHES, default=Switch.AUTO.value, show_default=True,
+        help="What moves off a lost cluster. off: nothing. on: what does not tolerate a NoExecute taint, as with "
+        "Karmada's gate Failover, --enable-no-execute-taint-eviction and such a taint. auto: as the running "
+        "controllers of Berthmaster record for their bindings; otherwise off, which is Karmada's default, unless "
+        "eviction tasks show that Karmada evicts.",
+    ),
+    click.option(
+        "--preemption", type=_SWITCHES, default=Switch.AUTO.value, show_default=True,
+        help="Whether policies with preemption Always take workloads over. auto: as the running controllers of "
+        "Berthmaster record; otherwise off, which is the default of Karmada's gate PropagationPolicyPreemption.",
+    ),
+    lease_options,
+)  # fmt: skip
 present_options = option_group(
     click.option(
         "--scheduler-name", "schedulers", multiple=True, metavar="NAME",
@@ -63,11 +83,38 @@ def present_world(
             workload_affinity=workload_affinity,
             interpreter=interpreter_of(manifests, run),
             schedulers=SCHEDULERS | set(given["schedulers"]),
+            assumptions=_assumptions(manifests, given),
         )
     complain_about(manifests.gaps[reported:])
     if not world.workloads:
         complain_about(file_gaps(manifests, world))
     return world
+
+
+def _assumptions(manifests: Manifests, given: Mapping[str, Any]) -> Assumptions:
+    """Return what the options and the Lease of the controllers among the manifests say about the switches.
+
+    A command without these options assumes nothing.
+    """
+    if "failover" not in given:
+        return ALL_OFF
+    key = given["lease_namespace"], given["lease_name"]
+    now = manifests.read_at or current_time()
+    leases = [lease_record(each.document.raw) for each in manifests.ignored if is_lease(each.document, key)]
+    running = next(filter(None, (each.running(now) for each in leases)), None)
+    return assumptions(
+        Switch(given["failover"]),
+        Switch(given["preemption"]),
+        running,
+        manifests.bindings,
+        braked=any(each.brake.reason for each in leases),
+    )
+
+
+def is_lease(document: Document, key: tuple[str, str]) -> bool:
+    """Return whether a document is the Lease with this namespace and name."""
+    kind = document.api_version, document.kind
+    return kind == ("coordination.k8s.io/v1", "Lease") and (document.namespace, document.name) == key
 
 
 class _MissingInterpreter:
@@ -134,6 +181,8 @@ def rebalances(manifests: Manifests, world: World) -> list[Change]:
 def report_unused(manifests: Manifests) -> None:
     """Report on standard error what was not used, and what is suspicious."""
     for ignored in manifests.ignored:
+        if ignored.document.kind == "Lease":
+            continue  # it is read for the switches of the controllers
         complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     for sentence in manifests.warnings:
         complain(sentence)

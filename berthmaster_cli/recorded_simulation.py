@@ -11,9 +11,11 @@ from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import apply
+from berthmaster.simulation.leaving import evicted
 from berthmaster.simulation.run import Comparison, WorkloadResult
 from berthmaster.simulation.world import Change, World
 from berthmaster.version import __version__
@@ -75,7 +77,11 @@ def _record(
     for workload in world.workloads:
         if workload.binding is not None:
             cache.update_peers(workload.binding)
-    for number, (workload, result) in enumerate(zip(world.workloads, results, strict=True)):
+    fleet = Fleet(world.clusters.values())
+    for number, (stored, result) in enumerate(zip(world.workloads, results, strict=True)):
+        if result.decision is None:  # the failover of the controllers is no decision of the engine alone
+            continue
+        workload = evicted(stored, fleet, world.assumptions, at, is_scheduled=True)
         binding = workload.binding
         if binding is None or result.trigger is Trigger.NONE:
             continue

@@ -10,6 +10,7 @@ from rich.text import Text
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import World
+from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import count_text
@@ -26,20 +27,19 @@ from berthmaster_cli.output import (
     styled,
     workload_output_option,
 )
-from berthmaster_cli.present import present_options, present_world, report_unused
+from berthmaster_cli.present import assumption_options, present_options, present_world, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.what_if import shared_capacity_option
 
 _DOMAINS: Final = tuple(FailureDomain)
-_COLUMNS: Final = columns_of(
-    "FAILURE", *map(numbers, ("CLUSTERS", "NOWHERE", "SHORT", "STAYING", "MOVE", "REPLICAS")),
-    "OVERCOMMITTED", "WORKLOADS",
-)  # fmt: skip
+_STOPS: Final = columns_of("FAILURE", *map(numbers, ("CLUSTERS", "STOP", "REPLICAS", "NO COPY")))
+_MOVES: Final = columns_of(*map(numbers, ("MOVE", "NOWHERE", "SHORT", "STAYING")), "OVERCOMMITTED")
+_WORKLOADS: Final = columns_of("WORKLOADS")
 _LEGEND: Final = (
-    "NOWHERE: workloads that run on no cluster afterwards. SHORT: workloads that lose replicas which find no place. "
-    "STAYING: workloads that keep replicas on a lost cluster, because they tolerate its taints. MOVE: workloads that "
-    "move. REPLICAS: replicas that move or are lost. OVERCOMMITTED: clusters that get more than is free. Capacity is "
-    "what clusters report."
+    "What stops: STOP: workloads that lose copies. REPLICAS: their replicas that stop. NO COPY: workloads without "
+    "another copy on a ready cluster. What failover then does, if it is on: MOVE: workloads that move. NOWHERE: "
+    "workloads that run on no cluster afterwards. SHORT: workloads that run with too few replicas. STAYING: workloads "
+    "that keep a lost cluster. OVERCOMMITTED: clusters that get more than is free. Capacity is what clusters report."
 )
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves workloads without a place; 2 bad input."
 _NAMED: Final = 3
@@ -48,6 +48,7 @@ _NAMED: Final = 3
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
 @source_options
 @present_options
+@assumption_options
 @click.option(
     "--by", "domains", multiple=True, type=click.Choice([each.value for each in _DOMAINS]),
     default=[FailureDomain.CLUSTER.value], show_default=True, help="What fails as a whole. Repeatable.",
@@ -57,20 +58,23 @@ _NAMED: Final = 3
     help="The number of failures to show, the worst first; 0 for all.",
 )  # fmt: skip
 @shared_capacity_option
-@click.option("--heat-map", type=FILE, metavar="FILE", help="Also write an SVG picture of where replicas go.")
-@click.option("--check", is_flag=True, help="Exit with 1 if a failure leaves a workload nowhere or short.")
+@click.option("--heat-map", type=FILE, metavar="FILE", help="Also write an SVG picture of where failover puts them.")
+@click.option(
+    "--check", is_flag=True,
+    help="Exit with 1 if a failure leaves a workload nowhere or with too few replicas, as `simulate --check=new`.",
+)  # fmt: skip
 @workload_output_option
 @namespace_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Show what the loss of each cluster, region, zone or provider would do.
 
-    Each is lost alone. The losses are ranked: first those that leave workloads nowhere, then those that move most.
-    Reads a control plane; with -f it reads manifests instead.
+    Each is lost alone. The losses are ranked by what stops running. What then moves depends on --failover. Reads a
+    control plane; with -f it reads manifests instead.
 
     \b
     Examples:
       berthmaster resilience --by region
-      berthmaster resilience -f examples --heat-map failures.svg
+      berthmaster resilience -f examples --failover=on --heat-map failures.svg
     """
     workload_affinity = workload_affinity_on(given["feature_gates"])
     profile = profile_from(given, workload_affinity=workload_affinity)
@@ -104,27 +108,44 @@ def _report(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: Wo
 
 
 def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, *, wide: bool) -> None:
-    console = stdout()
+    console, assumed = stdout(), world.assumptions
+    for line in failover_lines(assumed):
+        print_line(console, styled(line, "bold"))
     rows = [
         (
             f"{each.domain} {each.name}",
             str(len(each.clusters)) if each.domain is not FailureDomain.CLUSTER else "",
-            _count(each.nowhere, "bold red"),
-            _count(each.short, "red"),
-            _count(each.staying, "yellow"),
-            str(each.moved),
-            str(each.replicas),
-            _overcommitted(each, wide=wide),
+            str(each.stopping),
+            str(each.stopped),
+            _count(each.only_copy, "bold red"),
+            *(_moved(each, wide=wide) if assumed.moves_off_lost else ()),
             _names(each, wide=wide),
         )
         for each in impacts
     ]
-    print_table(console, _COLUMNS, rows)
-    harmless = sum(each.harmless for each in impacts)
+    print_table(console, (*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
+    quiet = sum(not each.stopping for each in impacts)
     hidden = len(failures) - len(impacts)
     more = f"; {hidden} less severe failures are not shown" if hidden else ""
     known = f"{count_text(len(world.workloads), 'workload')}, {count_text(len(world.clusters), 'cluster')}"
-    print_line(console, f"{known}: {harmless} of {len(impacts)} failures leave every workload running{more}")
+    text = f"{known}: {quiet} of {len(impacts)} failures stop nothing"
+    if assumed.moves_off_lost:
+        harmless = sum(each.harmless for each in impacts)
+        text += f"; with failover {harmless} of {len(impacts)} leave every workload running"
+    print_line(console, f"{text}{more}")
+    foreign = {name for each in impacts for name in each.not_simulated}
+    if foreign:
+        print_line(console, f"--check does not count workloads of schedulers that are not simulated: {len(foreign)}")
+
+
+def _moved(each: Impact, *, wide: bool) -> tuple[str | Text, ...]:
+    return (
+        str(each.moved),
+        _count(each.nowhere, "bold red"),
+        _count(each.short, "red"),
+        _count(each.staying, "yellow"),
+        _overcommitted(each, wide=wide),
+    )
 
 
 def _count(names: Sequence[str], style: str) -> str | Text:
@@ -137,8 +158,9 @@ def _overcommitted(impact: Impact, *, wide: bool) -> str | Text:
 
 
 def _names(impact: Impact, *, wide: bool) -> str:
-    """Return the first workloads that do not keep running, or all of them."""
-    names = [*impact.nowhere, *impact.short, *impact.staying]
+    """Return the first workloads without another copy, then those that failover leaves; or all of them."""
+    left = [*impact.nowhere, *impact.short, *impact.staying] if impact.assumptions.moves_off_lost else []
+    names = list(dict.fromkeys([*impact.only_copy, *left]))
     return name_list(names, len(names) if wide else _NAMED)
 
 

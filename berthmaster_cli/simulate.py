@@ -1,14 +1,16 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.plan_answer import ClusterTotal, PlanSummary
+from berthmaster.simulation.assumptions import Assumptions, Switch
+from berthmaster.simulation.losses import Gone, gone_of, is_left, loss_of
+from berthmaster.simulation.plan_answer import ClusterTotal, Loss, PlanSummary
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.report import ChangeRow, change_row, rows
 from berthmaster.simulation.run import Comparison, WorkloadResult, compare
@@ -27,8 +29,8 @@ from berthmaster_cli.inputs import (
 from berthmaster_cli.ledger_options import ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import print_data, stdout, workload_output_option
-from berthmaster_cli.plan.totals import print_clusters, print_summary
-from berthmaster_cli.present import present_options, present_world, rebalances, report_unused
+from berthmaster_cli.plan.totals import print_assumptions, print_clusters, print_summary
+from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results
 from berthmaster_cli.view import View, require_known, view_from, view_options
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
 
 _CHECKS: Final = ("all", "new")
-_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload cannot be scheduled; 2 bad usage or input."
+_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a place or replicas; 2 bad input."
 
 
 @click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP} {_EXIT_CODES}")
@@ -46,15 +48,18 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload cannot b
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")
 @present_options
+@assumption_options
 @change_options
 @shared_capacity_option
 @view_options
 @click.option(
     "--check", type=click.Choice(_CHECKS), is_flag=False, flag_value="all", metavar="[=new]",
-    help="Exit with 1 if a workload cannot be scheduled; with --check=new only if that is due to the changes.",
+    help="Exit with 1 if a workload cannot be scheduled, or if copies stop and nothing takes their place; with "
+    "--check=new only if that is due to the changes. Workloads of schedulers that are not simulated do not count.",
 )  # fmt: skip
 @click.option(
-    "--summary", is_flag=True, help="With changes and -o json|yaml: print an object with plan, clusters and workloads.",
+    "--summary", is_flag=True,
+    help="With changes and -o json|yaml: print an object with assumptions, loss, plan, clusters and workloads.",
 )  # fmt: skip
 @click.option(
     "--jsonl", is_flag=True,
@@ -127,30 +132,51 @@ def _simulate(
     view = view_from(given, manifests)
     require_known(view, [str(each.workload) for each in compared.after])
     if all_changes:
-        _print_plan(compared, view, given, observed=is_observed(manifests, world))
+        _print_plan(compared, all_changes, view, given, observed=is_observed(manifests, world))
     else:
         results = zip(rows(compared), compared.settled, strict=True)
         shown = [row for row, result in results if view.shows(row.resource, _labels(result))]
         print_results(view.of_results(shown), given["output"])
     if given["output"] in {"table", "wide"}:
         report_unused(manifests)
-    only_new = given["check"] == "new"
-    return not any(each.fails_by_change if only_new else each.after.failure for each in compared.workloads)
+    gone, only_new = _gone(compared), given["check"] == "new"
+    return not any(
+        is_left(each, gone) or (each.after.failure is not None and not only_new) for each in compared.workloads
+    )
 
 
-def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any], *, observed: bool) -> None:
-    """Print what changes move: the summary, the workloads, and the clusters."""
-    planned = compared.workloads
-    shown = [change_row(each) for each in planned if view.shows(each.resource, _labels(each.after))]
-    summary = summary_of(planned, len(planned))
-    totals = cluster_totals(compared.clusters.values(), planned, observed=observed)
-    _print_changed(shown, summary, totals, view, given)
+def _gone(compared: Comparison) -> Gone:
+    return gone_of(compared.clusters, compared.lost, compared.removed)
+
+
+def _print_plan(
+    compared: Comparison, changes: Sequence[Change], view: View, given: Mapping[str, Any], *, observed: bool
+) -> None:
+    """Print what changes stop and move: the assumptions, the summary, the workloads, and the clusters."""
+    planned, gone = compared.workloads, _gone(compared)
+    shown = [change_row(each, gone) for each in planned if view.shows(each.resource, _labels(each.after))]
+    answer = ChangeTotals(
+        summary_of(planned, len(planned), gone),
+        cluster_totals(compared.clusters.values(), planned, observed=observed),
+        compared.assumptions,
+        loss_of(planned, gone) if gone.clusters else None,
+    )
+    _print_changed(shown, answer, changes, view, given)
+
+
+class ChangeTotals(NamedTuple):
+    """What is said about all workloads together."""
+
+    summary: PlanSummary
+    totals: Sequence[ClusterTotal]
+    assumptions: Assumptions
+    loss: Loss | None
 
 
 def _print_changed(
     shown: Sequence[ChangeRow],
-    summary: PlanSummary,
-    totals: Sequence[ClusterTotal],
+    answer: ChangeTotals,
+    changes: Sequence[Change],
     view: View,
     given: Mapping[str, Any],
 ) -> None:
@@ -158,14 +184,16 @@ def _print_changed(
     is_table = output in {"table", "wide"}
     printed = view.of_changes(shown, table=is_table or output == "name")
     if given["summary"]:
-        print_data({"plan": summary, "clusters": totals, "workloads": printed}, output)
+        about = {"assumptions": answer.assumptions, "loss": answer.loss, "plan": answer.summary}
+        print_data({**about, "clusters": answer.totals, "workloads": printed}, output)
         return
     if is_table:
-        print_summary(stdout(), summary)
+        print_assumptions(stdout(), answer.assumptions, answer.loss, answer.summary.moved, changes)
+        print_summary(stdout(), answer.summary)
     if printed or not is_table:
         print_changes(printed, output)
     if is_table:
-        print_clusters(stdout(), totals, show_all=view.show_all or output == "wide")
+        print_clusters(stdout(), answer.totals, show_all=view.show_all or output == "wide")
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:
@@ -181,14 +209,20 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Map
     from berthmaster.native_api.change_forms import wire_change  # noqa: PLC0415 - imported only if it is used
 
     with connect() as client:
-        answer = client.simulate([wire_change(each) for each in changes], show_all=True)
+        answer = client.simulate(
+            [wire_change(each) for each in changes],
+            show_all=True,
+            failover=Switch(given["failover"]),
+            preemption=Switch(given["preemption"]),
+        )
     report_gaps(answer.gaps, answer.staleness)
     require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
-        _print_changed(shown, answer.plan, answer.clusters, view, given)
+        about = ChangeTotals(answer.plan, answer.clusters, answer.assumptions, answer.loss)
+        _print_changed(shown, about, changes, view, given)
     else:
         print_results(view.of_results([each.before for each in shown]), output)
     if given["check"] == "new":
-        return not any(each.after.error is not None and each.caused for each in answer.rows)
+        return not any(each.left for each in answer.rows)
     return not answer.unplaced

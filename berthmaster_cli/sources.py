@@ -157,4 +157,5 @@ def read_limits(given: Mapping[str, Any]) -> "ReadLimits":
     """Return the limits of reading a control plane that the options ask for."""
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
 
-    return ReadLimits(timeout_s=given["read_timeout_s"])
+    lease = (given["lease_namespace"], given["lease_name"]) if "lease_name" in given else None
+    return ReadLimits(timeout_s=given["read_timeout_s"], lease=lease)

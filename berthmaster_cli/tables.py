@@ -121,8 +121,15 @@ def _moves(change: ChangeRow | FederationChange) -> str | Text:
 
 
 def _change_note(change: ChangeRow | FederationChange) -> str:
-    due = isinstance(change, ChangeRow) and change.moves and not change.caused
-    return _reason(change.after, "moves also without the changes" if due else "nothing triggers rescheduling")
+    if not isinstance(change, ChangeRow):
+        return _reason(change.after, "nothing triggers rescheduling")
+    due = change.moves and not change.caused
+    reason = _reason(change.after, "moves also without the changes" if due else "nothing triggers rescheduling")
+    if not change.stops:
+        return reason
+    only = ", and there is no other copy" if change.only_copy else ""
+    left = "; nothing takes their place" if change.left else ""
+    return f"{assignment_text(without_zeros(change.stops))} stops{only}{left}; {reason}"
 
 
 def _reason(row: Row | FederationRow, without_trigger: str) -> str:

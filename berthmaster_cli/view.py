@@ -10,7 +10,8 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import LabelSelector, parse_selector
-from berthmaster.simulation.federation_report import FederationRow
+from berthmaster.simulation.federation_report import FederationChange, FederationRow
+from berthmaster.simulation.report import ChangeRow
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.names import name_in, resource_name
 from berthmaster_cli.options import option_group
@@ -74,7 +75,11 @@ class View:
             return [each for each in rows if self.only & _what_happens(each)]
         if not table or self.show_all or self.names:
             return list(rows)
-        return [each for each in rows if each.moves or (is_left(each.after) and _is_caused(each))]
+        return [each for each in rows if each.moves or _stops(each) or (is_left(each.after) and _is_caused(each))]
+
+
+def _stops(row: ChangeRow | FederationChange) -> bool:
+    return isinstance(row, ChangeRow) and bool(row.stops)
 
 
 def view_from(given: Mapping[str, Any], manifests: Manifests | None = None) -> View:
@@ -115,7 +120,7 @@ def _means(name: ResourceName, resource: str) -> bool:
 
 def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane
     found = {Only.MOVES} if row.moves else {Only.STAYS}
-    return found | ({Only.FAILS} if is_left(row.after) else set())
+    return found | ({Only.FAILS} if is_left(row.after) or (isinstance(row, ChangeRow) and row.left) else set())
 
 
 def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plane

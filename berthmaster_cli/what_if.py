@@ -20,11 +20,15 @@ CHANGES_HELP: Final = (
 )
 
 change_options: Final = option_group(
-    click.option("--down", multiple=True, metavar="CLUSTER", help="Change: the cluster is lost. Repeatable."),
+    click.option(
+        "--down", multiple=True, metavar="CLUSTER",
+        help="Change: the cluster is lost. What moves then depends on --failover. Repeatable.",
+    ),
     click.option("--up", multiple=True, metavar="CLUSTER", help="Change: the cluster is ready again. Repeatable."),
     click.option(
         "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT",
-        help="Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. Repeatable.",
+        help="Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. NoExecute evicts as --failover "
+        "says. Repeatable.",
     ),
     click.option(
         "--label", multiple=True, metavar="CLUSTER=KEY=VALUE",
@@ -36,7 +40,7 @@ change_options: Final = option_group(
     ),
     click.option(
         "--remove", "removed", multiple=True, metavar="CLUSTER",
-        help="Change: the cluster leaves, as with `karmadactl unjoin`. Repeatable.",
+        help="Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
     ),
     click.option(
         "--scale", multiple=True, metavar="[NAMESPACE/]KIND/NAME=N",
@@ -60,6 +64,10 @@ def changes_from(given: Mapping[str, Any]) -> list[Change]:
         click.UsageError: a change has an invalid form.
         InputError: a manifest of a cluster is invalid.
     """
+    both = sorted({*given["down"], *given["removed"]} & set(given["up"]))
+    if both:
+        option = "--down" if both[0] in given["down"] else "--remove"
+        raise click.UsageError(f"{option} {both[0]} and --up {both[0]} contradict each other; leave one of them out")
     return [
         *(AddCluster(cluster) for path in given["added"] for cluster in _clusters(path)),
         *(Up(name) for name in given["up"]),

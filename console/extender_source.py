@@ -21,6 +21,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
+from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.answer_cache import AnswerCache
 from console.source import Namespaces, SourceError
@@ -206,12 +207,17 @@ class ExtenderSource:
         return self._kept(("policies", query), lambda client: client.policies(**query._asdict()))
 
     def resilience(
-        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Namespaces = None
+        self,
+        by: Iterable[str] = ("cluster",),
+        *,
+        limit: int = 200,
+        namespaces: Namespaces = None,
+        failover: Switch = Switch.AUTO,
     ) -> ResilienceView:
         domains = tuple(by)
         return self._kept(
-            ("resilience", domains, limit, namespaces),
-            lambda client: client.resilience(domains, limit=limit, namespaces=namespaces),
+            ("resilience", domains, limit, namespaces, failover),
+            lambda client: client.resilience(domains, limit=limit, namespaces=namespaces, failover=failover),
         )
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
@@ -223,6 +229,8 @@ class ExtenderSource:
                 changes=request.changes,
                 limit=request.limit,
                 namespaces=request.namespaces,
+                failover=request.failover,
+                preemption=request.preemption,
             )
         )
 

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
+import msgspec.structs
 
 from berthmaster.model.errors import shown
+from berthmaster.simulation.assumptions import Switch
 from console.query import QueryError
 
 MAX_ADDRESS: Final = 3800
@@ -37,6 +39,8 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
         scales: ``[NAMESPACE/]KIND/NAME=N``.
         policies: manifests of policies, in YAML.
         deleted: the policies that are deleted, as ``[NAMESPACE/]KIND/NAME``.
+        failover: what moves off lost clusters.
+        preemption: whether policies take workloads over.
     """
 
     lose: tuple[str, ...] = ()
@@ -47,11 +51,13 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     scales: tuple[str, ...] = ()
     policies: str = ""
     deleted: tuple[str, ...] = ()
+    failover: Switch = Switch.AUTO
+    preemption: Switch = Switch.AUTO
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked."""
-        return self == WhatIfQuestion()
+        """Whether no change is asked for."""
+        return self == WhatIfQuestion(failover=self.failover, preemption=self.preemption)
 
 
 class FormValues(Protocol):
@@ -65,7 +71,14 @@ def question_of(form: FormValues) -> WhatIfQuestion:
     """Return the question that a form asks. Words are separated by spaces, commas or lines."""
     words = {name: _words(form.getlist(name)) for name in _WORDS}
     policies = "\n".join(form.getlist("policies")).replace("\r\n", "\n").strip()
-    return WhatIfQuestion(**words, policies=policies)
+    failover, preemption = (_switch(form.getlist(name)) for name in ("failover", "preemption"))
+    asked = WhatIfQuestion(policies=policies, failover=failover, preemption=preemption)
+    return msgspec.structs.replace(asked, **words)
+
+
+def _switch(values: list[str]) -> Switch:
+    """Return the choice of a form; ``auto`` for a value that the form does not have."""
+    return Switch(values[0]) if values and values[0] in list(Switch) else Switch.AUTO
 
 
 def encoded(question: WhatIfQuestion) -> str:

@@ -19,6 +19,7 @@ from berthmaster.native_api.why import (
     WhyNotView,
 )
 from berthmaster.native_api.wire import BindingView, HistoryPage
+from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.extender_source import ExtenderSource
 from console.source import SourceError
@@ -76,8 +77,10 @@ class VisibleSource:
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._source.policies(query._replace(namespaces=self._visitor.namespaces))
 
-    def resilience(self, by: Iterable[str] = ("cluster",), *, limit: int = 200) -> ResilienceView:
-        return self._source.resilience(by, limit=limit, namespaces=self._visitor.namespaces)
+    def resilience(
+        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, failover: Switch = Switch.AUTO
+    ) -> ResilienceView:
+        return self._source.resilience(by, limit=limit, namespaces=self._visitor.namespaces, failover=failover)
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         for change in request.changes:

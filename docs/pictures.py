@@ -20,7 +20,7 @@ def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
     console = Console(
         record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
-    explain.stdout = tables.stdout = lambda: console
+    explain.stdout = simulate.stdout = tables.stdout = lambda: console
     for command, line in calls:
         print_line(console, styled("$", "bold cyan"), f" berthmaster {command.name} {line}")
         command.main(line.split(), standalone_mode=False)
@@ -36,7 +36,7 @@ def main() -> None:
         "story",
         "berthmaster",
         [
-            (simulate.command, f"{fleet} -f examples/groups --down member1"),
+            (simulate.command, f"{fleet} -f examples/groups --down member1 --failover=on"),
             (explain.command, f"{fleet} -f examples/nowhere Deployment/trainer"),
         ],
     )

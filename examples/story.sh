@@ -9,8 +9,8 @@ run() { printf '$ berthmaster %s\n' "$*"; "$berthmaster" "$@"; }
 
 title '(a) Groups in order: no cluster matches dc-shanghai, so nginx is scheduled to dc-beijing.'
 run simulate -f examples/clusters.yaml -f examples/groups
-title '    If the cluster of dc-beijing is lost, nginx moves to dc-hongkong.'
-run simulate -f examples/clusters.yaml -f examples/groups --down member1
+title '    If the cluster of dc-beijing is lost, nginx stops. With failover it moves to dc-hongkong.'
+run simulate -f examples/clusters.yaml -f examples/groups --down member1 --failover=on
 
 title '(b) Static weights: replicas are divided 2:1 between member1 and member2.'
 run simulate -f examples/clusters.yaml -f examples/weights

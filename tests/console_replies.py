@@ -7,6 +7,7 @@ from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
 from berthmaster.native_api.why import ImpactView, MovesView, PolicyList, ResilienceView
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, MoveRow, RowState
@@ -59,15 +60,15 @@ def lost_workload(resource="shop/Deployment/cart"):
 def impact(name, clusters=(), *, domain=FailureDomain.REGION, **fields):
     values = {
         "nowhere": [], "short": [], "staying": [], "moved": 0, "replicas": 0, "arriving": {}, "overcommitted": {},
-        **fields,
+        "only_copy": [], "assumptions": ALL_ON, **fields,
     }  # fmt: skip
-    values.setdefault("totals", tuple(len(values[each]) for each in ("nowhere", "short", "staying")))
+    values.setdefault("totals", tuple(len(values[each]) for each in ("only_copy", "nowhere", "short", "staying")))
     return ImpactView(domain=domain, name=name, clusters=tuple(clusters), **values)
 
 
 def resilience_view(*impacts, clusters=("a", "b"), failures=0, gaps=()):
     return ResilienceView(
-        by=[FailureDomain.REGION], impacts=list(impacts), failures=failures or len(impacts),
+        by=[FailureDomain.REGION], assumptions=ALL_ON, impacts=list(impacts), failures=failures or len(impacts),
         harmless=sum(each.harmless for each in impacts), workloads=40, clusters=list(clusters),
         computed_at=NOW - timedelta(minutes=2), gaps=list(gaps), version="1", staleness=FRESH,
     )  # fmt: skip

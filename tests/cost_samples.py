@@ -113,6 +113,8 @@ class _Sampler:
                 return {f"{path[-1].lower()}-0": self.of(kind.value_type, (*path, "*"))}
             case inspect.LiteralType():
                 return next(filter(None, kind.values))
+            case inspect.EnumType():
+                return next(iter(kind.cls)).value
             case inspect.StrType():
                 return f"{path[-1].lower()}-0"
             case inspect.BoolType():

@@ -18,6 +18,7 @@ from karmada_model.model import Settings
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
+from switched_on import world_of
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.assumed_replicas import LIFETIME_S
@@ -28,6 +29,7 @@ from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.assumptions import Switch
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan, PlannedMove
 from berthmaster.simulation.plan_index import PlanIndex, key_of
@@ -35,7 +37,7 @@ from berthmaster.simulation.planned_changes import changed_workloads
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.policy_edit import Detector
 from berthmaster.simulation.run import compare, explained
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World
 
 ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
 KARMADA_SCHEDULER: Final = "default-scheduler"
@@ -74,7 +76,7 @@ class EditedFleet:
             only=ONLY,
         )
         if not deducts:
-            _deduct_nothing(self.stage)
+            deduct_nothing(self.stage)
         self.stage.settle()
 
     def edit(self) -> list[str]:
@@ -283,7 +285,7 @@ class EditedFleet:
             stored = {each.reference for each in extender.state.world().policies}
             known = [[each for each in changes.policies if (each.reference in stored) is old] for old in (False, True)]
             deleted = [PolicyName(each.kind, each.name, each.namespace) for each in changes.deleted_policies]
-            answer = extender.client().plan(*known, deleted).plan
+            answer = extender.client().plan(*known, deleted, preemption=Switch.ON).plan
         finally:
             extender.stop()
         if len(changes.policies) < 2 and (answer.id, answer.gaps) != (found.id, found.gaps):
@@ -348,7 +350,7 @@ def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator
     if len(found.edits) != 1:
         return
     (edit,) = found.edits
-    detector = Detector(edit, PolicyCatalog(edit.applied(index.world.policies)))
+    detector = Detector(edit, PolicyCatalog(edit.applied(index.world.policies)), preempts=True)
     for workload in index.world.workloads:
         if detector.detected(workload) is not workload and key_of(workload.resource) not in found.after:
             yield f"{workload}: the plan does not look at it"
@@ -379,7 +381,7 @@ def _name(template: JSON) -> str:
     return "/".join(filter(None, (metadata.get("namespace"), template["kind"], metadata["name"])))
 
 
-def _deduct_nothing(stage: Stage) -> None:
+def deduct_nothing(stage: Stage) -> None:
     """Let decisions see only what clusters report, as karmada-scheduler's do."""
     assert stage.scheduler is not None
     assumed: Any = stage.scheduler.controller._clusters._assumed

@@ -40,6 +40,7 @@ class GapKind(StrEnum):
     UNKNOWN_PAUSE = "UnknownPause"
     NO_BUDGETS = "NoBudgets"
     INVALID_BUDGETS = "InvalidBudgets"
+    SWITCHES = "Switches"
 
 
 class _Words(NamedTuple):
@@ -106,6 +107,10 @@ _WORDS: Final[Mapping[GapKind, _Words]] = {
         "the lease of the controllers does not record their budgets: an earlier version leads, or there are too many; "
         "the budgets are not shown"
     ),
+    GapKind.SWITCHES: _Words(
+        "no right to get the Lease {name}: what the controllers of Berthmaster record is not known, and their failover "
+        "and preemption count as off"
+    ),
     GapKind.INVALID_BUDGETS: _Words(f"{_INVALID_BUDGETS}: {{error}}", elsewhere=_INVALID_BUDGETS),
 }  # fmt: skip
 _POLICIES: Final = (
@@ -156,8 +161,8 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def changes_answers(self) -> bool:
-        """Whether an answer can be another one without the gap."""
-        return self.kind is not GapKind.NOT_SERVED_UNUSED
+        """Whether an answer can be another one without the gap. Answers name the switches that they assume."""
+        return self.kind not in {GapKind.NOT_SERVED_UNUSED, GapKind.SWITCHES}
 
     def cause(self, reader: Reader) -> str:
         """Return the sentence for a reader, without what follows."""

@@ -56,7 +56,9 @@ class Holding(NamedTuple):
 class PolicyCatalog:
     """Policies by reference, and by the kinds that they select."""
 
-    def __init__(self, policies: Iterable[Policy]) -> None:
+    def __init__(self, policies: Iterable[Policy], *, preempts: bool = False) -> None:
+        """Index the policies. ``preempts`` says whether policies take resources over from weaker ones."""
+        self._preempts = preempts
         self.policies: Sequence[Policy] = tuple(policies)
         self._by_reference: Mapping[PolicyReference, Policy] = {each.reference: each for each in self.policies}
         self._candidates: dict[_SelectorKey, dict[PolicyReference, Policy]] = {}
@@ -102,7 +104,7 @@ class PolicyCatalog:
             note = f"{recorded} held it, and {'is being deleted' if gone else 'no longer selects it'}"
             return Holding(matching[0].policy.reference if matching else None, matching, recorded, note)
         eligible = (each for each in matching if is_new(each.policy))
-        taken = _taker(template, kept.policy, eligible)
+        taken = _taker(template, kept.policy, eligible) if self._preempts else None
         first = taken or kept
         note = f"{first.policy} takes it from {recorded} by preemption" if taken is not None else ""
         ordered = (first, *(each for each in matching if each is not first))

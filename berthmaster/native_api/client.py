@@ -42,6 +42,7 @@ from berthmaster.native_api.wire import (
     ReaderRequest,
     ScheduleRequest,
 )
+from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")
@@ -110,9 +111,16 @@ class Client:
         answers = self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
         return (msgspec.structs.replace(answer, line=number) for number, answer in enumerate(answers, 1))
 
-    def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
-        """Simulate changes."""
-        request = SimulateRequest(tuple(changes), show_all)
+    def simulate(
+        self,
+        changes: Sequence[Change],
+        *,
+        show_all: bool = False,
+        failover: Switch = Switch.AUTO,
+        preemption: Switch = Switch.AUTO,
+    ) -> SimulateAnswer:
+        """Simulate changes, under the assumptions about failover and preemption."""
+        request = SimulateRequest(tuple(changes), show_all, failover, preemption)
         return self._connection.request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
     def plan(
@@ -124,6 +132,8 @@ class Client:
         changes: Sequence[PlannableChange] = (),
         limit: int = 1000,
         namespaces: Iterable[str] | None = None,
+        failover: Switch = Switch.AUTO,
+        preemption: Switch = Switch.AUTO,
     ) -> PlanAnswer:
         """Return what changes of policies, clusters and replicas would move.
 
@@ -134,13 +144,22 @@ class Client:
             changes: changes of clusters and of replicas.
             limit: the most entries of each list in the answer.
             namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
+            failover: what moves off lost clusters.
+            preemption: whether policies take workloads over.
 
         Raises:
             ServiceError: the service refuses the request, does not know enough, or cannot be reached.
         """
         seen = None if namespaces is None else frozenset(namespaces)
         request = PlanRequest(
-            tuple(create), tuple(update), tuple(delete), limit, changes=tuple(changes), namespaces=seen
+            tuple(create),
+            tuple(update),
+            tuple(delete),
+            limit,
+            changes=tuple(changes),
+            namespaces=seen,
+            failover=failover,
+            preemption=preemption,
         )
         return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
@@ -291,7 +310,12 @@ class Client:
         )  # fmt: skip
 
     def resilience(
-        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, namespaces: Iterable[str] | None = None
+        self,
+        by: Iterable[str] = ("cluster",),
+        *,
+        limit: int = 200,
+        namespaces: Iterable[str] | None = None,
+        failover: Switch = Switch.AUTO,
     ) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
 
@@ -299,11 +323,14 @@ class Client:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
             limit: the most failures, the worst first.
             namespaces: as in ``binding``.
+            failover: what moves off lost clusters.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
         """
-        return self._for_reader("/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit)
+        return self._for_reader(
+            "/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit, failover=failover.value
+        )
 
     def overview(
         self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Iterable[str] | None = None

@@ -8,7 +8,8 @@ from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
-from berthmaster.simulation.plan_answer import ClusterTotal, Plan, PlanSummary
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch
+from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary
 from berthmaster.simulation.report import ChangeRow
 
 MAX_PLANNED: Final = 100
@@ -16,13 +17,13 @@ MAX_PLANNED: Final = 100
 
 
 class DownChange(RequestPart, frozen=True, tag="down", tag_field="type"):
-    """A cluster fails: it becomes NotReady with NoExecute taints, and its workloads move unless they tolerate these."""
+    """A cluster fails: it becomes NotReady and is tainted with NoSchedule. What moves then depends on ``failover``."""
 
     cluster: str
 
 
 class TaintChange(RequestPart, frozen=True, tag="taint", tag_field="type"):
-    """A cluster gets a taint. NoExecute moves the workloads that do not tolerate it without a time limit."""
+    """A cluster gets a taint. Whether NoExecute evicts workloads depends on ``failover``."""
 
     cluster: str
     taint: Taint
@@ -75,7 +76,7 @@ class AddClusterChange(RequestPart, frozen=True, tag="addCluster", tag_field="ty
 
 
 class RemoveClusterChange(RequestPart, frozen=True, tag="removeCluster", tag_field="type"):
-    """A cluster is being deleted, so that every workload on it is scheduled without it."""
+    """A cluster is being deleted. Its copies go first; workloads whose affinity matches it are scheduled again."""
 
     cluster: str
 
@@ -95,11 +96,15 @@ class SimulateRequest(RequestPart, frozen=True):
 
     Attributes:
         changes: the changes.
-        all: return every workload, not only those that move or fail.
+        all: return every workload, not only those that stop, move or fail.
+        failover: what moves off lost clusters: ``auto``, ``on`` or ``off``.
+        preemption: whether policies take workloads over: ``auto``, ``on`` or ``off``.
     """
 
     changes: Annotated[tuple[Change, ...], msgspec.Meta(max_length=1000)]
     all: bool = False
+    failover: Switch = Switch.AUTO
+    preemption: Switch = Switch.AUTO
 
 
 class SimulateAnswer(AnswerPart, frozen=True):
@@ -108,10 +113,12 @@ class SimulateAnswer(AnswerPart, frozen=True):
     Attributes:
         workloads: the number of workloads.
         moved: the number of workloads that would move.
-        unplaced: the number of workloads without a decision after the changes.
+        unplaced: the number of workloads that run nowhere or with too few replicas after the changes.
         plan: what moves in total, and which workloads are left without a place.
         clusters: the replicas and resources of each cluster before and after.
         rows: the replicas per cluster of each workload, before and after.
+        assumptions: the switches of the control plane that the answer assumes.
+        loss: what stops running; null if no cluster is lost or deleted.
         gaps: what the service does not know and what follows, one sentence each.
         staleness: how current the state of the service is.
     """
@@ -122,6 +129,8 @@ class SimulateAnswer(AnswerPart, frozen=True):
     plan: PlanSummary
     clusters: list[ClusterTotal]
     rows: list[ChangeRow]
+    assumptions: Assumptions = ALL_OFF
+    loss: Loss | None = None
     gaps: list[str] = []
     staleness: Staleness | None = None
 
@@ -151,6 +160,8 @@ class PlanRequest(RequestPart, frozen=True):
         namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
             names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
             are still about all workloads.
+        failover: what moves off lost clusters: ``auto``, ``on`` or ``off``.
+        preemption: whether policies take workloads over: ``auto``, ``on`` or ``off``.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
@@ -160,6 +171,8 @@ class PlanRequest(RequestPart, frozen=True):
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
     changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
     namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
+    failover: Switch = Switch.AUTO
+    preemption: Switch = Switch.AUTO
 
 
 class PlanCounts(AnswerPart, frozen=True):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from berthmaster.native_api.wire import AnswerPart, Staleness
+from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.failures import FailureDomain, Impact
 from berthmaster.simulation.report import ClaimRow
 from berthmaster.simulation.why_not import WhyNot
@@ -116,13 +117,13 @@ class ImpactView(Impact, frozen=True, rename="camel"):
     """What a failure does. The lists of workloads have at most ``MAX_NAMES`` names.
 
     Attributes:
-        totals: the lengths of the whole lists ``nowhere``, ``short`` and ``staying``.
+        totals: the lengths of the whole lists ``only_copy``, ``nowhere``, ``short`` and ``staying``.
     """
 
-    totals: tuple[int, int, int] = (0, 0, 0)
+    totals: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
-    def counts(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[int, int, int, int]:
         return self.totals
 
 
@@ -131,6 +132,7 @@ class ResilienceView(AnswerPart, frozen=True):
 
     Attributes:
         by: what fails as a whole.
+        assumptions: the switches of the control plane that the answer assumes.
         impacts: the failures, the worst first.
         failures: the number of all failures; ``impacts`` may have fewer.
         harmless: how many of all failures leave every workload running and no cluster overcommitted.
@@ -143,6 +145,7 @@ class ResilienceView(AnswerPart, frozen=True):
     """
 
     by: list[FailureDomain]
+    assumptions: Assumptions
     impacts: list[ImpactView]
     failures: int
     harmless: int

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.cluster import NO_EXECUTE, Cluster
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.simulation.changes import AddCluster, AddTaint, RemoveCluster, Scale, apply
+from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, apply
 from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
@@ -31,8 +31,7 @@ class ChangeSet:
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
         deleted_workloads: the workloads whose template is deleted.
         scales: workloads that get another number of replicas.
-        cluster_edits: further changes of clusters, in order, such as ``changes.Down``. They change no workload, except
-            by evictions.
+        cluster_edits: further changes of clusters, in order, such as ``changes.Down``. They change no workload.
         existence: the objects that policies can wait for, and whether they exist after the changes.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
     """
@@ -83,29 +82,18 @@ class ChangeSet:
 
 @dataclass(frozen=True, slots=True)
 class SetCluster:
-    """A cluster joins, or its labels and its spec are replaced. New NoExecute taints evict workloads."""
+    """A cluster joins, or its labels and its spec are replaced."""
 
     cluster: Cluster
 
-    def applied(self, world: World, now: datetime) -> World:
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         before = world.clusters.get(self.cluster.name)
         status = self.cluster.status
         if before is not None and not status.conditions and status.resource_summary is None:
             status = before.status
-        known = {(each.key, each.effect) for each in before.spec.taints} if before is not None else set()
-        new = [
-            each
-            for each in self.cluster.spec.taints
-            if each.effect == NO_EXECUTE and (each.key, each.effect) not in known
-        ]
-        kept = tuple(each for each in self.cluster.spec.taints if each not in new)
-        spec = msgspec.structs.replace(self.cluster.spec, taints=kept)
-        cluster = msgspec.structs.replace(self.cluster, spec=spec, status=status)
+        cluster = msgspec.structs.replace(self.cluster, status=status)
         workloads = woken(world.workloads, before, cluster)
-        changed = replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
-        for taint in new:
-            changed = AddTaint(cluster.name, taint).applied(changed, now)
-        return changed
+        return replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
 
 
 def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:

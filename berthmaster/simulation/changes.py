@@ -8,12 +8,10 @@ from typing import Final
 
 import msgspec.structs
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, binding_name
-from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint, Toleration
-from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import FieldError, InputError, name_list
+from berthmaster.model.binding import Binding, binding_name
+from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint
+from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.holding import PolicyCatalog
-from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
@@ -23,43 +21,40 @@ from berthmaster.simulation.world import Change, World
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 UNREACHABLE: Final = "cluster.karmada.io/unreachable"
-_PRODUCER: Final = "TaintManager"
 _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """A cluster fails: it is not ready and tainted, and every workload that does not tolerate the taints is evicted.
+    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule.
 
-    Only a toleration without ``toleration_seconds`` counts.
+    What then moves depends on the assumptions of the world (``assumptions.py``). If they say that a lost cluster gets
+    a NoExecute taint, it gets one.
     """
 
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
-        lost = self.not_ready(world)
-        taints = (Taint(NOT_READY, NO_SCHEDULE), Taint(NOT_READY, NO_EXECUTE))
-        for taint in taints:
-            lost = AddTaint(self.cluster, taint).applied(lost, now)
-        return lost
+        lost = with_cluster(self.not_ready(world), self.cluster, _untainted_by_condition)
+        effects = (NO_SCHEDULE, NO_EXECUTE) if world.assumptions.taints_lost else (NO_SCHEDULE,)
+        for effect in effects:
+            lost = AddTaint(self.cluster, Taint(NOT_READY, effect)).applied(lost, now)
+        return replace(lost, lost=world.lost | {self.cluster})
 
     def not_ready(self, world: World) -> World:
-        """Return the world in which the cluster is not ready, before any taint or eviction."""
+        """Return the world in which the cluster is not ready, before any taint."""
         return with_cluster(world, self.cluster, _not_ready)
 
 
 @dataclass(frozen=True, slots=True)
 class AddTaint:
-    """A cluster gets a taint. NoExecute evicts workloads that do not tolerate it without a time limit."""
+    """A cluster gets a taint. NoExecute evicts workloads only if the world assumes that Karmada evicts."""
 
     cluster: str
     taint: Taint
 
-    def applied(self, world: World, now: datetime) -> World:
-        tainted = with_cluster(world, self.cluster, self._tainted)
-        if self.taint.effect != NO_EXECUTE:
-            return tainted
-        return _with_bindings(tainted, lambda binding: self._evicted(binding, now))
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
+        return with_cluster(world, self.cluster, self._tainted)
 
     def _tainted(self, cluster: Cluster) -> Cluster:
         others = (
@@ -67,29 +62,6 @@ class AddTaint:
         )
         spec = msgspec.structs.replace(cluster.spec, taints=(*others, self.taint))
         return msgspec.structs.replace(cluster, spec=spec)
-
-    def _evicted(self, binding: Binding, now: datetime) -> Binding:
-        """Evict as Karmada's taint manager does: remove the cluster, and exclude it by an eviction task."""
-        spec = binding.spec
-        here = next((target for target in spec.clusters if target.name == self.cluster), None)
-        if here is None or _tolerated_without_limit(self.taint, _applied_tolerations(binding)):
-            return binding
-        known = any(task.from_cluster == self.cluster for task in spec.graceful_eviction_tasks)
-        failover = spec.failover.cluster if spec.failover is not None else None
-        task = GracefulEvictionTask(
-            from_cluster=self.cluster,
-            producer=_PRODUCER,
-            reason="TaintUntolerated",
-            purge_mode=(failover.purge_mode if failover is not None else "") or "Gracefully",
-            replicas=here.replicas or None,
-            creation_timestamp=now,
-        )
-        spec = msgspec.structs.replace(
-            spec,
-            clusters=tuple(target for target in spec.clusters if target is not here),
-            graceful_eviction_tasks=(*spec.graceful_eviction_tasks, *(() if known else (task,))),
-        )
-        return msgspec.structs.replace(binding, spec=spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +194,6 @@ def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
     return workload.namespace, binding_name(workload.kind, workload.name)
 
 
-def _applied_tolerations(binding: Binding) -> tuple[Toleration, ...]:
-    """Return the tolerations that count for evictions: those of the last scheduling."""
-    placement = binding.spec.placement
-    applied = binding.metadata.annotations.get(APPLIED_PLACEMENT)
-    if applied:
-        try:
-            placement = decode_json(Placement, applied)
-        except FieldError:
-            return ()
-    return placement.cluster_tolerations if placement is not None else ()
-
-
 def _not_ready(cluster: Cluster) -> Cluster:
     others = (each for each in cluster.status.conditions if each.type != "Ready")
     condition = Condition("Ready", "False", "ClusterNotReachable", "taken down by the simulation")
@@ -241,8 +201,10 @@ def _not_ready(cluster: Cluster) -> Cluster:
     return msgspec.structs.replace(cluster, status=status)
 
 
-def _tolerated_without_limit(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    return any(each.toleration_seconds is None and each.tolerates(taint) for each in tolerations)
+def _untainted_by_condition(cluster: Cluster) -> Cluster:
+    """Remove the taint of the other condition, as Karmada does when it adds one."""
+    kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (UNREACHABLE, NO_SCHEDULE))
+    return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=kept))
 
 
 def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
@@ -339,7 +301,7 @@ class Up:
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, _recovered)
+        return replace(with_cluster(world, self.cluster, _recovered), lost=world.lost - {self.cluster})
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,15 +322,17 @@ class AddCluster:
 
 @dataclass(frozen=True, slots=True)
 class RemoveCluster:
-    """A cluster leaves: it is being deleted, so that every workload on it is scheduled without it.
+    """A cluster leaves: it is being deleted.
 
-    Karmada keeps a cluster in this state until no binding names it. No toleration keeps a workload there.
+    Karmada deletes the copies on it at once. It schedules only the workloads again whose affinity matches the cluster
+    now, and the cluster stays in deletion until no binding names it. No toleration keeps a workload there.
     """
 
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
-        return with_cluster(world, self.cluster, lambda cluster: _deleting(cluster, now))
+        left = with_cluster(world, self.cluster, lambda cluster: _deleting(cluster, now))
+        return replace(left, removed=world.removed | {self.cluster})
 
 
 def _recovered(cluster: Cluster) -> Cluster:
@@ -389,8 +353,8 @@ class SetPolicy:
 
     Workloads change policies as Karmada's detector decides. A policy keeps the workloads that it still matches. The
     first of the other matching policies claims a workload that loses its policy or has none. A policy with
-    ``preemption: Always`` takes the workloads that it names from weaker policies, as with the gate
-    ``PropagationPolicyPreemption`` (see ``berthmaster.model.claims``). Under a Lazy policy bindings stay as they are.
+    ``preemption: Always`` takes the workloads that it names from weaker policies, if the world assumes preemption (see
+    ``berthmaster.model.claims``). Under a Lazy policy bindings stay as they are.
 
     Attributes:
         policy: the policy with its defaults (``policy.defaulted``).
@@ -405,7 +369,11 @@ class SetPolicy:
         edit = PolicyEdit(before, self.policy)
         policies = edit.applied(world.policies)
         detector = Detector(
-            edit, PolicyCatalog(policies), workload_affinity=world.workload_affinity, existing=world.existing
+            edit,
+            PolicyCatalog(policies),
+            workload_affinity=world.workload_affinity,
+            existing=world.existing,
+            preempts=world.assumptions.preempts,
         )
         workloads = [self._detected(detector, each) for each in world.workloads]
         return replace(world, policies=policies, workloads=workloads)

@@ -1,4 +1,4 @@
-"""Failures of clusters, regions, zones and providers: what each one alone would leave without a place.
+"""Failures of clusters, regions, zones and providers: what each one alone stops, and what it moves.
 
 Each failure starts from the same settled world. Only the workloads that it can affect are scheduled again: those on a
 lost cluster, and those that Karmada schedules at every event if a lost cluster fits them. Other workloads have no
@@ -19,8 +19,10 @@ from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.following import follow
+from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, peers_of, run, schedule_one
 from berthmaster.simulation.sharing import SharedCapacity
@@ -48,18 +50,23 @@ class DomainLoss(NamedTuple):
 
 
 class Impact(msgspec.Struct, frozen=True, rename="camel"):
-    """What a failure does.
+    """What a failure does: first what stops running, then what moves under the assumptions.
 
     Attributes:
         domain, name: what fails.
         clusters: the clusters that are lost.
+        stopping: the number of workloads that lose copies.
+        stopped: the number of their replicas that stop.
+        only_copy: the workloads that have no other copy on a cluster that is ready.
         nowhere: the workloads that run on no cluster afterwards.
-        short: the workloads that lose replicas which find no place.
-        staying: the workloads that keep replicas on a lost cluster, because they tolerate its taints.
+        short: the workloads that run with too few replicas afterwards.
+        staying: the workloads whose bindings keep a lost cluster.
+        not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated.
         moved: the number of workloads that move.
-        replicas: the number of replicas that move or are lost.
+        replicas: the number of replicas that move.
         arriving: the replicas that each other cluster gets.
         overcommitted: the clusters that get more than is free: the resources by cluster.
+        assumptions: the switches of the control plane that the answer assumes.
     """
 
     domain: FailureDomain
@@ -72,16 +79,22 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
     replicas: int
     arriving: dict[str, int]
     overcommitted: dict[str, list[str]]
+    stopping: int = 0
+    stopped: int = 0
+    only_copy: list[str] = []
+    not_simulated: list[str] = []
+    assumptions: Assumptions = ALL_OFF
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """The numbers of workloads that are nowhere, short and staying."""
-        return len(self.nowhere), len(self.short), len(self.staying)
+    def counts(self) -> tuple[int, int, int, int]:
+        """The numbers of workloads without another copy, nowhere, short and staying."""
+        return len(self.only_copy), len(self.nowhere), len(self.short), len(self.staying)
 
     @property
     def harmless(self) -> bool:
-        """Whether every workload keeps running elsewhere, and no cluster gets more than is free."""
-        return not (any(self.counts) or self.overcommitted)
+        """Whether every workload runs with all replicas afterwards, and no cluster gets more than is free."""
+        _, nowhere, short, _ = self.counts
+        return not (nowhere or short or self.overcommitted)
 
 
 def losses(clusters: Mapping[str, Cluster], domains: Sequence[FailureDomain]) -> list[DomainLoss]:
@@ -164,13 +177,13 @@ class Failures:
         self._follows = any(result.companions.follows for result in self._settled.idle)
 
     def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
-        """Return what each failure does, the worst first."""
+        """Return what each failure does. Those that stop most come first, then those that leave most."""
         found = [self._impact(failure) for failure in failures]
         return sorted(
             found,
             key=lambda each: (
-                -len(each.nowhere), -len(each.short), -len(each.staying), -len(each.overcommitted), -each.replicas,
-                each.name,
+                -len(each.only_copy), -each.stopping, -each.stopped, -len(each.nowhere), -len(each.short),
+                -len(each.overcommitted), each.name,
             ),
         )  # fmt: skip
 
@@ -208,9 +221,7 @@ class Failures:
         results = []
         for workload in part.workloads:
             self._check()
-            results.append(
-                schedule_one(self._scheduler, workload, self._later, part.schedulers, diagnose="none", shared=shared)
-            )
+            results.append(schedule_one(self._scheduler, workload, self._later, part, diagnose="none", shared=shared))
         if shared is not None:
             shared.restore()
         return results
@@ -257,10 +268,12 @@ class Failures:
         }
 
     def _impact(self, failure: DomainLoss) -> Impact:
-        lost = set(failure.clusters)
+        lost = frozenset(failure.clusters)
+        gone = gone_of(self._observed, lost, frozenset())
         planned = [self._planned(position, after) for position, after in self.after(failure).items()]
         moving = [each for each in planned if each.moves]
-        hit = [each for each in planned if lost & each.before.assignment.keys()]
+        left = [each for each in planned if is_left(each, gone)]
+        loss = loss_of(planned, gone)
         arriving: Counter[str] = Counter()
         for each in moving:
             arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.moves.items()})
@@ -269,15 +282,20 @@ class Failures:
             domain=failure.domain,
             name=failure.name,
             clusters=failure.clusters,
-            nowhere=[each.resource for each in hit if not each.after.assignment],
-            short=[each.resource for each in hit if each.after.assignment and _is_short(each)],
-            staying=[each.resource for each in hit if lost & each.after.assignment.keys()],
+            stopping=loss.workloads,
+            stopped=loss.replicas,
+            only_copy=loss.only_copy,
+            nowhere=[each.resource for each in left if runs_nowhere(each, gone)],
+            short=[each.resource for each in left if not runs_nowhere(each, gone)],
+            staying=[each.resource for each in planned if lost & each.after.assignment.keys()],
+            not_simulated=loss.not_simulated,
             moved=len(moving),
             replicas=sum(moved_replicas(each.moves) for each in moving),
             arriving={name: count for name, count in sorted(arriving.items()) if count},
             overcommitted={
                 each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
             },
+            assumptions=self._settled.world.assumptions,
         )
 
     def _planned(self, position: int, after: WorkloadResult) -> PlannedWorkload:
@@ -286,17 +304,10 @@ class Failures:
         return PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, before)
 
 
-def _is_short(planned: PlannedWorkload) -> bool:
-    """Return whether a workload lost replicas without getting others."""
-    if planned.after.failure is not None:
-        return True
-    lost = sum(planned.after.assignment.values()) < sum(planned.before.assignment.values())
-    return planned.after.unscheduled is not None and lost
-
-
 def _clusters_of(workload: SimulatedWorkload) -> Iterator[str]:
     if workload.binding is not None:
         yield from (target.name for target in workload.binding.spec.clusters)
+        yield from (task.from_cluster for task in workload.binding.spec.graceful_eviction_tasks)
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

@@ -5,6 +5,7 @@ from enum import Enum
 import msgspec
 
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 
 
 class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
@@ -14,9 +15,9 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
         workloads: the number of workloads.
         moved: how many of them move.
         replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
-        nowhere: the workloads that have no cluster afterwards and cannot be scheduled.
-        short: the workloads that keep their clusters, but cannot be scheduled with all replicas.
-        new_failures: those of the last two that can be scheduled without the changes.
+        nowhere: the workloads that run on no cluster afterwards.
+        short: the workloads that run with too few replicas afterwards.
+        new_failures: those of the last two that are so because of the changes.
         due: how many of the workloads that move would move in the same way without the changes.
     """
 
@@ -194,6 +195,33 @@ class StayingWorkload(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
 
+class Loss(msgspec.Struct, frozen=True, rename="camel"):
+    """What stops running, and what nothing starts again.
+
+    Attributes:
+        lost: the clusters that fail.
+        removed: the clusters that are deleted.
+        workloads: how many workloads lose copies.
+        replicas: how many of their replicas stop.
+        only_copy: the workloads that have no other copy on a cluster that is ready.
+        left: those of them that run nowhere or with too few replicas afterwards.
+        not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated. Where that
+            scheduler places them is not known, and they are not in ``left``.
+        preserved: the workloads whose copies the member keeps although the cluster is deleted.
+        hanging: for each deleted cluster that stays in deletion, the workloads whose bindings still name it.
+    """
+
+    lost: list[str]
+    removed: list[str]
+    workloads: int = 0
+    replicas: int = 0
+    only_copy: list[str] = []
+    left: list[str] = []
+    not_simulated: list[str] = []
+    preserved: list[str] = []
+    hanging: dict[str, list[str]] = {}
+
+
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
     """What a change would move.
 
@@ -212,6 +240,10 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         clusters: the clusters whose replicas change.
         staying: the workloads that the change concerns and that do not move.
         overrides: the changed OverridePolicies and ClusterOverridePolicies. They never move anything.
+        assumptions: the switches of the control plane that the answer assumes.
+        preemption_matters: whether the answer can depend on whether preemption is on.
+        evicting_taints: whether a cluster gets a NoExecute taint, so that the answer depends on whether Karmada evicts.
+        loss: what stops running; None if no cluster is lost or deleted.
     """
 
     id: str
@@ -227,6 +259,10 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
     clusters: list[ClusterTotal]
     staying: list[StayingWorkload]
     overrides: list[str] = []
+    assumptions: Assumptions = ALL_OFF
+    preemption_matters: bool = False
+    evicting_taints: bool = False
+    loss: Loss | None = None
 
     @property
     def moves_anything(self) -> bool:

@@ -14,6 +14,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.following import companions, follow
+from berthmaster.simulation.losses import Gone, copies, gone_of
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, present_result, schedule_one
@@ -35,6 +36,7 @@ class PlanDecider:
 
     Attributes:
         clusters: the clusters after the change.
+        gone: the clusters whose copies stop.
     """
 
     def __init__(self, index: PlanIndex, changed: ChangedWorkloads, now: datetime, check: Callable[[], None]) -> None:
@@ -45,6 +47,7 @@ class PlanDecider:
         self._later = now + timedelta(seconds=1)
         world = changed.clusters_world
         self.clusters = (world or index.world).clusters
+        self.gone = gone_of(self.clusters, world.lost, world.removed) if world is not None else Gone()
         before, after = index.peers(), index.peers()
         self._peers = before, after
         self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
@@ -145,7 +148,7 @@ class PlanDecider:
         now: datetime,
         shared: SharedCapacity | None = None,
     ) -> WorkloadResult:
-        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose="none", shared=shared)
+        return schedule_one(scheduler, workload, now, self._index.world, diagnose="none", shared=shared)
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
@@ -158,7 +161,7 @@ class PlanDecider:
             settled = planned.settled
             if settled is None or not planned.is_due or (settled.failure is None) != (planned.after.failure is None):
                 return True
-        if not self._touched.isdisjoint(planned.before.assignment):
+        if not self._touched.isdisjoint([*planned.before.assignment, *copies(planned.before)]):
             return True
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 

@@ -191,7 +191,7 @@ class _Reviewer:
 
     def keys(self) -> frozenset[WorkloadKey]:
         """Return the workloads that the edit can concern."""
-        detector = Detector(self._edit, PolicyCatalog(self._policies))
+        detector = Detector(self._edit, PolicyCatalog(self._policies), preempts=self._index.world.assumptions.preempts)
         return frozenset(self._index.concerned(self._edit, detector))
 
     def likely(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:

@@ -12,12 +12,14 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import Reader
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.following import NO_COMPANIONS
+from berthmaster.simulation.losses import Gone, is_left, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import PlannedMove, StayingWorkload, StayReason, UnplacedWorkload
 from berthmaster.simulation.plan_totals import moved_replicas
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import PlannedWorkload
 from berthmaster.simulation.workload import NotScheduled
 
+_NONE_GONE: Final = Gone()
 _PARTS: Final = {
     "cluster_affinity": "clusterAffinity",
     "cluster_affinities": "clusterAffinities",
@@ -70,14 +72,17 @@ def deleted_copies(planned: PlannedWorkload) -> int:
     return 0 if preserved or not left else len(left - _evicting(planned))
 
 
-def unplaced_of(planned: PlannedWorkload) -> UnplacedWorkload:
-    """Return the row of a workload that cannot be scheduled after the change."""
+def unplaced_of(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> UnplacedWorkload:
+    """Return the row of a workload that runs nowhere, or with too few replicas. ``gone`` stops copies."""
+    stopped = ", ".join(sorted(stopping(planned, gone)))
+    stops = f"its copies on {stopped} stop, and nothing takes their place" if stopped else ""
+    reasons = [stops, row(planned.after).message or ""]
     return UnplacedWorkload(
         resource=planned.resource,
         policy=policy_text(planned.holder_after),
-        nowhere=not planned.after.assignment,
-        by_change=planned.fails_by_change,
-        message=row(planned.after).message or "",
+        nowhere=runs_nowhere(planned, gone),
+        by_change=is_left(planned, gone),
+        message="; ".join(filter(None, reasons if planned.after.failure is None else reasons[::-1])),
     )
 
 

@@ -8,28 +8,31 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
+from berthmaster.simulation.losses import Gone, is_left, runs_nowhere
 from berthmaster.simulation.plan_answer import ClusterTotal, PlanSummary, ResourceTotal
 from berthmaster.simulation.run import Moves, PlannedWorkload
 
+_NONE_GONE: Final = Gone()
 RESOURCES: Final = ("cpu", "memory")
 
 
-def summary_of(planned: Sequence[PlannedWorkload], workloads: int) -> PlanSummary:
+def summary_of(planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = _NONE_GONE) -> PlanSummary:
     """Return what changes would move in total.
 
     Args:
         planned: the workloads that the changes concern, in the order of the names in the answer.
         workloads: the number of all workloads.
+        gone: the clusters whose copies stop.
     """
     moving = [each for each in planned if each.moves]
-    failed = [each for each in planned if each.after.failure is not None]
+    failed = [each for each in planned if each.after.failure is not None or is_left(each, gone)]
     return PlanSummary(
         workloads=workloads,
         moved=len(moving),
         replicas=sum(moved_replicas(each.moves) for each in moving),
-        nowhere=[each.resource for each in failed if not each.after.assignment],
-        short=[each.resource for each in failed if each.after.assignment],
-        new_failures=[each.resource for each in failed if each.fails_by_change],
+        nowhere=[each.resource for each in failed if runs_nowhere(each, gone)],
+        short=[each.resource for each in failed if not runs_nowhere(each, gone)],
+        new_failures=[each.resource for each in failed if is_left(each, gone)],
         due=sum(each.is_due for each in moving),
     )
 

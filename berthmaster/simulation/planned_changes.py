@@ -10,7 +10,7 @@ from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern, preemptors
 from berthmaster.simulation.waiting import waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -27,6 +27,7 @@ class ChangedWorkloads:
         gaps: what is not known about them.
         existing: whether the objects exist that policies wait for, after the changes.
         blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
+        preemption_matters: whether a policy preempts because of the changes if preemption is on.
     """
 
     after: dict[WorkloadKey, SimulatedWorkload | None] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class ChangedWorkloads:
     blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
     clusters_world: World | None = None
     existing: Existing = UNKNOWN
+    preemption_matters: bool = False
 
 
 def changed_workloads(
@@ -88,7 +90,13 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
         if waits(policy, workload.resource.namespace, existing) is None:
             edit = PolicyEdit(policy, policy)
             catalog = PolicyCatalog(policies)
-            detector = Detector(edit, catalog, workload_affinity=index.world.workload_affinity, existing=existing)
+            detector = Detector(
+                edit,
+                catalog,
+                workload_affinity=index.world.workload_affinity,
+                existing=existing,
+                preempts=index.world.assumptions.preempts,
+            )
             found.after[key] = detector.retried(workload)
 
 
@@ -135,8 +143,15 @@ def edited_workloads(
         check: see ``changed_workloads``.
         only: look only at these workloads; None for all that the edit can concern.
     """
+    world, catalog = index.world, PolicyCatalog(policies)
+    if edit.has_effect and any(True for _ in preemptors(edit, catalog)):
+        found.preemption_matters = True
     detector = Detector(
-        edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity, existing=found.existing
+        edit,
+        catalog,
+        workload_affinity=world.workload_affinity,
+        existing=found.existing,
+        preempts=world.assumptions.preempts,
     )
     unlabelled: list[str] = []
     uncounted: list[str] = []

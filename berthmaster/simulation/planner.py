@@ -14,11 +14,12 @@ from typing import Any, Final
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.losses import is_left, loss_of
 from berthmaster.simulation.plan_answer import ClusterTotal, Plan, StayingWorkload, StayReason
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
@@ -91,27 +92,42 @@ def plan_of(
     """
     concerned, followers = with_followers(index, decider, decided)
     rows = [seen_by(each, reader) for each in (*concerned, *followers)]
-    rows.sort(key=lambda each: (not each.fails_by_change, bool(each.after.assignment), each.resource))
+    gone = decider.gone
+    rows.sort(key=lambda each: (not is_left(each, gone), bool(each.after.assignment), each.resource))
     moving = [move_of(each) for each in rows if each.moves]
     moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
     totals = _changed_clusters(index, decider.clusters, [each for each in rows if each.moves])
     all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
     answer = Plan(
         id="",
-        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned)),
+        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),
         complete=not all_gaps,
         gaps=all_gaps,
         policies=policy_effects(index, changed.edits, concerned),
-        unplaced=[unplaced_of(each) for each in rows if each.after.failure is not None],
+        unplaced=[unplaced_of(each, gone) for each in rows if each.after.failure is not None or is_left(each, gone)],
         moves=moving,
         overcommitted=[each.cluster for each in totals if each.overcommitted],
         clusters=totals,
         staying=_staying(concerned, changed) if lists_staying else [],
         overrides=list(changes.overrides),
+        assumptions=index.world.assumptions,
+        preemption_matters=changed.preemption_matters,
+        evicting_taints=_gains_no_execute(index.world.clusters, decider),
+        loss=loss_of(rows, gone) if gone.clusters else None,
     )
     return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+
+
+def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bool:
+    """Return whether a cluster that is not lost gets a NoExecute taint."""
+    return any(
+        taint.effect == NO_EXECUTE and (name not in before or taint not in before[name].spec.taints)
+        for name, cluster in decider.clusters.items()
+        if before.get(name) is not cluster and name not in decider.gone.lost
+        for taint in cluster.spec.taints
+    )
 
 
 def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) -> list[StayingWorkload]:

@@ -91,6 +91,7 @@ class Detector:
         catalog: all policies after the edit.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         existing: whether the objects exist that policies wait for.
+        preempts: whether policies take workloads over from weaker ones.
 
     Attributes:
         preemptors: the policies that preempt because of the edit, in the order in which they do.
@@ -103,8 +104,9 @@ class Detector:
         *,
         workload_affinity: bool = False,
         existing: Existing = UNKNOWN,
+        preempts: bool = False,
     ) -> None:
-        self.preemptors = tuple(_preemptors(edit, catalog)) if edit.has_effect else ()
+        self.preemptors = tuple(preemptors(edit, catalog)) if edit.has_effect and preempts else ()
         self._edit = edit
         self._catalog = catalog
         self._workload_affinity = workload_affinity
@@ -273,6 +275,7 @@ def after_edits(
     *,
     workload_affinity: bool = False,
     existing: Existing = UNKNOWN,
+    preempts: bool = False,
 ) -> list[SimulatedWorkload]:
     """Return workloads after edits of policies, one after the other, with all policies that match them then.
 
@@ -282,12 +285,15 @@ def after_edits(
         edits: the edits.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         existing: whether the objects exist that policies wait for.
+        preempts: whether policies take workloads over from weaker ones.
     """
     before = list(workloads)
     policies, after = tuple(stored), before
     for edit in edits:
         policies = edit.applied(policies)
-        detector = Detector(edit, PolicyCatalog(policies), workload_affinity=workload_affinity, existing=existing)
+        detector = Detector(
+            edit, PolicyCatalog(policies), workload_affinity=workload_affinity, existing=existing, preempts=preempts
+        )
         after = [detector.detected(each) for each in after]
     catalog = PolicyCatalog(policies)
     return [_with_claims(then, now, catalog) for then, now in zip(before, after, strict=True)]
@@ -332,7 +338,8 @@ def labels_matter(edit: PolicyEdit, workload: SimulatedWorkload) -> bool:
     return _level(edit.after, workload, template_of(workload.manifest)) is None
 
 
-def _preemptors(edit: PolicyEdit, catalog: PolicyCatalog) -> Iterator[Policy]:
+def preemptors(edit: PolicyEdit, catalog: PolicyCatalog) -> Iterator[Policy]:
+    """Yield the policies that preempt because of an edit, if preemption is on, in the order in which they do."""
     before, after = edit.before, edit.after
     if after is None:
         return

@@ -66,6 +66,7 @@ class WorkloadBuilder:
         catalog: PolicyCatalog | None = None,
         live: bool | None = None,
         existing: Existing | None = None,
+        preempts: bool = False,
     ) -> None:
         """Prepare the builder.
 
@@ -77,12 +78,13 @@ class WorkloadBuilder:
             catalog: the policies, if they are indexed already; None to index the stored ones of the manifests.
             live: whether the bindings of a control plane are known; None if the manifests say so.
             existing: whether the objects exist that policies wait for; None if the manifests say so.
+            preempts: whether policies take resources over from weaker ones.
         """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
         self._existing = manifests.existing if existing is None else existing
         self._live = manifests.knows_bindings if live is None else live
         self._read = bool(live) or manifests.read_at is not None
-        self._catalog = catalog or PolicyCatalog(manifests.stored_policies)
+        self._catalog = catalog or PolicyCatalog(manifests.stored_policies, preempts=preempts)
         self._paths = replica_paths
         self._interpreter = interpreter
         self._complete = manifests.interpreters_complete

@@ -1,18 +1,21 @@
 """The results of a simulation as rows, which the commands print and the service returns."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
+_NONE_GONE: Final = Gone()
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,6 +63,9 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
         moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
         due: the moves that happen without the changes, too, in the same form. Empty for a settled workload.
         caused: whether the changes make a difference: without them the result would be another one.
+        stops: the replicas that stop because their cluster is lost or deleted, by cluster.
+        only_copy: whether no other copy is left on a cluster that is ready.
+        left: whether the changes leave the workload nowhere or with too few replicas.
     """
 
     resource: str
@@ -68,6 +74,9 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
     moves: dict[str, tuple[int | None, int | None]]
     due: dict[str, tuple[int | None, int | None]] = {}
     caused: bool = True
+    stops: dict[str, int] = {}
+    only_copy: bool = False
+    left: bool = False
 
 
 class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -151,12 +160,23 @@ def rows(comparison: Comparison) -> list[Row]:
     return [row(settled, each.before) for each, settled in zip(comparison.workloads, comparison.settled, strict=True)]
 
 
-def change_row(planned: PlannedWorkload) -> ChangeRow:
-    """Return the row of a workload before and after the changes."""
+def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:
+    """Return the row of a workload before and after the changes. ``gone`` are the clusters whose copies stop."""
     before, after = planned.before, planned.after
     settled = planned.settled or before
     caused = not planned.is_due or settled.failure != after.failure
-    return ChangeRow(planned.resource, row(before), row(after), dict(planned.moves), moves(before, settled), caused)
+    stops = stopping(planned, gone)
+    return ChangeRow(
+        planned.resource,
+        row(before),
+        row(after),
+        dict(planned.moves),
+        moves(before, settled),
+        caused,
+        stops,
+        only_copy=bool(stops) and has_no_other_copy(planned, gone),
+        left=is_left(planned, gone),
+    )
 
 
 def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Explanation:

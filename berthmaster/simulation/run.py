@@ -21,8 +21,10 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import SCHEDULERS, why_not_scheduled
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
+from berthmaster.simulation.eligibility import why_not_scheduled
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
+from berthmaster.simulation.leaving import evicted, misses_deletion, replaced
 from berthmaster.simulation.moving import due
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.stalling import not_retried, stalls
@@ -31,6 +33,7 @@ from berthmaster.simulation.world import Change, World
 
 Diagnosed = Literal["all", "failures", "none"]
 """What is explained: all decisions and why groups failed, only why groups failed, or nothing."""
+_DEFAULTS: Final = World({}, ())
 _NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
@@ -150,10 +153,15 @@ class Comparison:
     Attributes:
         workloads: the workloads. ``settled`` is set.
         clusters: the clusters after the changes, with the status that they report.
+        lost, removed: the clusters that the changes take down or delete.
+        assumptions: the switches that the comparison assumes.
     """
 
     workloads: list[PlannedWorkload]
     clusters: Mapping[str, Cluster]
+    lost: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    assumptions: Assumptions = ALL_OFF
 
     @property
     def settled(self) -> list[WorkloadResult]:
@@ -192,7 +200,7 @@ def run(
     results = []
     for workload in world.workloads:
         check()
-        results.append(schedule_one(scheduler, workload, now, world.schedulers, diagnose=diagnose, shared=shared))
+        results.append(schedule_one(scheduler, workload, now, world, diagnose=diagnose, shared=shared))
     results = _followed(results, world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
@@ -253,7 +261,8 @@ def compare(
     # Deductions for pending replicas are no status.
     clusters = {name: world.clusters.get(name, cluster) for name, cluster in changed.clusters.items()}
     results = zip(settled if before is None else before, after, settled, strict=True)
-    return Comparison([PlannedWorkload(*each) for each in results], clusters)
+    planned = [PlannedWorkload(*each) for each in results]
+    return Comparison(planned, clusters, changed.lost, changed.removed, world.assumptions)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
@@ -267,13 +276,14 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
 
 
 def examine(
-    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str] = SCHEDULERS
+    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, world: World = _DEFAULTS
 ) -> WorkloadResult:
     """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
-    result = schedule_one(scheduler, workload, now, schedulers, diagnose="all")
-    if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
+    result = schedule_one(scheduler, workload, now, world, diagnose="all")
+    binding = result.workload.binding
+    if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
-    request = Request.of(due(workload.binding, scheduler.fleet).binding)
+    request = Request.of(due(binding, scheduler.fleet).binding)
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision))
 
@@ -282,25 +292,39 @@ def schedule_one(
     scheduler: Scheduler,
     workload: SimulatedWorkload,
     now: datetime,
-    schedulers: Collection[str],
+    world: World = _DEFAULTS,
     *,
     diagnose: Diagnosed = "failures",
     shared: SharedCapacity | None = None,
 ) -> WorkloadResult:
     """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
 
+    Before that it leaves the clusters that Karmada's taint manager or Berthmaster's failover takes it off.
+
     Args:
         scheduler: decides.
         workload: the workload; its binding holds the current assignment.
         now: the time that is recorded as the time of scheduling.
-        schedulers: the names of the schedulers that are simulated.
+        world: says which schedulers are simulated, and what is assumed.
         diagnose: what is explained.
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
     """
-    binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
+    unscheduled = why_not_scheduled(workload, world.schedulers)
+    workload = evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
+    binding = workload.binding
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
     base, trigger = due(binding, scheduler.fleet)
+    moved = replaced(scheduler, base, world.assumptions, now)
+    if moved is not None and moved.binding is not base:
+        base = moved.binding
+        if not base.reschedule_requested:
+            return _after_failover(scheduler, replace(workload, binding=base), shared)
+        trigger = Trigger.RESCHEDULED
+    elif moved is not None:
+        workload = replace(workload, notes=(*workload.notes, moved.note))
+    if trigger is Trigger.FAILOVER and misses_deletion(base, scheduler.fleet):
+        trigger = Trigger.NONE
     if trigger is Trigger.NONE:
         # A move under way stays on record: a later change may end it.
         kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
@@ -317,12 +341,23 @@ def schedule_one(
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
     recorded = _recorded(base, decision, now)
+    _take(scheduler, recorded, request, shared)
+    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+
+
+def _after_failover(scheduler: Scheduler, workload: SimulatedWorkload, shared: SharedCapacity | None) -> WorkloadResult:
+    """Return the result of Berthmaster's failover. The scheduler does not look at the binding again after it."""
+    if workload.binding is not None:
+        _take(scheduler, workload.binding, Request.of(workload.binding), shared)
+    return WorkloadResult(workload, Trigger.FAILOVER)
+
+
+def _take(scheduler: Scheduler, recorded: Binding, request: Request, shared: SharedCapacity | None) -> None:
+    """Record where a workload is after a decision: in the scheduler's peers, and in the shared capacity."""
     assignment = recorded.assignment
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
-        key = workload.resource.namespace, recorded.metadata.name
-        shared.take(key, request, assignment)
-    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
+        shared.take((recorded.spec.resource.namespace, recorded.metadata.name), request, assignment)
 
 
 def _is_target(binding: Binding, base: Binding) -> bool:
@@ -387,5 +422,5 @@ def explained(
     if result.decision is not None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
         return result, current
     scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
-    examined = examine(scheduler, result.workload, now, world.schedulers)
+    examined = examine(scheduler, result.workload, now, world)
     return replace(result, diagnosis=examined.diagnosis), current

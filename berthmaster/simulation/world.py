@@ -13,6 +13,7 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.policy_edit import PolicyEdit, after_edits
 from berthmaster.simulation.present import WorkloadBuilder
@@ -30,6 +31,9 @@ class World:
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
+        assumptions: the switches of the control plane, as far as the answer depends on them.
+        lost: the clusters that changes have taken down.
+        removed: the clusters that changes have deleted.
     """
 
     clusters: Mapping[str, Cluster]
@@ -38,6 +42,9 @@ class World:
     workload_affinity: bool = False
     schedulers: frozenset[str] = SCHEDULERS
     existing: Existing = UNKNOWN
+    assumptions: Assumptions = ALL_OFF
+    lost: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]
@@ -96,6 +103,7 @@ def world_of(
     workload_affinity: bool = False,
     interpreter: Interpreter | None = None,
     schedulers: Iterable[str] = SCHEDULERS,
+    assumptions: Assumptions = ALL_OFF,
 ) -> World:
     """Build the world that manifests describe: each resource, the policies that match it, and its binding.
 
@@ -111,11 +119,14 @@ def world_of(
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         interpreter: the interpreter scripts of the control plane.
         schedulers: the names of the schedulers that are simulated.
+        assumptions: the switches that the answer assumes.
 
     Raises:
         ManifestError: a field of a resource of a file that affects decisions is invalid.
     """
-    builder = WorkloadBuilder(manifests, replica_paths, interpreter, workload_affinity=workload_affinity)
+    builder = WorkloadBuilder(
+        manifests, replica_paths, interpreter, workload_affinity=workload_affinity, preempts=assumptions.preempts
+    )
     workloads = []
     for document in manifests.templates:
         try:
@@ -131,6 +142,7 @@ def world_of(
             edits,
             workload_affinity=workload_affinity,
             existing=manifests.existing,
+            preempts=assumptions.preempts,
         )
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
     return World(
@@ -140,4 +152,5 @@ def world_of(
         workload_affinity,
         frozenset(schedulers),
         existing=manifests.existing,
+        assumptions=assumptions,
     )

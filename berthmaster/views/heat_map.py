@@ -14,7 +14,7 @@ from berthmaster.views.texts import count_text
 
 MAX_ROWS: Final = 200
 MAX_COLUMNS: Final = 500
-TITLE: Final = "Where replicas go if a failure occurs"
+TITLE: Final = "Where failover puts replicas if a failure occurs"
 _CELL: Final = 16
 _NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _FONT: Final = 'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="11"'
@@ -22,7 +22,8 @@ _CHARACTER: Final = 6.7  # the width of a character of the font, in pixels
 _MARGIN: Final = 16
 _HEADING: Final = 56
 _LEGEND: Final = 48
-_COUNTS: Final = ("nowhere", "short", "staying")
+_COUNTS: Final = (("no copy", "nowhere"), ("nowhere", "nowhere"), ("short", "short"), ("staying", "staying"))
+"""The numbers of a row: the heading, and the class of the color."""
 _COUNT_WIDTH: Final = 62
 _LONGEST_NAME: Final = 40
 _COLORS: Final = {
@@ -77,7 +78,7 @@ def heat_map(
         f'<svg xmlns="{_NAMESPACE}" class="heat" {size} {_FONT} role="img" aria-label="{TITLE}">',
         *([] if embedded else [_style()]),
         f"<rect {_fill('paper')} {_size(width, height)}/>",
-        *_heading(*hidden),
+        *_heading(*hidden, moves=not impacts or impacts[0].assumptions.moves_off_lost),
         *_columns(columns, cells, top),
     ]
     for row, (impact, name) in enumerate(zip(shown, names, strict=True)):
@@ -97,13 +98,15 @@ def _style() -> str:
     return "\n".join(["<style>", *light, "@media (prefers-color-scheme: dark) {", *dark, "}", "</style>"])
 
 
-def _heading(rows: int, columns: int) -> Iterator[str]:
+def _heading(rows: int, columns: int, *, moves: bool) -> Iterator[str]:
     yield f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold" {_fill("ink")}>{TITLE}</text>'
     hidden = [
         _not_shown(rows, "less severe failure"),
         _not_shown(columns, "cluster"),
     ]
-    first = "Rows: what fails, the worst first. Columns: the clusters that get replicas"
+    first = "Rows: what fails, the worst first. Columns: the clusters that get replicas by failover"
+    if not moves:
+        first = "Failover is off: no cluster gets replicas. Rows: what fails, the worst first"
     text = "; ".join(filter(None, [first, *hidden]))
     yield f'<text x="{_MARGIN}" y="40" {_fill("dim")}>{escape(text)}.</text>'
 
@@ -115,8 +118,8 @@ def _not_shown(count: int, noun: str) -> str:
 
 
 def _columns(columns: Sequence[str], cells: float, top: float) -> Iterator[str]:
-    for index, name in enumerate(_COUNTS):
-        yield f"<text {_count_place(index, cells, top - 6)} {_fill(name)}>{name}</text>"
+    for index, (name, kind) in enumerate(_COUNTS):
+        yield f"<text {_count_place(index, cells, top - 6)} {_fill(kind)}>{name}</text>"
     for index, name in enumerate(columns):
         x, y = cells + index * _CELL + 12, top - 6
         place = f'x="{x:.0f}" y="{y:.0f}" transform="rotate(-90 {x:.0f} {y:.0f})"'
@@ -126,7 +129,7 @@ def _columns(columns: Sequence[str], cells: float, top: float) -> Iterator[str]:
 def _row(impact: Impact, name: str, columns: Sequence[str], place: _Place, most: int) -> Iterator[str]:
     base = place.top + 12
     yield f'<text x="{place.counts - 8:.0f}" y="{base:.0f}" text-anchor="end" {_fill("ink")}>{escape(name)}</text>'
-    for index, (count, kind) in enumerate(zip(impact.counts, _COUNTS, strict=True)):
+    for index, (count, (_, kind)) in enumerate(zip(impact.counts, _COUNTS, strict=True)):
         how = f'{_fill(kind)} font-weight="bold"' if count else _fill("dim")
         yield f"<text {_count_place(index, place.cells, base)} {how}>{count:,}</text>"
     if columns:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan_answer import ClaimChange, ClusterTotal, Plan, PlannedMove, PlanSummary, PolicyEffect
+from berthmaster.views.assumption_texts import eviction_line, loss_lines, preemption_line
 from berthmaster.views.cells import Cell, Content, Section, TableColumn, columns_of, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
@@ -29,6 +30,16 @@ def _bad(text: str) -> Cell:
 def heading(name: str) -> str:
     """Return the heading of a column for prose: a word, or an abbreviation."""
     return name if name in _ABBREVIATIONS else name.capitalize()
+
+
+def opening(plan: Plan) -> list[str]:
+    """Return what a plan says first: what it assumes, and what stops running; empty if it depends on no switch."""
+    lines = list(loss_lines(plan.assumptions, plan.loss, plan.summary.moved)) if plan.loss is not None else []
+    if plan.evicting_taints:
+        lines.insert(0, eviction_line(plan.assumptions, evicts=True))
+    if plan.preemption_matters:
+        lines.append(preemption_line(plan.assumptions))
+    return lines
 
 
 def headline(plan: Plan) -> str:

@@ -31,11 +31,13 @@ class ReadLimits(NamedTuple):
         timeout_s: the time for everything, in seconds.
         objects: the largest number of objects.
         total_bytes: the largest size of all responses, in bytes.
+        lease: the namespace and the name of the Lease of Berthmaster's controllers; None to read none.
     """
 
     timeout_s: float = 120.0
     objects: int = DEFAULT_LIMITS.documents
     total_bytes: int = 2**30
+    lease: Key | None = None
 
 
 class ListingProgress(Protocol):

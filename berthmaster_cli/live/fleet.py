@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from berthmaster.kube.served_types import ServedType, ServedTypes
@@ -11,6 +11,7 @@ from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of
+from berthmaster.model.meta import Key
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.templates import TemplateKind, TemplateSelection
 
@@ -41,6 +42,7 @@ POLICY_GROUP: Final = "policy.karmada.io"
 BINDING_GROUP: Final = "work.karmada.io"
 _CONCURRENT: Final = 4
 _MAX_SINGLE_GETS: Final = 50
+_HOLDER: Final = "a process"
 
 
 @dataclass(slots=True)
@@ -169,6 +171,28 @@ def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
     for result in concurrently(lambda each: list_allowed(reader, each, ""), wanted):
         read.take(result)
     return read
+
+
+def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: FleetRead) -> None:
+    """Add the Lease of Berthmaster's controllers, which says how they are configured, without the name of its holder.
+
+    Raises:
+        ApiError: the server does not respond or sends something else.
+    """
+    served = types.find("coordination.k8s.io/v1", "Lease")
+    if served is None:
+        return
+    try:
+        found = reader.get(served, key)
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        read.gaps.append(Gap(GapKind.SWITCHES, facts={"name": "/".join(key)}))
+        return
+    if found is not None:
+        spec = found.raw.get("spec") or {}
+        held = {**spec, "holderIdentity": _HOLDER} if spec.get("holderIdentity") else spec
+        read.documents.append(replace(found, raw={**found.raw, "spec": held}))
 
 
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | Gap:

@@ -12,7 +12,7 @@ from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.existence import read_dependencies, read_waited_for
-from berthmaster_cli.live.fleet import FleetRead, joined, read_fleet, read_policies
+from berthmaster_cli.live.fleet import FleetRead, joined, read_fleet, read_lease, read_policies
 from berthmaster_cli.live.progress import ListingBars
 from berthmaster_cli.live.workload import read_workload, resolved
 
@@ -100,6 +100,9 @@ def _read(
     client: APIClient = connect(access)
     with ListingBars() as bars:
         reader = CollectionReader(client, str(access), limits, bars)
-        found, name = read(reader, discover_types(client))
+        types = discover_types(client)
+        found, name = read(reader, types)
+        if limits.lease is not None:
+            read_lease(reader, types, limits.lease, found)
     snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps), found.existing)
     return LiveDocuments(found.documents, snapshot, name)

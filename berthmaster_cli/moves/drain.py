@@ -52,6 +52,10 @@ _TRIES: Final = 10
 _LOOK_S: Final = 1.0
 _REPORT_S: Final = 30.0
 _NAMED: Final = 5
+_OTHERS: Final = (
+    "drain moves only what Berthmaster schedules. Hand the workloads of other schedulers over (docs/compatibility.md, "
+    "Switch over), or exclude the cluster in their policies; NoExecute evicts them only if Karmada's eviction is on"
+)
 _COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
 _STYLES: Final = {
     DrainState.MOVING: "cyan",
@@ -107,7 +111,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 
     Sets the taint policy.berthmaster.io/draining:NoSchedule, and shows what is left until nothing is. New copies start
     before old ones go. Workloads of other schedulers, workloads that tolerate the taint, and workloads that fit nowhere
-    else stay, and are named.
+    else stay, and are named. It needs Berthmaster's controllers: karmada-scheduler moves nothing by this taint.
 
     \b
     Examples:
@@ -280,6 +284,8 @@ def _finish(rows: list[DrainRow], names: list[str], given: Mapping[str, Any], *,
         print_data(DrainReport(names, not counted, rows), given["output"])
     else:
         _print(rows, names, counted, planned=planned)
+    if any(row.state is DrainState.NOT_OURS for row in rows):
+        complain(_OTHERS)
     if counted:
         raise SystemExit(EXIT_CHECK_FAILED)
 

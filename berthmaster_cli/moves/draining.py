@@ -154,7 +154,7 @@ def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Co
     if isinstance(found, Replacement):
         where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
         return msgspec.structs.replace(row, state=DrainState.MOVING, message=where)
-    return msgspec.structs.replace(row, message=f"fits nowhere else: {found}")
+    return msgspec.structs.replace(row, message=f"fits nowhere else: {found.message}")
 
 
 def _tainted(cluster: Cluster) -> Cluster:

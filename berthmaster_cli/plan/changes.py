@@ -13,6 +13,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
 from berthmaster_cli.output import complain
 from berthmaster_cli.plan.deletions import Deletions
 from berthmaster_cli.present import check_policies, interpreter_of
@@ -58,8 +59,7 @@ def change_set(
     removed: Deletions,
     manifests: Manifests,
     replica_paths: Sequence[ReplicaPath],
-    *,
-    workload_affinity: bool,
+    world: World,
 ) -> ChangeSet:
     """Return the change set of objects that would be applied, and of those that would be deleted.
 
@@ -68,7 +68,7 @@ def change_set(
         removed: the objects that would be deleted.
         manifests: the objects of the control plane.
         replica_paths: the fields where custom resources keep their replicas.
-        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
+        world: the world of the control plane. Its assumptions count.
 
     Raises:
         ManifestError: a field of a workload that affects decisions is invalid.
@@ -84,7 +84,7 @@ def change_set(
         deleted_policies=removed.policies,
         clusters=tuple(objects.clusters),
         deleted_clusters=removed.clusters,
-        workloads=tuple(_workloads(objects, manifests, replica_paths, workload_affinity=workload_affinity)),
+        workloads=tuple(_workloads(objects, manifests, replica_paths, world)),
         deleted_workloads=removed.workloads,
         overrides=(*map(_text, overrides), *removed.overrides),
         existence={**dict.fromkeys(objects.found, True), **dict.fromkeys(removed.overrides, False)},
@@ -92,7 +92,7 @@ def change_set(
 
 
 def _workloads(
-    objects: Manifests, manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, workload_affinity: bool
+    objects: Manifests, manifests: Manifests, replica_paths: Sequence[ReplicaPath], world: World
 ) -> Iterable[SimulatedWorkload]:
     if not objects.templates:
         return []
@@ -103,8 +103,9 @@ def _workloads(
             manifests,
             replica_paths,
             interpreter,
-            workload_affinity=workload_affinity,
+            workload_affinity=world.workload_affinity,
             existing=manifests.existing.changed(dict.fromkeys(objects.found, True)),
+            preempts=world.assumptions.preempts,
         )
         return [builder.of_template(document) for document in objects.templates]
 

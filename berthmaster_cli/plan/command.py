@@ -15,7 +15,7 @@ from berthmaster_cli.output import complain
 from berthmaster_cli.plan.formats import FORMATS, write
 from berthmaster_cli.plan.inputs import read_input
 from berthmaster_cli.plan.limits import CONDITIONS, EXIT_CODES_HELP, EXIT_ERROR, Limits, outcome
-from berthmaster_cli.present import present_options
+from berthmaster_cli.present import assumption_options, present_options
 
 _NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
 _NO_DATA = click.Path(allow_dash=True)
@@ -85,6 +85,7 @@ class _PlanCommand(click.Command):
 )  # fmt: skip
 @scheduling_options
 @present_options
+@assumption_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Show what a change of objects would move, before it is applied.
 

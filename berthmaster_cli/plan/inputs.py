@@ -61,7 +61,7 @@ def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInpu
     if given["prune"]:
         removed = removed.joined(pruned(given["selector"], base, identities))
     world = present_world(manifests, paths, given, workload_affinity=workload_affinity)
-    changes = change_set(objects, removed, manifests, paths, workload_affinity=workload_affinity)
+    changes = change_set(objects, removed, manifests, paths, world)
     return PlanInput(world, changes, _known_gaps(manifests), manifests)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.cells import Section
-from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
 
 MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
@@ -23,6 +23,9 @@ def markdown_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan in Markdown."""
     yield f"### Plan <code>{plan.id}</code>: {_escaped(headline(plan), len(headline(plan)))}"
     yield ""
+    for line in opening(plan):
+        yield _escaped(line, len(line))
+        yield ""
     if not plan.complete:
         yield f"**{_escaped(INCOMPLETE)}**"
         yield ""

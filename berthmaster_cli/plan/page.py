@@ -8,7 +8,7 @@ from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.cells import Cell, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing
-from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;
@@ -52,6 +52,7 @@ def page(plan: Plan) -> Iterator[str]:
     yield "<body>"
     yield f"<h1>{_text(title[:1].upper() + title[1:])}</h1>"
     yield f'<p class="id">Plan <code>{_text(plan.id)}</code></p>'
+    yield from (f"<p>{_text(line)}</p>" for line in opening(plan))
     if not plan.complete:
         yield f'<p class="bad">{_text(INCOMPLETE)}</p>'
         yield "<ul>"

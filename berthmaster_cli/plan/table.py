@@ -3,12 +3,14 @@
 from rich.console import Console
 
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.plan_sections import INCOMPLETE, headline, sections
+from berthmaster.views.plan_sections import INCOMPLETE, headline, opening, sections
 from berthmaster_cli.output import print_line, print_table, styled
 
 
 def print_plan(console: Console, plan: Plan) -> None:
     """Print a plan: the headline with its id, what is not known, and the tables."""
+    for line in opening(plan):
+        print_line(console, line)
     worst = bool(plan.summary.new_failures or plan.overcommitted)
     print_line(console, styled("Plan", "bold"), f" {plan.id}: ", styled(headline(plan), "bold red" if worst else ""))
     if not plan.complete:

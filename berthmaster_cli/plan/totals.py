@@ -6,8 +6,13 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan_answer import ClusterTotal, PlanSummary
+from berthmaster.simulation.assumptions import Assumptions
+from berthmaster.simulation.changes import AddTaint
+from berthmaster.simulation.plan_answer import ClusterTotal, Loss, PlanSummary
+from berthmaster.simulation.world import Change
+from berthmaster.views.assumption_texts import eviction_line, loss_lines
 from berthmaster.views.cells import numbers
 from berthmaster.views.plan_sections import left_behind, moved_text
 from berthmaster.views.texts import resource_text
@@ -20,6 +25,26 @@ _UNOBSERVED: Final = (
     "CPU and MEMORY: what all replicas request / what is free. No bindings: it is not known what clusters run already"
 )
 _NAMED: Final = 5
+
+
+def print_assumptions(
+    console: Console, assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]
+) -> None:
+    """Print what the answer assumes about the control plane, and what stops running.
+
+    Args:
+        console: where to print.
+        assumptions: what the answer assumes.
+        loss: what stops running; None if no cluster is lost or deleted.
+        moved: the number of workloads that move.
+        changes: the changes.
+    """
+    lines = list(loss_lines(assumptions, loss, moved)) if loss is not None else []
+    taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
+    if taints:
+        lines.insert(0, eviction_line(assumptions, evicts=True))
+    for number, line in enumerate(lines):
+        print_line(console, styled(line, "bold") if not number else line)
 
 
 def print_summary(console: Console, summary: PlanSummary) -> None:

@@ -12,7 +12,7 @@ from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.cells import Cell, Content, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
-from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, sections, what_moves
+from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections, what_moves
 from berthmaster.views.texts import count_text
 from console.markup import drawn
 
@@ -60,6 +60,7 @@ class PlanView:
 
     Attributes:
         id: the identity of the plan.
+        opening: what the plan assumes, and what stops running; empty if it depends on no switch.
         headline: what moves in total.
         bad: whether the change leaves workloads without a place, or overcommits clusters.
         quiet: whether nothing moves.
@@ -74,6 +75,7 @@ class PlanView:
     """
 
     id: str
+    opening: Sequence[str]
     headline: str
     bad: bool
     quiet: bool
@@ -104,6 +106,7 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
     text = _headline_of_counts(answer) if answer.truncated or restricted else headline(plan)
     return PlanView(
         id=plan.id,
+        opening=opening(plan),
         headline=f"{text[:1].upper()}{text[1:]}.",
         bad=bool(counts.lost or counts.short or counts.overcommitted),
         quiet=plan.complete and not (counts.moved or counts.lost or counts.short),

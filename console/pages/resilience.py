@@ -5,8 +5,9 @@ from typing import Final
 
 from flask import Blueprint, Response, make_response, render_template, request
 
+from berthmaster.simulation.assumptions import Switch
 from console.context import services
-from console.pages.resilience_model import DOMAINS, PLURALS, resilience_page
+from console.pages.resilience_model import DOMAINS, PLURALS, SWITCHES, resilience_page
 from console.query import PageQuery
 from console.source import SourceError
 
@@ -19,10 +20,11 @@ _RETRY_S: Final = "3"
 def show() -> Response | str:
     """Show the failures, the worst first. While the extender simulates them, the page asks again by itself."""
     query = PageQuery(request.args)
+    failover = Switch(query.choice("failover", [each.value for each in Switch], Switch.AUTO.value))
     by, page = query.choice("by", DOMAINS, DOMAINS[0]), query.page()
     rows = services().options.page_rows
     try:
-        view = services().source.resilience([by], limit=_MOST)
+        view = services().source.resilience([by], limit=_MOST, failover=failover)
     except SourceError as error:
         if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
@@ -33,6 +35,7 @@ def show() -> Response | str:
         model=model,
         outdated=services().version not in {"", view.version},
         domains=PLURALS,
+        switches=SWITCHES,
     )
 
 

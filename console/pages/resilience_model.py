@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from berthmaster.native_api.why import ImpactView, ResilienceView
+from berthmaster.simulation.assumptions import Switch
+from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import TITLE, heat_map
 from console.markup import drawn
 from console.pages import lists
@@ -16,6 +18,7 @@ from console.pages.plan_model import binding_place
 from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 
 DOMAINS: Final = ("region", "provider", "zone", "cluster")
+SWITCHES: Final = {"auto": "Failover as configured", "on": "Failover assumed on", "off": "Failover assumed off"}
 PLURALS: Final = {"region": "regions", "provider": "providers", "zone": "zones", "cluster": "clusters"}
 PICTURE: Final = (60, 150)
 """The most rows and columns of the picture. The table has the other failures."""
@@ -43,24 +46,28 @@ class FailureRow:
     Attributes:
         name: what fails.
         clusters: the clusters that are lost.
+        stopping, stopped: the workloads that lose copies, and the replicas that stop.
+        only_copy: the workloads that have no other copy.
         nowhere, short, staying: the number of workloads.
-        moved, replicas: the number of workloads that move, and of replicas that move or are lost.
+        moved: the number of workloads that move.
         overcommitted: the clusters that get more than is free, each with the resources.
         workloads: the first workloads that do not keep running.
         more: how many more there are.
         receivers: the clusters that get most replicas, and how many.
         other_receivers: how many more clusters get replicas.
         question: the question of the page What if about this failure; empty if it is too large.
-        harmless: whether every workload keeps running, and no cluster gets more than is free.
+        harmless: whether every workload runs with all replicas afterwards, and no cluster gets more than is free.
     """
 
     name: str
     clusters: Sequence[str]
+    stopping: int
+    stopped: int
+    only_copy: int
     nowhere: int
     short: int
     staying: int
     moved: int
-    replicas: int
     overcommitted: Sequence[str]
     workloads: Sequence[NamedWorkload]
     more: int
@@ -76,6 +83,9 @@ class ResiliencePage:
 
     Attributes:
         by: what fails as a whole: a word of ``DOMAINS``.
+        opening: what the answer assumes about failover.
+        failover: the choice of the visitor.
+        moves: whether failover moves anything.
         plural: the same in the plural.
         failures: the number of all failures.
         harmless: how many of them leave every workload running and no cluster overcommitted.
@@ -89,6 +99,9 @@ class ResiliencePage:
     """
 
     by: str
+    opening: Sequence[str]
+    failover: Switch
+    moves: bool
     plural: str
     failures: int
     harmless: int
@@ -122,6 +135,9 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
         )
     return ResiliencePage(
         by=by,
+        opening=list(failover_lines(view.assumptions)),
+        failover=view.assumptions.failover,
+        moves=view.assumptions.moves_off_lost,
         plural=PLURALS[by],
         failures=view.failures,
         harmless=view.harmless,
@@ -150,29 +166,33 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
 
 
 def _row(impact: ImpactView) -> FailureRow:
-    nowhere, short, staying = impact.counts
+    only_copy, nowhere, short, staying = impact.counts
     named = [
+        *_named(impact.only_copy, "has no other copy"),
         *_named(impact.nowhere, "runs nowhere"),
         *_named(impact.short, "has too few replicas"),
         *_named(impact.staying, "stays on a lost cluster"),
     ][:_NAMED]
     receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
     few = len(impact.clusters) <= MAX_ENTRIES
+    question = WhatIfQuestion(lose=tuple(impact.clusters), failover=impact.assumptions.failover)
     return FailureRow(
         name=impact.name,
         clusters=impact.clusters,
+        stopping=impact.stopping,
+        stopped=impact.stopped,
+        only_copy=only_copy,
         nowhere=nowhere,
         short=short,
         staying=staying,
         moved=impact.moved,
-        replicas=impact.replicas,
         overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
         workloads=named,
-        more=nowhere + short + staying - len(named),
+        more=only_copy + nowhere + short + staying - len(named),
         receivers=receivers[:_NAMED],
         other_receivers=len(receivers[_NAMED:]),
-        question=encoded(WhatIfQuestion(lose=tuple(impact.clusters))) if few else "",
-        harmless=not (nowhere or short or staying or impact.overcommitted),
+        question=encoded(question) if few else "",
+        harmless=impact.harmless,
     )
 
 

@@ -57,7 +57,7 @@ def _page(question: WhatIfQuestion, rows: int) -> str | tuple[str, int]:
     found = read(question, {each.name for each in fleet.clusters}, visitor().may_see)
     plan = None
     if not question.empty and not found.problems:
-        plan = _plan(found, rows)
+        plan = _plan(question, found, rows)
     page = render_template(
         "what_if.html",
         form=form_view(question, fleet.clusters, found.problems),
@@ -69,11 +69,17 @@ def _page(question: WhatIfQuestion, rows: int) -> str | tuple[str, int]:
     return (page, HTTPStatus.BAD_REQUEST) if found.problems else page
 
 
-def _plan(found: ReadQuestion, rows: int) -> PlanView | None:
+def _plan(question: WhatIfQuestion, found: ReadQuestion, rows: int) -> PlanView | None:
     """Ask for the plan. What the extender refuses becomes a problem of a field, so that nothing of the form is lost."""
     try:
         answer = services().source.plan(
-            PlanRequest(tuple(found.create), delete=tuple(found.delete), changes=tuple(found.changes))
+            PlanRequest(
+                tuple(found.create),
+                delete=tuple(found.delete),
+                changes=tuple(found.changes),
+                failover=question.failover,
+                preemption=question.preemption,
+            )
         )
     except SourceError as error:
         if error.status not in _INVALID:

@@ -3,12 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from berthmaster.native_api.fleet import FleetCluster
+from berthmaster.simulation.assumptions import Switch
 from console.question import WhatIfQuestion
 from console.question_reading import FormProblem
 
+SWITCHES: Final = {"auto": "as configured", "on": "assumed on", "off": "assumed off"}
 MAX_BOXES: Final = 400
 """The most clusters that the form lists. For a larger fleet the visitor writes names."""
 
@@ -56,7 +58,11 @@ class FormView:
         texts: the text of each other field.
         problems: what is wrong with the question.
         extended: whether the question uses fields that are closed at first.
+        failover: the choice of what moves off lost clusters.
+        preemption: the choice of whether policies take workloads over.
     """
+
+    switches: ClassVar = SWITCHES
 
     regions: Sequence[RegionBox]
     clusters: int
@@ -64,6 +70,8 @@ class FormView:
     texts: Mapping[str, str]
     problems: Sequence[FormProblem]
     extended: bool
+    failover: Switch
+    preemption: Switch
 
     def problems_of(self, name: str) -> Sequence[FormProblem]:
         """Return what is wrong with a field."""
@@ -85,6 +93,8 @@ def form_view(
         texts={**lines, "policies": question.policies},
         problems=problems,
         extended=any(lines[name] for name in _EXTENDED),
+        failover=question.failover,
+        preemption=question.preemption,
     )
 
 

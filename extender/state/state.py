@@ -21,6 +21,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.assumptions import Switch, assumptions
 from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -201,6 +202,23 @@ class State:
             return world
         workloads = self.observed.workloads(world.policies, check, claimants)
         return replace(world, workloads=workloads, workload_affinity=self.observed.workload_affinity)
+
+    def assuming(
+        self, world: World, now: datetime, failover: Switch = Switch.AUTO, preemption: Switch = Switch.AUTO
+    ) -> World:
+        """Return a world with the switches that an answer assumes, as far as the Lease of the controllers says.
+
+        Args:
+            world: the world.
+            now: the current time.
+            failover: what moves off lost clusters.
+            preemption: whether policies take workloads over.
+        """
+        record = self.lease().record
+        running = record.running(now) if record is not None else None
+        braked = record is not None and bool(record.brake.reason)
+        bindings = (each.binding for each in world.workloads if each.binding is not None)
+        return replace(world, assumptions=assumptions(failover, preemption, running, bindings, braked=braked))
 
     def stored_bindings(self) -> Iterable[Binding]:
         """Return the bindings that the control plane has, as it stores them."""

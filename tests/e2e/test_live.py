@@ -103,7 +103,7 @@ def test_a_live_fleet_is_simulated_and_explained(shop: Shop, run: Run) -> None:
 
 def test_a_lost_cluster_moves_live_workloads(shop: Shop, run: Run) -> None:
     lost = shop.members[0]
-    rows, _ = run("simulate", "--down", lost)
+    rows, _ = run("simulate", "--failover=on", "--down", lost)
     assert lost in by_name(rows)[f"{shop.namespace}/Deployment/web"]["moves"]
 
 

@@ -93,7 +93,8 @@ def decision(extender: Extender, web: Web) -> JSON:
 
 def moves(extender: Extender, web: Web, down: str) -> JSON:
     """The moves of the Deployment if a cluster is lost."""
-    status, answer = ask(extender, "/v1/simulate", {"changes": [{"type": "down", "cluster": down}]})
+    change = {"failover": "on", "changes": [{"type": "down", "cluster": down}]}
+    status, answer = ask(extender, "/v1/simulate", change)
     assert status == 200, answer
     rows = {each["resource"]: each["moves"] for each in answer["rows"]}
     return dict(rows.get(f"{web.namespace}/Deployment/web", {}))

@@ -20,6 +20,7 @@ from karmada_model.members import Delays, Members
 from karmada_model.objects import Objects, ObjectsInMemory
 from karmada_model.rebalancer import RebalancerController
 from karmada_model.status import StatusController
+from karmada_model.taints import TaintManager
 from karmada_model.works import BindingController, WorkIndex
 from kube_in_memory import KubeInMemory
 
@@ -30,6 +31,7 @@ ALL: Final = (
     "evictions",
     "dependencies",
     "clusters",
+    "taints",
     "members",
     "status",
     "rebalancer",
@@ -57,6 +59,7 @@ class Settings(NamedTuple):
         status_delay_s: how long the status controllers take.
         reports_resources: whether members report the resources that their copies use.
         prefix: how the names of the clusters start whose agents are played.
+        evicts: whether NoExecute taints evict: the gate Failover, and ``--enable-no-execute-taint-eviction``.
     """
 
     preemption: bool = False
@@ -65,6 +68,7 @@ class Settings(NamedTuple):
     status_delay_s: float = 2.0
     reports_resources: bool = False
     prefix: str = ""
+    evicts: bool = False
 
 
 class KarmadaModel:
@@ -113,6 +117,7 @@ class KarmadaModel:
             "evictions": EvictionController(objects, agenda, clock.now, settings.eviction_timeout_s),
             "dependencies": DependenciesDistributor(objects, agenda),
             "clusters": ClusterController(objects, agenda),
+            "taints": TaintManager(objects, agenda, clock.now, enabled=settings.evicts),
             "members": self.members,
             "status": self._status,
             "rebalancer": RebalancerController(objects, agenda, clock.now),

@@ -26,7 +26,7 @@ from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Scale
-from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_answer import Loss, Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
@@ -155,8 +155,8 @@ def _planned(
     """
     changes, policies = objects
     state, check = services.state, partial(services.give_way, call)
-    world, reader = state.world(check, changes.policies), Reader(request.namespaces)
-    now = services.clock.now()
+    now, reader = services.clock.now(), Reader(request.namespaces)
+    world = state.assuming(state.world(check, changes.policies), now, request.failover, request.preemption)
     changes = _with_changes(changes, world, request, now, check)
     index = plans.index_of(world, state.profile)
     check()
@@ -259,9 +259,16 @@ def _limited(answer: Plan, limit: int) -> Plan:
     ]
     totals = {name: getattr(summary, name)[:limit] for name in ("nowhere", "short", "new_failures")}
     kept = {name: getattr(answer, name)[:limit] for name in lists if name != "policies"}
+    kept["loss"] = _limited_loss(answer.loss, limit) if answer.loss is not None else None
     return msgspec.structs.replace(
         answer, policies=policies, summary=msgspec.structs.replace(summary, **totals), **kept
     )
+
+
+def _limited_loss(loss: Loss, limit: int) -> Loss:
+    lists = ("only_copy", "left", "not_simulated", "preserved")
+    hanging = {name: found[:limit] for name, found in loss.hanging.items()}
+    return msgspec.structs.replace(loss, hanging=hanging, **{name: getattr(loss, name)[:limit] for name in lists})
 
 
 def changes_of(services: Services, request: PlanRequest) -> ChangeSet:

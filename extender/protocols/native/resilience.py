@@ -18,6 +18,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.reader import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.runtime.logs import log_exceptions
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, refused
@@ -41,6 +42,13 @@ _RETRY: Final = (("Retry-After", "2"),)
 Domains = tuple[FailureDomain, ...]
 
 
+class FailureQuestion(NamedTuple):
+    """What fails as a whole, and what is assumed about failover."""
+
+    domains: Domains
+    failover: Switch = Switch.AUTO
+
+
 class _TooLong(Exception):  # noqa: N818 - a limit, not an error
     """The computation has reached its limit."""
 
@@ -55,6 +63,7 @@ class _Result(NamedTuple):
     clusters: Sequence[str] = ()
     gaps: Sequence[str] = ()
     problem: str = ""
+    assumptions: Assumptions = ALL_OFF
 
 
 def domains_of(text: str) -> Domains:
@@ -74,28 +83,29 @@ class Resilience:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._results: dict[Domains, _Result] = {}
+        self._results: dict[FailureQuestion, _Result] = {}
         self._running = False
         self._rests_until_s = float("-inf")
 
-    def answer(self, services: Services, call: Call, domains: Domains, limit: int) -> ResilienceView:
+    def answer(self, services: Services, call: Call, question: FailureQuestion, limit: int) -> ResilienceView:
         """Return what each failure of these domains would do.
 
         Args:
             services: the resources of the service.
             call: its deadline ends the wait for a result.
-            domains: what fails as a whole.
+            question: what fails as a whole, and what is assumed.
             limit: the most failures, the worst first.
 
         Raises:
             Refusal: bindings are not watched, or there is no result yet.
         """
         require_watched(services, BINDINGS, subject="the workloads are")
-        found = self._result(services, call, domains)
+        found = self._result(services, call, question)
         if found.problem:
             raise Refusal(503, found.problem, headers=_RETRY)
         return ResilienceView(
-            by=list(domains),
+            by=list(question.domains),
+            assumptions=found.assumptions,
             impacts=[impact_view(each) for each in found.impacts[:limit]],
             failures=len(found.impacts),
             harmless=sum(each.harmless for each in found.impacts),
@@ -107,42 +117,42 @@ class Resilience:
             staleness=staleness_of(services.state.freshness),
         )
 
-    def _result(self, services: Services, call: Call, domains: Domains) -> _Result:
+    def _result(self, services: Services, call: Call, question: FailureQuestion) -> _Result:
         clock, version = services.clock, services.state.version
         due_s = call.deadline_s - _RESERVE_S
         with self._changed:
-            if domains in self._results:
+            if question in self._results:
                 due_s = min(due_s, clock.monotonic_s() + _WAIT_S)
             while True:
-                known = self._results.get(domains)
+                known = self._results.get(question)
                 if known is not None and known.version == version:
                     return known
                 now_s = clock.monotonic_s()
                 rests = known is not None and now_s < self._rests_until_s
                 if not self._running and not rests:
-                    self._start(services, domains)
+                    self._start(services, question)
                 if rests or now_s >= due_s or not self._changed.wait(due_s - now_s):
                     break
-            known = self._results.get(domains)
+            known = self._results.get(question)
         if known is None:
             raise Refusal(503, "the failures are being simulated; retry in a few seconds", headers=_RETRY)
         return known
 
-    def _start(self, services: Services, domains: Domains) -> None:
+    def _start(self, services: Services, question: FailureQuestion) -> None:
         self._running = True
-        work = partial(self._run, services, domains)
+        work = partial(self._run, services, question)
         threading.Thread(target=work, name="resilience", daemon=True).start()
 
-    def _run(self, services: Services, domains: Domains) -> None:
+    def _run(self, services: Services, question: FailureQuestion) -> None:
         begun_s, begun = services.clock.monotonic_s(), services.clock.now()
         results = [_Result(services.state.version, begun, problem="the failures could not be simulated; see the log")]
         log_exceptions(
-            lambda: results.append(_computed(services, domains)), services.log, "the failures could not be simulated"
+            lambda: results.append(_computed(services, question)), services.log, "the failures could not be simulated"
         )
         now_s = services.clock.monotonic_s()
         with self._changed:
-            self._results.pop(domains, None)
-            self._results[domains] = results[-1]
+            self._results.pop(question, None)
+            self._results[question] = results[-1]
             while len(self._results) > _KEPT:
                 del self._results[next(iter(self._results))]
             self._running = False
@@ -150,7 +160,8 @@ class Resilience:
             self._changed.notify_all()
 
 
-def _computed(services: Services, domains: Domains) -> _Result:
+def _computed(services: Services, question: FailureQuestion) -> _Result:
+    domains = question.domains
     clock, state = services.clock, services.state
     until_s = clock.monotonic_s() + _LIMIT_S
 
@@ -161,7 +172,7 @@ def _computed(services: Services, domains: Domains) -> _Result:
 
     version, now = state.version, clock.now()
     try:
-        world = state.world(check)
+        world = state.assuming(state.world(check), now, question.failover)
         failures = losses(world.clusters, domains)
         impacts = Failures(world, state.profile, now, check=check).impacts(failures) if failures else []
     except _TooLong:
@@ -172,12 +183,14 @@ def _computed(services: Services, domains: Domains) -> _Result:
     except InputError as error:
         return _Result(version, now, problem=str(error))
     gaps = [*state.gaps(NO_NAMES), *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
-    return _Result(version, now, impacts, len(world.workloads), sorted(world.clusters), gaps)
+    return _Result(
+        version, now, impacts, len(world.workloads), sorted(world.clusters), gaps, assumptions=world.assumptions
+    )
 
 
 def impact_view(impact: Impact) -> ImpactView:
     """Return a failure with at most ``MAX_NAMES`` names in each list."""
     fields = msgspec.structs.asdict(impact)
-    for name in ("nowhere", "short", "staying"):
+    for name in ("only_copy", "nowhere", "short", "staying", "not_simulated"):
         fields[name] = fields[name][:MAX_NAMES]
     return ImpactView(**fields, totals=impact.counts)

@@ -123,7 +123,7 @@ class PlanReviewer:
                 check()
 
             try:
-                world = state.world(check, changes.policies)
+                world = state.assuming(state.world(check, changes.policies), clock.now())
                 index = plans.index_of(world, state.profile)
                 if state.observed is not None:
                     gaps = list(state.observed.left_out(policies))

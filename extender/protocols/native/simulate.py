@@ -45,6 +45,7 @@ from berthmaster.simulation.changes import (
     SetPolicy,
     Up,
 )
+from berthmaster.simulation.losses import gone_of, loss_of
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import Comparison, compare
@@ -86,9 +87,10 @@ def _run(
     services: Services, request: SimulateRequest, changes: list[SimulatedChange], check: Callable[[], None]
 ) -> SimulateAnswer:
     state = services.state
-    world = state.world(check)
+    now = services.clock.now()
+    world = state.assuming(state.world(check), now, request.failover, request.preemption)
     requested = [RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
-    compared = compare(world, requested, state.profile, services.clock.now(), check=check)
+    compared = compare(world, requested, state.profile, now, check=check)
     observed = state.observed is not None or not state.file_gaps
     answer = simulate_answer(compared, show_all=request.all, observed=observed)
     return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=staleness_of(state.freshness))
@@ -99,18 +101,21 @@ def simulate_answer(compared: Comparison, *, show_all: bool, observed: bool = Tr
 
     Args:
         compared: the comparison.
-        show_all: whether the answer has all workloads, and not only those that move or fail.
+        show_all: whether the answer has all workloads, and not only those that stop, move or fail.
         observed: whether it is known what clusters run.
     """
-    planned = compared.workloads
-    summary = summary_of(planned, len(planned))
+    planned, gone = compared.workloads, gone_of(compared.clusters, compared.lost, compared.removed)
+    summary = summary_of(planned, len(planned), gone)
+    rows = [change_row(each, gone) for each in planned]
     return SimulateAnswer(
         workloads=summary.workloads,
         moved=summary.moved,
         unplaced=len(summary.nowhere) + len(summary.short),
         plan=summary,
         clusters=cluster_totals(compared.clusters.values(), planned, observed=observed),
-        rows=[change_row(each) for each in planned if show_all or each.moves or each.after.failure is not None],
+        rows=[each for each in rows if show_all or each.moves or each.stops or each.left or each.after.error],
+        assumptions=compared.assumptions,
+        loss=loss_of(planned, gone) if gone.clusters else None,
     )
 
 

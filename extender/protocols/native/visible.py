@@ -11,7 +11,7 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
-from berthmaster.simulation.plan_answer import ClaimChange, Plan, PolicyEffect
+from berthmaster.simulation.plan_answer import ClaimChange, Loss, Plan, PolicyEffect
 from berthmaster.simulation.report import Explanation
 from berthmaster.views.policy_rows import PolicyRow
 
@@ -50,6 +50,8 @@ def visible_impact(impact: ImpactView, reader: Reader) -> ImpactView:
     """Return a failure without the names of others that it hits."""
     return replace(
         impact,
+        only_copy=reader.seen(impact.only_copy),
+        not_simulated=reader.seen(impact.not_simulated),
         nowhere=reader.seen(impact.nowhere),
         short=reader.seen(impact.short),
         staying=reader.seen(impact.staying),
@@ -86,6 +88,19 @@ def visible_plan(plan: Plan, reader: Reader) -> Plan:
         unplaced=[each for each in plan.unplaced if reader.sees_resource(each.resource)],
         moves=[each for each in plan.moves if reader.sees_resource(each.resource)],
         staying=[each for each in plan.staying if reader.sees_resource(each.resource)],
+        loss=visible_loss(plan.loss, reader) if plan.loss is not None else None,
+    )
+
+
+def visible_loss(loss: Loss, reader: Reader) -> Loss:
+    """Return what stops without the names of others. The totals stay."""
+    return replace(
+        loss,
+        only_copy=reader.seen(loss.only_copy),
+        left=reader.seen(loss.left),
+        not_simulated=reader.seen(loss.not_simulated),
+        preserved=reader.seen(loss.preserved),
+        hanging={name: reader.seen(found) for name, found in loss.hanging.items()},
     )
 
 

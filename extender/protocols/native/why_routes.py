@@ -9,13 +9,14 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import encode_json
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
 from extender.protocols.native.binding_routes import binding_key, binding_routes
 from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
 from extender.protocols.native.moves import move_query, moves_view
-from extender.protocols.native.parameters import count, for_readers, number, reader_of, text
+from extender.protocols.native.parameters import choice, count, for_readers, number, reader_of, text
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
-from extender.protocols.native.resilience import Resilience, domains_of
+from extender.protocols.native.resilience import FailureQuestion, Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.visible import visible_impact, visible_policy, visible_record
 from extender.protocols.native.why import Investigator, claims_of
@@ -36,6 +37,11 @@ _RESILIENCE: Final = {
         {"type": "string", "default": _DOMAIN},
     ),
     "limit": count("The most failures.", _MAX_FAILURES),
+    "failover": Parameter(
+        "What moves off lost clusters: nothing (off), what does not tolerate a NoExecute taint (on), or what the "
+        "control plane is known to move (auto).",
+        {"type": "string", "enum": [each.value for each in Switch], "default": Switch.AUTO.value},
+    ),
 }
 _WHY_NOT: Final = {
     "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1}, required=True),
@@ -49,9 +55,10 @@ def why_routes() -> Sequence[Route]:
 
     def resilience(services: Services, call: Call) -> Reply:
         require_synced(services)
-        domains = domains_of(call.query.get("by", _DOMAIN))
+        failover = choice("failover", call.query.get("failover", Switch.AUTO), Switch)
+        question = FailureQuestion(domains_of(call.query.get("by", _DOMAIN)), failover)
         limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
-        found = failures.answer(services, call, domains, limit)
+        found = failures.answer(services, call, question, limit)
         reader = reader_of(call)
         return Reply(encode_json(replace(found, impacts=[visible_impact(each, reader) for each in found.impacts])))
 

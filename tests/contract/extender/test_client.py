@@ -18,6 +18,7 @@ from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange
 from berthmaster.native_api.wire import BatchLine
+from berthmaster.simulation.assumptions import Switch
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 
@@ -42,7 +43,10 @@ def test_the_client_decodes_answers(client):
     decided = client.schedule(BINDING, CLUSTERS, explain=True)
     assert (decided.group, decided.clusters) == ("private", {"private-1": 6})
     assert decided.diagnosis.groups[0].clusters[0].capacity == 8
-    assert client.simulate([DownChange("member1")]).rows[0].moves == {"member1": (2, None), "member2": (None, 2)}
+    assert client.simulate([DownChange("member1")], failover=Switch.ON).rows[0].moves == {
+        "member1": (2, None),
+        "member2": (None, 2),
+    }
     assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
     planned = client.plan([convert(Policy, examples.PLAN["create"][0])])
@@ -133,7 +137,7 @@ def test_an_invalid_address_is_refused(url):
     "command",
     [
         pytest.param(["simulate"], id="no changes"),
-        pytest.param(["simulate", "--down", "member1", "--scale", "deployment/nginx=5"], id="changes"),
+        pytest.param(["simulate", "--failover=on", "--down", "member1", "--scale", "deployment/nginx=5"], id="changes"),
         pytest.param(["simulate", "--label", "member2=a=b", "--reschedule"], id="a reschedule"),
         pytest.param(["simulate", "--taint", "member1=a=b:NoExecute", "-o", "json"], id="JSON"),
         pytest.param(["explain", "deployment/nginx"], id="an explanation"),
@@ -151,7 +155,7 @@ def test_manifests_and_a_server_exclude_each_other(server):
 
 
 def test_a_check_fails_if_a_workload_does_not_fit(server):
-    flags = [flag for number in range(1, 6) for flag in ("--down", f"member{number}")]
+    flags = [flag for number in range(1, 6) for flag in ("--down", f"member{number}")] + ["--failover=on"]
     result = CliRunner().invoke(main, ["simulate", "--server", server.url, "--check", "-o", "json", *flags])
     assert result.exit_code == 1
     assert json.loads(result.stdout)[0]["after"]["error"] == "NoFit"

@@ -258,7 +258,14 @@ def test_an_incomplete_batch_times_out(hasty):
 
 
 def test_a_failed_cluster_moves_its_workload(server):
-    answer = decoded(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "down", "cluster": "member1"}]}))
+    change = {"changes": [{"type": "down", "cluster": "member1"}]}
+    by_default = decoded(ask(server, "POST", "/v1/simulate", change))
+    assert (by_default["moved"], by_default["loss"]["replicas"], by_default["assumptions"]["failover"]) == (
+        0,
+        2,
+        "auto",
+    )
+    answer = decoded(ask(server, "POST", "/v1/simulate", {**change, "failover": "on"}))
     assert (answer["workloads"], answer["moved"], answer["unplaced"]) == (1, 1, 0)
     assert answer["rows"][0]["moves"] == {"member1": [2, None], "member2": [None, 2]}
 

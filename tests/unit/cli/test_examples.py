@@ -16,7 +16,7 @@ FLEET = "-f examples/clusters.yaml"
 
 STORIES = {
     "groups in order": f"simulate {FLEET} -f examples/groups",
-    "a lost cluster": f"simulate {FLEET} -f examples/groups --down member1",
+    "a lost cluster": f"simulate {FLEET} -f examples/groups --down member1 --failover=on",
     "static weights": f"simulate {FLEET} -f examples/weights",
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
@@ -47,7 +47,7 @@ def test_the_output_of_an_example(title, line, golden):
 
 
 def test_nginx_moves_from_beijing_to_hongkong_when_member1_is_lost():
-    (nginx,) = json.loads(run(f"simulate {FLEET} -f examples/groups --down member1 -o json").stdout)
+    (nginx,) = json.loads(run(f"simulate {FLEET} -f examples/groups --down member1 --failover=on -o json").stdout)
     assert (nginx["before"]["group"], nginx["before"]["clusters"]) == ("dc-beijing", {"member1": 2})
     assert (nginx["after"]["group"], nginx["after"]["clusters"]) == ("dc-hongkong", {"member2": 2})
     assert nginx["after"]["trigger"] == "Failover"
@@ -93,7 +93,11 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
         pytest.param(
             f"simulate {FLEET} -f examples/priorities", "PropagationPolicy default/production-first", id="simulate"
         ),
-        pytest.param(f"simulate {FLEET} -f examples/groups --down member1", "member1 2→0, member2 0→2", id="what if"),
+        pytest.param(
+            f"simulate {FLEET} -f examples/groups --down member1 --failover=on",
+            "member1 2→0, member2 0→2",
+            id="what if",
+        ),
         pytest.param(
             f"explain {FLEET} -f examples/nowhere Deployment/trainer",
             "ClusterAffinity: label accelerator=gpu does not match (it is not set)",
@@ -110,7 +114,7 @@ def test_no_name_is_broken_in_a_narrow_terminal(monkeypatch, line, names, column
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(f"{FLEET} -f examples/groups --down member1", id="a lost cluster"),
+        pytest.param(f"{FLEET} -f examples/groups --down member1 --failover=on", id="a lost cluster"),
         pytest.param(f"{FLEET} -f examples/groups -f examples/regions -f examples/nowhere", id="several examples"),
     ],
 )

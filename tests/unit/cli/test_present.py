@@ -77,9 +77,9 @@ def test_the_totals_say_how_many_moves_the_changes_do_not_cause(run):
         TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False),
         api, stored_binding(api, {"c": 2}, policy=POLICY),
     ]  # fmt: skip
-    changed = run("simulate --down c", *moving).stdout
+    changed = run("simulate --failover=on --down c", *moving).stdout
     assert "Plan: 2 of 2 workloads move (1 of them also without the changes), 4 replicas" in changed
-    plan = json.loads(run("simulate --down c --summary -o json", *moving).stdout)["plan"]
+    plan = json.loads(run("simulate --failover=on --down c --summary -o json", *moving).stdout)["plan"]
     assert (plan["moved"], plan["due"]) == (2, 1)
 
 

@@ -22,15 +22,17 @@ def run(*arguments, code=0):
 
 
 def test_the_output_of_the_examples(golden):
-    golden("failures-of-the-examples.txt", run("--by", "cluster", "--by", "region"))
+    golden("failures-of-the-examples.txt", run("--failover=on", "--by", "cluster", "--by", "region"))
 
 
 def test_the_worst_failures_come_first():
-    found = json.loads(run("-o", "json"))
-    assert found[0]["name"] == "member2"
-    assert found[0]["short"] == ["default/Deployment/catalog"]
+    found = json.loads(run("--failover=on", "-o", "json"))
+    assert [(each["name"], each["stopped"], len(each["onlyCopy"])) for each in found[:2]] == [
+        ("member1", 10, 2), ("member2", 7, 0),
+    ]  # fmt: skip
+    assert found[1]["short"] == ["default/Deployment/catalog"]
     assert len(found) == 5
-    assert run("-o", "name", "--limit", "1") == "cluster/member2\n"
+    assert run("-o", "name", "--limit", "1") == "cluster/member1\n"
 
 
 @pytest.mark.parametrize(("domain", "code"), [("cluster", 1), ("provider", 1)])
@@ -58,7 +60,7 @@ def test_a_federation_has_nothing_to_rank():
 
 def test_the_heat_map_is_one_picture_without_references(tmp_path):
     path = tmp_path / "map.svg"
-    run("--heat-map", str(path))
+    run("--failover=on", "--heat-map", str(path))
     text = path.read_text()
     root = ET.fromstring(text)  # noqa: S314 - written by the command
     assert root.tag == f"{SVG}svg"

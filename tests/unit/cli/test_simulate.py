@@ -62,8 +62,8 @@ def row(rows, resource="default/Deployment/web"):
     [
         pytest.param("--label member2=env=staging", "None", id="a label that no longer matches"),
         pytest.param("--taint member2=a=b:NoSchedule", "None", id="a NoSchedule taint"),
-        pytest.param("--taint member2=a=b:NoExecute", "Failover", id="a NoExecute taint"),
-        pytest.param("--down member2", "Failover", id="a lost cluster"),
+        pytest.param("--failover=on --taint member2=a=b:NoExecute", "Failover", id="a NoExecute taint"),
+        pytest.param("--failover=on --down member2", "Failover", id="a lost cluster"),
         pytest.param("--scale deployment/web=7", "Scale", id="another number of replicas"),
         pytest.param("--reschedule", "Rescheduled", id="a forced rescheduling"),
     ],
@@ -77,7 +77,7 @@ def test_a_divided_workload_is_rescheduled_only_where_karmada_would_reschedule_i
 
 def test_a_workload_that_tolerates_a_lost_cluster_stays(simulate):
     tolerant = DIVIDED[:-1] + ", clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists}]}"
-    assert row(simulate(tolerant, "--down member2"))["moves"] == {}
+    assert row(simulate(tolerant, "--failover=on --down member2"))["moves"] == {}
 
 
 def test_scaling_up_never_removes_replicas(simulate):
@@ -88,7 +88,7 @@ def test_scaling_up_never_removes_replicas(simulate):
 
 def test_a_workload_without_another_cluster_cannot_be_scheduled(simulate):
     only = "{clusterAffinity: {clusterNames: [member1]}}"
-    after = row(simulate(only, "--down member1"))["after"]
+    after = row(simulate(only, "--failover=on --down member1"))["after"]
     assert (after["clusters"], after["error"]) == ({}, "NoFit")
     assert "ClusterEviction" in after["message"] or "ClusterAffinity" in after["message"]
 

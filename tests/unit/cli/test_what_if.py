@@ -70,6 +70,8 @@ def call(tmp_path):
     def run(line, *, code=0):
         words = [word.replace("NEW", str(tmp_path / "new.yaml")) for word in shlex.split(line)]
         command, *rest = words
+        if "--down" in words:
+            rest.append("--failover=on")
         result = CliRunner().invoke(main, [command, "-f", str(tmp_path / "fleet.yaml"), *rest], prog_name="berthmaster")
         assert result.exit_code == code, result.output + repr(result.exception)
         return result.stdout
@@ -84,10 +86,15 @@ def resources(output):
 def test_a_plan_is_one_sentence_then_what_moves_then_the_clusters(call):
     lines = call("simulate --down a").splitlines()
     assert lines[0] == (
+        "Eviction is assumed (--failover=on): 8 replicas of 2 workloads stop. --failover=off shows what happens "
+        "without it."
+    )
+    assert lines[1] == "No other copy: default/Deployment/moves, default/Deployment/stuck."
+    assert lines[2] == (
         "Plan: 2 of 4 workloads move, 8 replicas; 2 left without a place (1 of them also without the changes)"
     )
-    assert lines[1] == "left by the changes: default/Deployment/stuck"
-    table = lines[3 : lines.index("")]
+    assert lines[3] == "left by the changes: default/Deployment/stuck"
+    table = lines[5 : lines.index("")]
     assert [line.split()[0] for line in table] == ["default/Deployment/moves", "default/Deployment/stuck"]
     assert "a   " in lines[lines.index("") + 2]
     assert lines[lines.index("") + 1].split() == ["CLUSTER", "REPLICAS", "CPU", "MEMORY"]

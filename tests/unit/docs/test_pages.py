@@ -34,6 +34,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 OTHERS = r"(?:kubectl|podman|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl)\b"
 # And what pages name of them by itself.
 FOREIGN = {
+    "--enable-no-execute-taint-eviction",
     "--set",
     "--server-side",
     "--reproducible",

@@ -14,7 +14,7 @@ SHOP = Reader(frozenset({"shop"}))
 FACTS = dict.fromkeys(
     [
         "text", "verb", "type", "kind", "api_version", "error", "number", "limit", "problem", "policy", "overrides",
-        "pause",
+        "pause", "name",
     ],
     "x",
 )  # fmt: skip

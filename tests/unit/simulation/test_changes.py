@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec.structs
 import pytest
 from builders import binding, cluster, deployment, placement, policy, selector
+from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
@@ -15,7 +16,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, SetPolicy, apply
 from berthmaster.simulation.run import moves, run
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec.structs
 import pytest
 from builders import cluster, deployment, placement, policy
+from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
@@ -22,7 +23,7 @@ from berthmaster.simulation.changes import (
     apply,
 )
 from berthmaster.simulation.run import run
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
@@ -59,9 +60,15 @@ def test_a_duplicated_workload_goes_to_a_cluster_that_loses_its_taint():
     assert (first.assignment, second.assignment) == ({"a": 4}, {"a": 4, "b": 4})
 
 
+def scheduled_after(*changes):
+    """Return the world in which a divided workload was on the cluster a, after changes and what followed."""
+    settled, _ = run(world(member("a"), member("b"), **DIVIDED), PROFILE, NOW)
+    later = NOW + timedelta(seconds=1)
+    return run(apply(changes, settled, later), PROFILE, later)[0]
+
+
 def test_a_divided_workload_does_not_return_after_a_taint_is_removed():
-    drained = (AddTaint("a", TAINT), RemoveTaint("a", "drain", "NoExecute"))
-    _, second = results(world(member("a"), member("b"), **DIVIDED), *drained)
+    _, second = results(scheduled_after(AddTaint("a", TAINT)), RemoveTaint("a", "drain", "NoExecute"))
     assert second.assignment == {"b": 4}
 
 
@@ -89,8 +96,7 @@ def test_a_divided_workload_stays_on_a_cluster_that_loses_its_label():
 
 
 def test_only_duplicated_workloads_return_to_a_cluster_that_recovers():
-    before = world(member("a"), member("b"), **DIVIDED)
-    _, stays = results(before, Down("a"), Up("a"))
+    _, stays = results(scheduled_after(Down("a")), Up("a"))
     assert stays.assignment == {"b": 4}
     down = apply([Down("a")], world(member("a"), member("b")), NOW)
     first, second = results(down, Up("a"))

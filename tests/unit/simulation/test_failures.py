@@ -7,13 +7,14 @@ from builders import cluster, deployment, placement, policy, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from hypothesis import given
 from hypothesis import strategies as st
+from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
 from berthmaster.simulation.run import compare, run
-from berthmaster.simulation.world import World, world_of
+from berthmaster.simulation.world import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = karmada_profile()
@@ -75,7 +76,7 @@ TOLERANT = {**DIVIDED, "clusterTolerations": [{"operator": "Exists"}]}
         pytest.param(("web", 4, "1", DIVIDED), 0, 0, 0, id="it moves"),
         pytest.param(("web", 4, "1", only("a")), 1, 0, 0, id="no other cluster fits"),
         pytest.param(("web", 10, "1", DIVIDED), 0, 1, 0, id="the other cluster does not hold all replicas"),
-        pytest.param(("web", 4, "1", TOLERANT), 0, 0, 1, id="it tolerates the taints of a lost cluster"),
+        pytest.param(("web", 4, "1", TOLERANT), 1, 0, 1, id="it tolerates the taints of a lost cluster"),
         pytest.param(("web", 4, "1", {}), 0, 0, 0, id="a duplicated workload runs on the other cluster"),
     ],
 )
@@ -93,10 +94,14 @@ def test_a_suspended_workload_that_is_evicted_goes_nowhere():
     assert impact.nowhere == ["default/Deployment/web"]
 
 
-def test_failures_are_ranked_by_what_is_left_nowhere():
+def test_failures_are_ranked_by_what_stops_and_has_no_other_copy():
     fleet = [member("a"), member("b"), member("c")]
     before = world(fleet, ("one", 1, "1", only("b")), ("two", 2, "1", {**DIVIDED, **placed("c", "a")}))
-    assert impacts(before, "a", "b", "c")[0].name == "b"
+    ranked = [(each.name, each.stopping, each.stopped, each.only_copy) for each in impacts(before, "a", "b", "c")]
+    two, one = ["default/Deployment/two"], ["default/Deployment/one"]
+    assert sorted(ranked[:2]) == [("a", 1, 2, two), ("b", 1, 1, one)]
+    assert ranked[2] == ("c", 0, 0, [])
+    assert ranked[0][0] == "a"
 
 
 def placed(*names):

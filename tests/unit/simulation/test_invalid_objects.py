@@ -3,13 +3,13 @@
 import pytest
 from federation_documents import KUBEADMIRAL, member, policy, shop
 from fleet_dump import members, stored_binding, stored_policy, stored_template
+from switched_on import world_of
 
 from berthmaster.manifests import Document
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.reader import ANY_READER
 from berthmaster.simulation.federation_present import federation_of
-from berthmaster.simulation.world import world_of
 
 
 def read(*objects, number: int = 0):

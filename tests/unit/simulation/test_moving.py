@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from builders import binding, cluster, placement
+from switched_on import world_of
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
@@ -20,7 +21,7 @@ from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import Comparison, compare, explained
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.simulation.world import Change, World, world_of
+from berthmaster.simulation.world import Change, World
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from builders import cluster, deployment, placement, policy, quantities, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
@@ -13,7 +14,6 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import AddCluster, Down, Reschedule
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas, summary_of
 from berthmaster.simulation.run import compare
-from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

@@ -6,6 +6,7 @@ import msgspec.structs
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from switched_on import world_of
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
@@ -16,7 +17,6 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.simulation.world import world_of
 
 WEB_NAME, API_NAME = (ResourceName("default", "Deployment", name) for name in ("web", "api"))
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

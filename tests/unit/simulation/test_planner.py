@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from switched_on import world_of
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
@@ -16,7 +17,6 @@ from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from switched_on import world_of
 
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -13,7 +14,6 @@ from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.report import change_row, explanation, rows
 from berthmaster.simulation.run import compare, explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
-from berthmaster.simulation.world import world_of
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 PROFILE = karmada_profile()

@@ -69,7 +69,9 @@ def test_simulate_reads_the_control_plane_of_the_kubeconfig(kubeconfig, monkeypa
 
 
 def test_simulate_shows_what_a_change_of_the_live_fleet_moves(kubeconfig):
-    web = by_name(answer("simulate", "--kubeconfig", kubeconfig, "--down", "member1"))["shop/Deployment/web"]
+    web = by_name(answer("simulate", "--kubeconfig", kubeconfig, "--failover=on", "--down", "member1"))[
+        "shop/Deployment/web"
+    ]
     assert web["moves"]["member1"] == [2, None]
 
 
@@ -112,7 +114,7 @@ def test_lint_checks_the_policies_of_a_control_plane(kubeconfig, tmp_path):
 @pytest.mark.parametrize("redact", [[], ["--redact"]], ids=["complete", "redacted"])
 def test_a_dump_gives_the_same_answers(kubeconfig, tmp_path, redact):
     fleet, one = tmp_path / "fleet.json", tmp_path / "one.yaml"
-    change = ["--down", "member1"]
+    change = ["--failover=on", "--down", "member1"]
     assert answer("simulate", "--kubeconfig", kubeconfig, "--dump", fleet, *redact, *change) == answer(
         "simulate", "-f", fleet, *change
     )

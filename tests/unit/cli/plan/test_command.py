@@ -37,7 +37,7 @@ def run(written):
     def run(line="", changed=None, stored=None, gaps=(), *, is_dump=True):
         record = [{**RECORD, "gaps": list(gaps)}] if is_dump else []
         dump = written("fleet.json", [*record, *(fleet() if stored is None else stored)])
-        words = ["plan", "--against", str(dump)]
+        words = ["plan", "--preemption=on", "--against", str(dump)]
         if changed != []:
             words += ["-f", str(written("change.json", change() if changed is None else changed))]
         return CliRunner().invoke(main, [*words, *shlex.split(line)])
@@ -117,7 +117,7 @@ def test_a_changed_workload_is_planned(run):
 def test_a_changed_cluster_is_planned(run):
     tainted = {**members("a")[0], "spec": {"taints": [{"key": "bad", "effect": "NoExecute"}]}}
     tainted.pop("status")
-    found = planned(run("-o json", [tainted]))
+    found = planned(run("-o json --failover=on", [tainted]))
     assert {each["resource"].rpartition("/")[2]: each["evicting"] for each in found["moves"]} == {
         "web": ["a"], "api": ["a"]
     }  # fmt: skip
@@ -200,7 +200,7 @@ def test_an_object_that_cannot_be_planned(run, raw, message):
 
 def test_an_incomplete_plan_says_so_first(run):
     lines = run("", gaps=GAPS).stdout.splitlines()
-    assert lines[1:3] == ["This plan is incomplete: more can move than it shows.", f"not known: {GAPS[0]}"]
+    assert lines[2:4] == ["This plan is incomplete: more can move than it shows.", f"not known: {GAPS[0]}"]
     assert "nothing is known to move" in run("", NOTHING, gaps=GAPS).stdout
 
 

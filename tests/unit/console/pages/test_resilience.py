@@ -7,6 +7,7 @@ from console_replies import FRESH, HOSTILE, impact, resilience_view
 from console_source import GivenSource, console_app, console_client
 
 from berthmaster.native_api.fleet import StateVersion
+from berthmaster.simulation.assumptions import Switch
 from console.pages.resilience_model import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded
 from console.source import SourceError
@@ -18,23 +19,23 @@ def page_of(view, page=1, rows=50):
 
 def test_a_failure_says_what_happens_and_leads_to_what_if():
     harm = impact(
-        "north", ["a"], nowhere=["shop/Deployment/web"], staying=["bank/DaemonSet/log"], moved=2, replicas=9,
+        "north", ["a"], nowhere=["shop/Deployment/web"], staying=["bank/DaemonSet/log"], moved=2, stopping=2, stopped=9,
         arriving={"b": 3, "c": 6}, overcommitted={"b": ["cpu", "memory"]},
     )  # fmt: skip
     row = page_of(resilience_view(harm)).rows[0]
-    assert (row.nowhere, row.short, row.staying, row.moved, row.replicas) == (1, 0, 1, 2, 9)
+    assert (row.stopping, row.stopped, row.nowhere, row.short, row.staying, row.moved) == (2, 9, 1, 0, 1, 2)
     assert row.overcommitted == ["b (cpu, memory)"]
     assert row.receivers == [("c", 6), ("b", 3)]
     assert [(each.name, each.place) for each in row.workloads] == [
         ("shop/Deployment/web", ("shop", "web-deployment")),
         ("bank/DaemonSet/log", ("bank", "log-daemonset")),
     ]
-    assert decoded(row.question) == WhatIfQuestion(lose=("a",))
+    assert decoded(row.question) == WhatIfQuestion(lose=("a",), failover=Switch.ON)
     assert not row.harmless
 
 
 def test_counts_are_about_everything_and_names_about_what_the_visitor_may_see():
-    row = page_of(resilience_view(impact("north", ["a"], nowhere=["shop/Deployment/y"], totals=(700, 0, 0)))).rows[0]
+    row = page_of(resilience_view(impact("north", ["a"], nowhere=["shop/Deployment/y"], totals=(0, 700, 0, 0)))).rows[0]
     assert (row.nowhere, row.more) == (700, 699)
     assert [each.name for each in row.workloads] == ["shop/Deployment/y"]
 
@@ -69,7 +70,9 @@ def test_the_page_shows_figures_picture_and_table():
         resilience=resilience_view(impact(HOSTILE, ["a"], nowhere=["shop/Deployment/web"]), impact("south", ["b"]))
     )
     page = console_client(source).get("/resilience?by=provider").get_data(as_text=True)
-    assert source.asked == [("resilience", (["provider"],), {"limit": 1000, "namespaces": None})]
+    assert source.asked == [
+        ("resilience", (["provider"],), {"limit": 1000, "namespaces": None, "failover": Switch.AUTO})
+    ]
     assert 'aria-current="page">Providers' in page
     assert '<svg xmlns="http://www.w3.org/2000/svg" class="heat"' in page
     assert "outage" in page

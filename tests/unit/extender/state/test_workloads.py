@@ -1,6 +1,7 @@
 """The workloads of a watched control plane are those that the commands build from the same objects."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from fake_clock import FakeClock
@@ -16,6 +17,7 @@ from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.reader import ANY_READER
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import compare
@@ -78,8 +80,8 @@ def test_changes_move_the_same_workloads_as_in_the_command(plane):
         rows = [change_row(each) for each in compare(world, [Down("member1")], profile, now).workloads]
         return sorted(rows, key=lambda row: row.resource)
 
-    expected = moved(world_of(manifests_of(needed, "the control plane")))
-    assert moved(running.state.world()) == expected
+    expected = moved(world_of(manifests_of(needed, "the control plane"), assumptions=ALL_ON))
+    assert moved(replace(running.state.world(), assumptions=ALL_ON)) == expected
     assert [row.resource for row in expected if row.moves] == [
         "ClusterRole/viewer", "shop/ConfigMap/settings", "shop/Deployment/web", "shop/StatefulSet/postgres",
     ]  # fmt: skip

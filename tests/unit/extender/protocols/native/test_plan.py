@@ -1,6 +1,7 @@
 """Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from fake_clock import FakeClock
@@ -16,6 +17,7 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_index import PlanIndex
@@ -278,10 +280,15 @@ def after_loss(world, now):
 
 def test_a_lost_cluster_moves_what_the_simulation_moves(plane):
     running = plane()
-    answer = running.ask(changes=[DOWN])
+    answer = running.ask(changes=[DOWN], failover="on")
     assert resources(answer)
-    assert resources(answer) == after_loss(running.services.state.world(), running.clock.now())
-    assert answer.plan.id == running.ask(changes=[DOWN]).plan.id != running.ask(update=[web(MOVED)]).plan.id
+    world = replace(running.services.state.world(), assumptions=ALL_ON)
+    assert resources(answer) == after_loss(world, running.clock.now())
+    by_default = running.ask(changes=[DOWN]).plan
+    assert [each for each in by_default.moves if not each.due and "member1" in each.moves] == []
+    assert by_default.loss.lost == ["member1"]
+    again, other = running.ask(changes=[DOWN], failover="on"), running.ask(update=[web(MOVED)])
+    assert answer.plan.id == again.plan.id != other.plan.id
 
 
 def test_changes_take_effect_together_with_policies(plane):

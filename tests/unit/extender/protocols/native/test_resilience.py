@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from karmada_plane import binding, cluster, deployment, policy, selector
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.assumptions import ALL_ON, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
@@ -58,14 +60,15 @@ def service():
 
 
 def test_the_answer_is_that_of_the_simulation(service):
-    found = service.ask(by="cluster,region")
+    found = service.ask(by="cluster,region", failover="on")
     domains = [FailureDomain.CLUSTER, FailureDomain.REGION]
-    now, content = service.clock.now(), service.state.world()
+    now, content = service.clock.now(), replace(service.state.world(), assumptions=ALL_ON)
     expected = Failures(content, karmada_profile(), now).impacts(losses(content.clusters, domains))
     assert [(each.domain, each.name, each.nowhere) for each in found.impacts] == [
         (each.domain, each.name, each.nowhere) for each in expected
     ]
-    assert (found.impacts[0].name, found.impacts[0].counts) == ("a", (1, 0, 0))
+    assert (found.impacts[0].name, found.impacts[0].counts) == ("a", (1, 1, 0, 0))
+    assert (found.assumptions.failover, found.assumptions.taints_lost) == (Switch.ON, True)
     assert (found.failures, found.harmless, found.workloads, found.clusters) == (3, 1, 1, ["a", "b"])
     assert found.version == service.state.version
 
@@ -78,7 +81,7 @@ def test_a_limit_keeps_the_worst_and_the_totals(service):
 def test_names_are_limited_and_counts_are_not():
     names = [f"shop/Deployment/web-{number}" for number in range(MAX_NAMES + 1)]
     view = impact_view(Impact(FailureDomain.ZONE, "z", ("a",), names, [], [], 0, 0, {}, {}))
-    assert (len(view.nowhere), view.counts, view.harmless) == (MAX_NAMES, (MAX_NAMES + 1, 0, 0), False)
+    assert (len(view.nowhere), view.counts, view.harmless) == (MAX_NAMES, (0, MAX_NAMES + 1, 0, 0), False)
 
 
 class Gate:

@@ -3,12 +3,14 @@
 import logging
 import threading
 import time
+from datetime import UTC, datetime
 
 import pytest
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
+from berthmaster.deciding.lease_record import BrakeRecord, ControllersRecord, LeaseRecord
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
 from berthmaster.native_api.problem import NOT_READY
@@ -22,6 +24,7 @@ from extender.protocols.native.review import PlanReviewer
 from extender.protocols.precedence import ReviewsFirst
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
+from extender.state.controllers_lease import LeaseReading
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
@@ -100,9 +103,11 @@ def test_the_largest_change_is_refused_after_a_few_decisions(plane):
     assert answer.worst[0].reaches
 
 
-def test_a_change_above_a_limit_that_is_small_has_the_id_of_its_plan(plane):
+def test_a_change_above_a_limit_that_is_small_has_the_id_of_its_plan(plane, monkeypatch):
     few = policy("few", *(selector(name=f"app{number}") for number in range(60)), placement=placed(CLUSTERS[5]))
     few["spec"] |= {"preemption": "Always", "priority": 9}
+    running = LeaseRecord(BrakeRecord(), None, datetime.now(UTC), ControllersRecord(preempts=True), held=True)
+    monkeypatch.setattr(plane.state, "lease", lambda: LeaseReading(running))
     answer = plane.review(few, change={"type": "set", "policy": few, "creates": True})
     assert answer.moved == 60
     assert answer.id

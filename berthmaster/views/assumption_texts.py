@@ -1,0 +1,112 @@
+"""The first lines of an answer: the switches of the control plane that it assumes, and what stops running."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from berthmaster.model.errors import name_list
+from berthmaster.simulation.assumptions import Assumptions, Basis, Switch
+from berthmaster.simulation.plan_answer import Loss
+from berthmaster.views.texts import count_text
+
+_NAMED: Final = 5
+_OTHER_ON: Final = "--failover=on shows where they would go."
+_OTHER_OFF: Final = "--failover=off shows what happens without it."
+
+
+def loss_lines(assumptions: Assumptions, loss: Loss, moved: int) -> Iterator[str]:
+    """Yield what an answer about lost or deleted clusters says first, one line each.
+
+    Args:
+        assumptions: what the answer assumes.
+        loss: what stops running.
+        moved: the number of workloads that move.
+    """
+    stops = stopping_text(loss)
+    if loss.lost:
+        yield f"{failover_text(assumptions, moved)}{stops}. {_other(assumptions)}"
+    if loss.removed:
+        which = name_list(loss.removed, _NAMED)
+        first = f"Karmada deletes the copies on {which} first{'' if loss.lost else f': {stops}'}."
+        yield f"{first} Then it schedules only workloads again whose affinity matches the cluster now."
+    if loss.only_copy:
+        yield f"No other copy: {_some(loss.only_copy)}."
+    if loss.not_simulated:
+        yield f"Their scheduler is not simulated, and they are not checked: {_some(loss.not_simulated)}."
+    if loss.preserved:
+        yield f"The member keeps running them, and Karmada manages them no more: {_some(loss.preserved)}."
+    for cluster, workloads in loss.hanging.items():
+        yield (
+            f"{cluster} stays in deletion: the bindings of {_some(workloads)} still name it. Move them first: with "
+            f"`berthmaster drain {cluster}` if Berthmaster schedules them, or by a WorkloadRebalancer after the policy "
+            "or the labels of the cluster exclude it."
+        )
+
+
+def stopping_text(loss: Loss) -> str:
+    """Return how much stops, such as ``9 replicas of 3 workloads stop``."""
+    if not loss.workloads:
+        return "nothing stops"
+    workloads = count_text(loss.workloads, "workload")
+    if not loss.replicas:
+        return f"the copies of {workloads} are gone"
+    return f"{count_text(loss.replicas, 'replica')} of {workloads} {'stops' if loss.replicas == 1 else 'stop'}"
+
+
+def failover_text(assumptions: Assumptions, moved: int) -> str:
+    """Return what an answer assumes about failover, and that nothing moves if so, up to what stops."""
+    nothing = "nothing moves, " if not moved else "no copy leaves a lost cluster, "
+    asked = assumptions.failover is not Switch.AUTO
+    if assumptions.taints_lost:
+        return "Eviction is assumed (--failover=on): "
+    if assumptions.replaces:
+        after = f"{assumptions.replaced_after_s:g} s"
+        return (
+            f"Berthmaster replaces lost clusters after {after} for scheduler {assumptions.replaces}; eviction is off "
+            "for others: "
+        )
+    if assumptions.failover_basis is Basis.BRAKED:
+        return f"The storm brake holds failover: {nothing}"
+    if assumptions.evicts:
+        return f"Eviction is on, but a lost cluster gets no NoExecute taint: {'' if moved else nothing}"
+    return f"Eviction is {'assumed off (--failover=off)' if asked else 'off here'}: {nothing}"
+
+
+def failover_lines(assumptions: Assumptions) -> Iterator[str]:
+    """Yield what an answer about possible failures says first about failover."""
+    text = failover_text(assumptions, 0).rstrip(", ").removesuffix(": nothing moves").removesuffix(":")
+    if assumptions.moves_off_lost:
+        yield f"{text}. The second group of columns says what failover could not place."
+    else:
+        yield f"{text}: nothing moves. --failover=on shows where workloads would go, and what would find no place."
+
+
+def _other(assumptions: Assumptions) -> str:
+    return _OTHER_OFF if assumptions.taints_lost else _OTHER_ON
+
+
+def eviction_line(assumptions: Assumptions, *, evicts: bool) -> str:
+    """Return what an answer about a new NoExecute taint says first."""
+    if assumptions.failover is Switch.ON:
+        return "Eviction is assumed (--failover=on): NoExecute taints evict. --failover=off shows the answer without."
+    if assumptions.evicts and evicts:
+        return "Eviction is on here, by the eviction tasks of its taint manager: NoExecute taints evict."
+    how = "assumed off (--failover=off)" if assumptions.failover is Switch.OFF else "off here"
+    return f"Eviction is {how}: NoExecute taints move nothing. --failover=on shows what they would evict."
+
+
+def preemption_line(assumptions: Assumptions) -> str:
+    """Return what an answer assumes about preemption."""
+    state, other = ("on", "off") if assumptions.preempts else ("off", "on")
+    match assumptions.preemption_basis:
+        case Basis.RECORDED:
+            how = f"{state} here, by the record of the controllers"
+        case Basis.ASKED:
+            how = f"assumed {state} (--preemption={state})"
+        case _:
+            how = f"{state} here"
+    effect = "policies take workloads over" if assumptions.preempts else "no policy takes a workload over"
+    return f"Preemption is {how}: {effect}. --preemption={other} shows the answer otherwise."
+
+
+def _some(names: list[str]) -> str:
+    return name_list(names, _NAMED)

@@ -1,0 +1,8 @@
+"""Worlds that assume eviction and preemption on, for tests of what then moves."""
+
+from functools import partial
+
+from berthmaster.simulation import world
+from berthmaster.simulation.assumptions import ALL_ON
+
+world_of = partial(world.world_of, assumptions=ALL_ON)
