@@ -1,7 +1,7 @@
 """``berthmaster history``: what moved when, from where to where, why, and by which policy."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -38,7 +38,12 @@ _POLL_S: Final = 2.0
 @namespace_option
 @click.option("--since", type=MOMENT, help="Only records from this time on: a duration such as 24h, or a time.")
 @click.option("--until", type=MOMENT, help="Only records up to this time.")
-@click.option("--cluster", default="", metavar="NAME", help="Only records that change the replicas on this cluster.")
+@click.option(
+    "--cluster",
+    default="",
+    metavar="NAME",
+    help="Only records that change the replicas on this cluster, or evict from it.",
+)
 @click.option("--policy", default="", metavar="NAME", help="Only workloads of this policy: NAME or NAMESPACE/NAME.")
 @click.option(
     "--trigger", default="", metavar="NAME",
@@ -128,8 +133,15 @@ def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
     why = styled(f"{row.reason}: {row.message}", "red") if failed else (row.message if row.before is None else "")
     return (
         row.time[:19] + "Z", row.id, row.resource, row.trigger or row.kind, row.policy.rpartition(" ")[2],
-        moves_text(row), why or (f"group {row.group}" if row.group else ""),
+        moves_text(row), why or ", ".join(_notes(row)),
     )  # fmt: skip
+
+
+def _notes(row: "HistoryRow") -> Iterator[str]:
+    if row.evicted_from:
+        yield f"evicted from {', '.join(row.evicted_from)}"
+    if row.group:
+        yield f"group {row.group}"
 
 
 def moves_text(row: "HistoryRow") -> str | Text:

@@ -1,6 +1,8 @@
 """``berthmaster ledger``: verify and export the ledger, and remove old records."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -79,16 +81,26 @@ def export(*, ledger_url: str, form: str, redact: bool, fleet: bool, path: Path 
     if path is None:
         write(records, sys.stdout.buffer)
         return
-    with _created(path) as out:
+    with _written(path) as out:
         count = write(records, out)
     echo(f"{count} records written to ", str(path), error=True)
 
 
-def _created(path: Path) -> BinaryIO:
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write. It gets its name when it is complete, so that a failure leaves no part of it."""
+    special = path.exists() and not path.is_file()  # such as a pipe
+    partial = path if special else path.with_name(f"{path.name}.partial")
     try:
-        return path.open("wb")
+        with partial.open("wb") as out:
+            yield out
+        if not special:
+            partial.replace(path)
     except OSError as error:
-        raise InputError(f"--file {path}: {error.strerror}") from None
+        raise InputError(f"--file {path}: {error.strerror or error}; name a file that can be written") from None
+    finally:
+        if not special:
+            partial.unlink(missing_ok=True)
 
 
 @command.command()

@@ -5,6 +5,7 @@ Ctrl-C ends both. The fleet is a file in a temporary folder. A change of the fil
 
 import argparse
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,10 @@ def main() -> int:
     )
     parser.add_argument("--hostile", action="store_true", help="add objects with markup in every text")
     given = parser.parse_args()
+    taken = [port for port in range(given.port, given.port + 4) if not _is_free(port)]
+    if taken:
+        print(f"port {taken[0]} is in use by another process; end it, or choose others with --port", file=sys.stderr)  # noqa: T201
+        return 1
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berthmaster-console-")))
         now = datetime.now(UTC)
@@ -44,7 +49,7 @@ def main() -> int:
         examples = ROOT / "examples"
         files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
         named = [argument for each in files for argument in ("-f", str(each))]
-        _start(
+        service = _start(
             stack,
             [
                 "extender",
@@ -55,11 +60,13 @@ def main() -> int:
                 "--max-body-bytes=536870912",
             ],
         )
-        if not _ready(probe):
+        if not _ready(service, probe):
             return 1
         url = f"--extender-url=http://127.0.0.1:{extender}"
-        _start(stack, ["console", url, "--title=example fleet", *_ports(given.port, given.port + 3), "--workers=1"])
-        if not _ready(given.port + 3):
+        pages = _start(
+            stack, ["console", url, "--title=example fleet", *_ports(given.port, given.port + 3), "--workers=1"]
+        )
+        if not _ready(pages, given.port + 3) or service.poll() is not None:
             return 1
         print(f"\nThe console is at http://127.0.0.1:{given.port}/ (Ctrl-C ends it). The fleet is {file}.", flush=True)  # noqa: T201
         with suppress(KeyboardInterrupt):
@@ -77,10 +84,21 @@ def _ports(port: int, probe: int) -> list[str]:
     return [f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe}", "--drain-s=0", "--log-level=warning"]
 
 
-def _start(stack: ExitStack, arguments: Sequence[str]) -> None:
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _start(stack: ExitStack, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [str(Path(sys.executable).with_name("berthmaster")), *arguments]
     process = subprocess.Popen(command, start_new_session=True)  # noqa: S603 - our own command
     stack.callback(_stop, process)
+    return process
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -91,11 +109,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _ready(port: int) -> bool:
+def _ready(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until a service answers. The answer of another process counts for nothing: ours ends if a port is taken."""
     deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and process.poll() is None:
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
-            return True
+            return process.poll() is None
         time.sleep(0.2)
     print("a service did not become ready; its log is above", file=sys.stderr)  # noqa: T201
     return False

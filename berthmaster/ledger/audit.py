@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Row, func, select
 
@@ -14,6 +15,7 @@ from berthmaster.ledger.schema import batches, ledger, records, segments, touche
 from berthmaster.ledger.store import Store
 from berthmaster.model.errors import DamagedLedgerError, InputError
 
+_CLUSTERS_OF: Final = (clusters_of, partial(clusters_of, evictions=False))
 _ROW = [records.c[name] for name in RecordRow._fields]
 
 
@@ -113,7 +115,7 @@ class _SegmentAudit:
         try:
             entries, documents = decode_batch(unpacked(row.payload)).entries, documents_of(row.documents)
             rows = [row_of(entry) for entry in entries]
-            about = sorted(set().union(*map(clusters_of, entries)))
+            about = [sorted(set().union(*map(clusters, entries))) for clusters in _CLUSTERS_OF]
         except DamagedLedgerError as error:
             yield error.problem
             return
@@ -126,7 +128,7 @@ class _SegmentAudit:
         yield from self._stated(row, rows, len(documents))
         if [RecordRow(*each) for each in found_by] != rows:
             yield "the rows that its records are found by were changed, removed or swapped"
-        if named != about:
+        if named not in about:
             yield "the clusters that it is found by were changed"
         self._take(entries)
 

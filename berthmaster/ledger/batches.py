@@ -107,7 +107,7 @@ class BatchWriter:
         self._append(
             entry, decision_row(entry, binding), len(entry.binding) + len(msgspec.msgpack.encode(inputs.moves))
         )
-        self._clusters.update(changed_clusters(binding, entry))
+        self._clusters.update(concerned_clusters(binding, entry))
         self._since_whole += 1
 
     def note(self, at: datetime, note: Note) -> None:
@@ -218,11 +218,27 @@ def row_of(entry: Entry) -> RecordRow:
     return note_row(entry) if isinstance(entry, NoteEntry) else decision_row(entry, decode_json(Binding, entry.binding))
 
 
-def clusters_of(entry: Entry) -> AbstractSet[str]:
-    """Return the clusters that an entry is about, from its bytes alone."""
+def clusters_of(entry: Entry, *, evictions: bool = True) -> AbstractSet[str]:
+    """Return the clusters that an entry is about, from its bytes alone.
+
+    Builds before the first release did not list the clusters of ``evictions``.
+    """
     if isinstance(entry, NoteEntry):
         return set(entry.note.clusters)
-    return changed_clusters(decode_json(Binding, entry.binding), entry)
+    about = concerned_clusters if evictions else changed_clusters
+    return about(decode_json(Binding, entry.binding), entry)
+
+
+def concerned_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
+    """Return the clusters whose replicas a decision changes, and those from which its workload is evicted then."""
+    changed = changed_clusters(binding, entry)
+    return changed | evicted_from(binding, entry) if changed or entry.outcome.evictions is not None else changed
+
+
+def evicted_from(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:
+    """Return the clusters from which a workload is evicted: by the decision, or by others before it."""
+    tasks = (*binding.spec.graceful_eviction_tasks, *(entry.outcome.evictions or ()))
+    return {task.from_cluster for task in tasks}
 
 
 def changed_clusters(binding: Binding, entry: DecisionEntry) -> AbstractSet[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, and_, exists, func, or_, select
 
-from berthmaster.ledger.batches import changed_clusters, trigger_of
+from berthmaster.ledger.batches import concerned_clusters, evicted_from, trigger_of
 from berthmaster.ledger.entries import DecisionEntry, Entry, decode_batch
 from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
@@ -138,6 +138,7 @@ def row_for(segment: int, entry: Entry) -> HistoryRow:
         reconcile_id=entry.reconcile_id,
         duration_ms=entry.duration_us / 1000,
         fleet=entry.version.hex(),
+        evicted_from=sorted(evicted_from(binding, entry)),
     )
 
 
@@ -148,10 +149,11 @@ def time_text(at_us: int) -> str:
 
 def _concerns(entry: Entry, cluster: str) -> bool:
     if isinstance(entry, DecisionEntry):
-        after = entry.outcome.clusters
-        if after is None or (cluster not in after and encode_json(cluster) not in entry.binding):
+        outcome = entry.outcome
+        named = (*(outcome.clusters or ()), *(task.from_cluster for task in outcome.evictions or ()))
+        if cluster not in named and encode_json(cluster) not in entry.binding:
             return False  # found without decoding the binding: most records of a batch are about other clusters
-        return cluster in changed_clusters(decode_json(Binding, entry.binding), entry)
+        return cluster in concerned_clusters(decode_json(Binding, entry.binding), entry)
     return cluster in entry.note.clusters
 
 

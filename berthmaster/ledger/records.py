@@ -80,6 +80,7 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
         duration_ms: from the start of the decision to the last write.
         fleet: the digest of the fleet version.
         details: further fields of a note.
+        evicted_from: the clusters from which the workload is evicted at the decision.
     """
 
     id: str
@@ -101,6 +102,7 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
     duration_ms: float = 0.0
     fleet: str = ""
     details: dict[str, Any] = {}
+    evicted_from: list[str] = []
 
     @property
     def resource(self) -> str:

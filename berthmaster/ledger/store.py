@@ -44,6 +44,8 @@ _RECENT: Final = 1000
 _MAX_URL_FILE: Final = 65_536
 _UNREADABLE: Final = frozenset({"0001", "0002"})
 """The revisions of builds before the first release, whose batches have other forms."""
+_PRIMARY_CODE: Final = 0xFF
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _FORMS: Final = "accepted are sqlite:///PATH and postgresql+psycopg://USER@HOST/DATABASE"
 
 
@@ -100,7 +102,7 @@ class Store:
             with self.engine.begin() as connection:
                 yield connection
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-            raise LedgerError(_message(error)) from error
+            raise LedgerError(_message(self.engine, error)) from error
 
     def open_segment(
         self, role: str, writer: str, opened_us: int, before_us: int = END_US
@@ -238,7 +240,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
         _prepare(engine, create=create)
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         engine.dispose()
-        raise LedgerError(_message(error)) from error
+        raise LedgerError(_message(engine, error)) from error
     return Store(engine, path)
 
 
@@ -355,6 +357,15 @@ def _inode(path: Path | None) -> int:
         return -1
 
 
-def _message(error: Exception) -> str:
-    """Return the database's own message, without the statement and its values."""
-    return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__
+def _message(engine: Engine, error: Exception) -> str:
+    """Return which database failed, its own message without the statement and its values, and what to do."""
+    cause = getattr(error, "orig", None) or error
+    problem = str(cause).partition("\n")[0] or type(error).__name__
+    url = engine.url
+    if url.get_backend_name() != "sqlite":
+        # The query of a URL can hold a password, too.
+        name = url.set(query={}).render_as_string(hide_password=True)
+        return f"{name}: {problem}; check that the database runs and that the URL and the rights of its user are right"
+    damaged = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGED
+    remedy = "restore it from a backup, or name a new file" if damaged else "check its rights and the space on its disk"
+    return f"{url.database}: {problem}; {remedy}"

@@ -100,11 +100,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
       berthmaster plan --against examples -f examples-plan/nginx.yaml
     """
     found = _planned(given)
-    write(found, given["output"])
     limits = Limits(
         given["conditions"], given["max_moves"], given["max_percent"], given["expected_id"], given["detailed"]
     )
     exit_code, messages = outcome(found, limits)
+    write(found, given["output"], messages)
     for message in messages:
         complain(message)
     if exit_code:

@@ -1,6 +1,6 @@
 """A plan as a page of its own: HTML without scripts, that needs nothing from a network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
@@ -36,8 +36,8 @@ _LONG: Final = 48
 """The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
 
 
-def page(plan: Plan) -> Iterator[str]:
-    """Yield the lines of the page."""
+def page(plan: Plan, problems: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of the page. ``problems`` are the limits that the plan exceeds."""
     title = headline(plan)
     yield "<!doctype html>"
     yield '<html lang="en">'
@@ -53,6 +53,7 @@ def page(plan: Plan) -> Iterator[str]:
     yield f"<h1>{_text(title[:1].upper() + title[1:])}</h1>"
     yield f'<p class="id">Plan <code>{_text(plan.id)}</code></p>'
     yield from (f"<p>{_text(line)}</p>" for line in opening(plan))
+    yield from (f'<p class="bad">{_text(problem)}</p>' for problem in problems)
     if not plan.complete:
         yield f'<p class="bad">{_text(INCOMPLETE)}</p>'
         yield "<ul>"

@@ -14,7 +14,8 @@ from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 from ledger_histories import Scheduling, of_shop, recorder_at, sqlite_url
 
-from berthmaster.model.errors import InputError
+from berthmaster.model.binding import GracefulEvictionTask
+from berthmaster.model.errors import InputError, LedgerError
 from berthmaster_cli.main import main
 
 POLICY = """
@@ -236,3 +237,65 @@ def test_a_command_without_a_ledger_is_refused(words, problem):
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2
     assert problem in result.output
+
+
+def test_history_of_a_cluster_finds_evictions_from_it(tmp_path):
+    clock = FakeClock()
+    recorder = recorder_at(sqlite_url(tmp_path), clock)
+    scheduling = Scheduling(recorder, clock)
+    scheduling.clusters.update_cluster(cluster("m2", pods=20))
+    binding = of_shop("web", asked(replicas=2, scheduling=AGGREGATED))
+    task = GracefulEvictionTask(from_cluster="m1", reason="TaintUntolerated", producer="TaintManager")
+    spec = msgspec.structs.replace(binding.spec, graceful_eviction_tasks=(task,))
+    scheduling.put(msgspec.structs.replace(binding, spec=spec))
+    recorder.finish()
+    words = ["history", "--ledger", f"sqlite:///{tmp_path / 'ledger.db'}", "--cluster", "m1"]
+    assert "+m2=2 evicted from m1" in " ".join(CliRunner().invoke(main, words).output.split())
+    assert CliRunner().invoke(main, ["ledger", "verify", *words[1:3]]).exit_code == 0
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:4096] + b"x" * 8192)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (damaged, "database disk image is malformed; restore it from a backup, or name a new file"),
+        (lambda path: path.write_text("hello"), "file is not a database; restore it from a backup"),
+    ],
+)
+def test_a_ledger_that_cannot_be_read_is_named_with_a_remedy(folder, tmp_path, change, message):
+    path = tmp_path / "ledger.db"
+    path.write_bytes((folder / "ledger.db").read_bytes())
+    change(path)
+    with pytest.raises(LedgerError) as refused:
+        CliRunner().invoke(
+            main, ["history", "--ledger", f"sqlite:///{path}"], standalone_mode=False, catch_exceptions=False
+        )
+    assert f"{path}: {message}" in str(refused.value)
+
+
+def test_the_password_of_a_database_is_never_shown():
+    url = "postgresql+psycopg://user:secret@127.0.0.1:1/ledger?password=secret"
+    with pytest.raises(LedgerError) as refused:
+        CliRunner().invoke(main, ["history", "--ledger", url], standalone_mode=False, catch_exceptions=False)
+    assert "postgresql+psycopg://user:***@127.0.0.1:1/ledger: " in str(refused.value)
+    assert "check that the database runs" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_an_export_that_fails_leaves_no_file(run, folder, tmp_path):
+    path = tmp_path / "out.jsonl"
+    assert run("ledger", "export", "--file", str(path)).exception is None
+    before = path.read_bytes()
+    with (
+        closing(sqlite3.connect(tmp_path / "ledger.db")) as copy,
+        closing(sqlite3.connect(folder / "ledger.db")) as own,
+    ):
+        own.backup(copy)
+        copy.execute("UPDATE batches SET payload = x'00'")
+        copy.commit()
+    failed = run("ledger", "export", "--file", str(path), url=f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert isinstance(failed.exception, InputError)
+    assert (path.read_bytes(), sorted(each.name for each in tmp_path.glob("out*"))) == (before, ["out.jsonl"])

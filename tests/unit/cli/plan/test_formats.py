@@ -1,5 +1,6 @@
 """Markdown and pages of plans hold any name and any message without becoming markup, and stay within their limits."""
 
+import html
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
@@ -113,3 +114,11 @@ def test_the_drawing_is_well_formed_and_bounded():
 
 def test_nothing_is_drawn_if_nothing_moves():
     assert drawing([]) == ""
+
+
+def test_documents_say_which_limit_is_exceeded():
+    found, problem = plan(move(before={"a": 1}, after={"b": 1})), "--max-moves 0: 1 workload would move"
+    parser = _Tags()
+    parser.feed("\n".join(page(found, [problem])))
+    assert problem in parser.text
+    assert f"**{problem}**" in map(html.unescape, markdown_lines(found, [problem]))
