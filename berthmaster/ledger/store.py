@@ -312,12 +312,16 @@ def _prepare(engine: Engine, *, create: bool) -> None:
         if revision == REVISION:
             return
         if revision in _UNREADABLE:
-            raise InputError("--ledger: a build before the first release wrote this ledger; name another database")
+            problem = "a build before the first release wrote this ledger; name another database"
+            raise InputError(f"--ledger: {_name(engine)}: {problem}")
         if revision is not None and revision > REVISION:
-            raise InputError(f"--ledger: a later version wrote this ledger (schema {revision}); use that version")
+            problem = f"a later version wrote this ledger (schema {revision}); use that version"
+            raise InputError(f"--ledger: {_name(engine)}: {problem}")
         if not create:
-            missing = "has no ledger" if revision is None else f"has the schema {revision}; the controllers upgrade it"
-            raise InputError(f"--ledger: the database {missing}")
+            missing = "has no ledger; name the database that the controllers write"
+            if revision is not None:
+                missing = f"has the schema {revision}; the controllers upgrade it"
+            raise InputError(f"--ledger: the database {_name(engine)} {missing}")
         if engine.dialect.name == "postgresql":
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
         from berthmaster.ledger.migrations import upgrade  # noqa: PLC0415 - Alembic is slow to import
@@ -361,11 +365,17 @@ def _message(engine: Engine, error: Exception) -> str:
     """Return which database failed, its own message without the statement and its values, and what to do."""
     cause = getattr(error, "orig", None) or error
     problem = str(cause).partition("\n")[0] or type(error).__name__
-    url = engine.url
-    if url.get_backend_name() != "sqlite":
-        # The query of a URL can hold a password, too.
-        name = url.set(query={}).render_as_string(hide_password=True)
-        return f"{name}: {problem}; check that the database runs and that the URL and the rights of its user are right"
+    if engine.dialect.name != "sqlite":
+        remedy = "check that the database runs and that the URL and the rights of its user are right"
+        return f"{_name(engine)}: {problem}; {remedy}"
     damaged = getattr(cause, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGED
     remedy = "restore it from a backup, or name a new file" if damaged else "check its rights and the space on its disk"
-    return f"{url.database}: {problem}; {remedy}"
+    return f"{_name(engine)}: {problem}; {remedy}"
+
+
+def _name(engine: Engine) -> str:
+    """Return the file of a database, or its URL without a password."""
+    url = engine.url
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.set(query={}).render_as_string(hide_password=True)  # the query can hold a password, too

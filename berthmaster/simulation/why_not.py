@@ -129,16 +129,13 @@ def _not_due(search: "Search", request: Request, cluster: str) -> WhyNot:
 
 
 def _preference(remedies: Sequence[Remedy]) -> tuple[int, int, int]:
-    """Order equally small sets: what concerns other workloads comes late, then what the owner of a workload cannot do.
+    """Order equally small sets: more replicas come last, and before them what concerns other workloads.
 
-    More replicas come last: they cost the most.
+    Of the others, a change of the workload comes before one of the cluster, which its owner often cannot make.
     """
     kinds = [each.kind for each in remedies]
-    return (
-        sum(each in _EDITS for each in kinds),
-        kinds.count("more replicas"),
-        sum(map(_OF_THE_CLUSTER.__contains__, kinds)),
-    )
+    of_cluster = sum(each in _OF_THE_CLUSTER for each in kinds)
+    return kinds.count("more replicas"), sum(each in _EDITS for each in kinds), of_cluster
 
 
 def _limits(cluster: Cluster) -> list[str]:

@@ -64,7 +64,7 @@ _CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
 )  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Check policies and rebalancers offline, as the webhook and karmada-webhook would.
+    """Check policies and rebalancers offline, as the API server, the webhook and karmada-webhook would.
 
     With --live, --kubeconfig or --context it checks the policies that a control plane stores, too.
 

@@ -115,7 +115,8 @@ def problems(schema: Schema, value: Any, path: str) -> Iterator[FieldProblem]:  
     """Yield what a value violates, and the unknown fields in it."""
     accepted = _accepted(schema, value)
     if accepted:
-        yield _problem(path, value, f"is {_article(_type_of(value))}", f"the API server accepts {accepted}")
+        fault = "is out of range" if schema.type == "integer" and _is_whole(value) else _kind_of(value)
+        yield _problem(path, value, fault, f"the API server accepts {accepted}")
         return
     yield from _value_problems(schema, value, path)
     if isinstance(value, list):
@@ -188,16 +189,24 @@ def _accepted(schema: Schema, value: Any) -> str:  # noqa: ANN401 - any JSON val
             return ""
         case "integer":
             least, most = _INTEGERS.get(schema.format, (INT64_MIN, INT64_MAX))
-            whole = actual == "integer" or (actual == "number" and value.is_integer())
-            if whole and not least <= value <= most:
-                return f"integers from {least} to {most}"
-            return "" if whole else "an integer"
+            if not _is_whole(value):
+                return "an integer"
+            return "" if least <= value <= most else f"integers from {least} to {most}"
         case "number":
             return "" if actual in {"integer", "number"} else "a number"
         case _ if actual == "array" and schema.format in _FORMATS:
             return ""  # an API server checks no list in the place of a text with a format
         case _:
             return "" if actual == schema.type else _article(schema.type)
+
+
+def _is_whole(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Whether a value is an integer of JSON, which may have a fraction of zero."""
+    return _type_of(value) == "integer" or (isinstance(value, float) and value.is_integer())
+
+
+def _kind_of(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    return f"is {_article(_type_of(value))}"
 
 
 def _type_of(value: Any) -> str:  # noqa: ANN401 - any JSON value
