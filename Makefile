@@ -81,6 +81,7 @@ console/static/vendor/LICENSES.txt: console/assets/package-lock.json packaging/c
 
 .PHONY: console
 console: $(VENV)/.dev ## Show the console with a generated fleet of 200 clusters (ARGS="--clusters 1000 --workloads 10000")
+	@$(if $(shell command -v npm),$(MAKE) --no-print-directory console-assets,echo "npm is not on the PATH: pages do not update themselves (Debian: apt-get install npm)")
 	@$(BIN)/python tests/console_demo.py $(ARGS)
 
 .PHONY: console-assets

@@ -31,6 +31,7 @@ from console.context import ConsoleServices, PageOptions
 from console.extender_source import ExtenderSource
 from console.live import EVENTS, EventStreams, StateWatcher
 from console.observed import ConsoleMetrics
+from console.pages import search
 from console.pages.registry import PAGES
 from console.rate_limits import RateLimits
 from console.sign_in import SIGN_IN, sign_in_pages
@@ -147,6 +148,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
+    app.register_blueprint(search.BLUEPRINT)
     return app
 
 

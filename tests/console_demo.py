@@ -44,7 +44,8 @@ def main() -> int:
         file = folder / "fleet.json"
         file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
         ledger = f"sqlite:///{folder / 'ledger.db'}"
-        _record_decisions(file, ledger)
+        lost = next(each["metadata"]["name"] for each in items if each["kind"] == "Cluster")
+        _record_decisions(file, ledger, lost)
         extender, probe = given.port + 1, given.port + 2
         examples = ROOT / "examples"
         files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
@@ -74,10 +75,10 @@ def main() -> int:
     return 0
 
 
-def _record_decisions(file: Path, ledger: str) -> None:
-    """Record what the binding scheduler decides on the fleet, and if a cluster is lost, in a ledger."""
+def _record_decisions(file: Path, ledger: str, lost: str) -> None:
+    """Record what the binding scheduler decides on the fleet, and if one cluster is lost, in a ledger."""
     command = [str(Path(sys.executable).with_name("berthmaster")), "simulate", "-f", str(file), f"--ledger={ledger}"]
-    subprocess.run([*command, "--down", "oslo-03", "-o", "name"], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
+    subprocess.run([*command, "--down", lost, "-o", "name"], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
 
 
 def _ports(port: int, probe: int) -> list[str]:

@@ -175,9 +175,27 @@
     });
   }
 
-  // --- Keys: "/" goes to the search field, "g" and a letter open a page, "n" and "p" turn pages, "?" opens the help.
+  // --- Keys: Ctrl-K searches everything. All others are single keys, which disturb people who use speech or hit keys by
+  // accident, so a visitor switches them on (WCAG 2.1.4): "/" goes to the search field, "g" and a letter open a page, "n" and "p" turn pages, "?" opens the help.
 
+  const KEYS = "single-keys";
   let prefix = 0;
+  let keys = localStorage.getItem(KEYS) === "on";
+  const button = document.querySelector("[data-keys]");
+
+  function showKeys() {
+    if (!button) return;
+    button.hidden = false;
+    button.textContent = keys ? "Switch single keys off" : "Switch single keys on";
+  }
+
+  button?.addEventListener("click", () => {
+    keys = !keys;
+    localStorage.setItem(KEYS, keys ? "on" : "off");
+    showKeys();
+  });
+  showKeys();
+  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 
   function follow(selector) {
     const link = document.querySelector(selector);
@@ -186,7 +204,11 @@
   }
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      return document.querySelector(".find input")?.focus();
+    }
+    if (!keys || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape") return document.activeElement?.blur();
     if (event.target.closest("input, select, textarea, [contenteditable]")) return;
     const key = event.key;

@@ -9,6 +9,7 @@ from console.pages.registry import PAGES
 
 TITLES = [page.title for page in PAGES]
 MORE = {
+    "search": "/search?q=web",
     "nothing found": "/workloads?q=there-is-no-such-workload",
     "workload nowhere": f"/workloads/{console_fleet.TEAMS[0]}/importer-5-deployment",
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",

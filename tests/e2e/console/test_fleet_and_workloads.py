@@ -77,7 +77,7 @@ def test_workloads_are_restricted(visit, restriction):
 
 def test_workloads_are_searched_sorted_and_paged(visit):
     page = visit("/workloads")
-    page.keyboard.press("/")
+    page.get_by_role("searchbox", name="Search").focus()
     page.keyboard.type("web shop")
     with page.expect_navigation():
         page.keyboard.press("Enter")

@@ -69,8 +69,38 @@ def test_an_invalid_value_names_itself_and_what_is_accepted(visit):
     visit("/no-such-page", status=404)
 
 
+def with_keys(visit):
+    """Switch single keys on, as a visitor does; return the page Help."""
+    page = visit("/help")
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Help")
+    page.get_by_role("button", name="Switch single keys on").click()
+    expect(page.get_by_role("button", name="Switch single keys off")).to_be_visible()
+    return page
+
+
+def test_everything_is_found_from_everywhere(visit):
+    page = visit("/moves")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("oslo")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Search")
+    visit.accessible(page)
+    page.get_by_role("main").get_by_role("link", name=re.compile("oslo")).first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("oslo")
+    page.get_by_role("searchbox", name="Find").fill("gateway-12")
+    page.keyboard.press("Enter")
+    page.get_by_role("main").get_by_role("link", name=re.compile("gateway-12")).first.click()
+    expect(page).to_have_url(re.compile("/workloads/.*gateway-12"))
+    page.get_by_role("searchbox", name="Find").fill("resil")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main").get_by_role("link", name="Resilience")).to_be_visible()
+
+
 def test_a_visitor_gets_everywhere_by_keyboard(visit):
-    page = visit("/fleet")
+    page = with_keys(visit)
+    visit.open(page, "/fleet")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
@@ -97,7 +127,8 @@ def test_a_visitor_gets_everywhere_by_keyboard(visit):
 
 
 def test_pages_turn_by_keys(visit):
-    page = visit("/workloads")
+    page = with_keys(visit)
+    visit.open(page, "/workloads")
     page.keyboard.press("n")
     expect(page).to_have_url(re.compile("page=2"))
     page.keyboard.press("p")

@@ -163,6 +163,7 @@ PAGES = {
     "another workload": "/workloads/shop/web-2-deployment",
     "resilience": "/resilience?by=cluster",
     "moves": "/moves",
+    "search": "/search?q=e",
     "policies": "/policies",
     "policy": "/policies/shop/web",
     "cluster-scoped policy": "/policies/-/wide",
