@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
+import msgspec.structs
 from rich.console import Console
 from rich.text import Text
 
@@ -19,8 +20,9 @@ from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import apply
+from berthmaster.simulation.losses import gone_of, loss_of
 from berthmaster.simulation.report import Explanation, explanation
-from berthmaster.simulation.run import explained, present, run
+from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
@@ -42,6 +44,7 @@ from berthmaster_cli.inputs import (
 from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
 from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
+from berthmaster_cli.plan.totals import print_assumptions, print_preemption
 from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
@@ -114,8 +117,10 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     profile = profile_from(given, workload_affinity=workload_affinity)
     world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
+    if output in {"table", "wide"}:
+        print_preemption(stdout(), manifests, world)
     explained_now = _explain(name, world, profile, manifests.read_at or current_time(), all_changes)
-    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(given) else _NOT_GIVEN)
+    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(given) else _NOT_GIVEN, changes=changes)
 
 
 def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
@@ -139,10 +144,11 @@ def _show(
     link: ConsoleLink | None = None,
     *,
     missing: str = _NOT_GIVEN,
+    changes: Sequence[Change] = (),
 ) -> None:
-    """Print an explanation. ``missing`` says why dependencies are not among the workloads."""
+    """Print an explanation after changes. ``missing`` says why dependencies are not among the workloads."""
     if output in {"table", "wide"}:
-        _print(stdout(), explained, _table_limit(output, limit), missing)
+        _print(stdout(), explained, _table_limit(output, limit), missing, changes)
         if link is not None:
             echo(f"console: {_page(explained, link)}")
     elif output == "name":
@@ -200,11 +206,18 @@ def _explain(
     if not changes:
         return explanation(*explained(world, found[0], profile, now))
     index = next(position for position, each in enumerate(world.workloads) if each is found[0])
-    settled, _ = run(world, profile, now)
+    settled, before = run(world, profile, now)
     later = now + timedelta(seconds=1)
     changed = apply(changes, settled, later)
     after, _ = explained(changed, changed.workloads[index], profile, later)
-    return explanation(after, present(world)[index])
+    current = present(world)[index]
+    gone = gone_of(changed.clusters, changed.lost, changed.removed)
+    planned = PlannedWorkload(current if world.has_bindings else before[index], after, before[index])
+    return msgspec.structs.replace(
+        explanation(after, current),
+        assumptions=world.assumptions,
+        loss=loss_of([planned], gone) if gone.clusters else None,
+    )
 
 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:
@@ -214,7 +227,10 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
     return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
 
 
-def _print(console: Console, explained: Explanation, limit: int, missing: str) -> None:
+def _print(console: Console, explained: Explanation, limit: int, missing: str, changes: Sequence[Change]) -> None:
+    if explained.assumptions is not None:
+        moved = int(explained.clusters != (explained.present or explained.clusters))
+        print_assumptions(console, explained.assumptions, explained.loss, moved, changes)
     print_line(console, styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
     _print_claims(console, explained)
     _print_companions(console, explained, missing)

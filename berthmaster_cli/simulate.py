@@ -29,7 +29,7 @@ from berthmaster_cli.inputs import (
 from berthmaster_cli.ledger_options import ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import print_data, stdout, workload_output_option
-from berthmaster_cli.plan.totals import print_assumptions, print_clusters, print_summary
+from berthmaster_cli.plan.totals import print_assumptions, print_clusters, print_preemption, print_summary
 from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results
@@ -131,6 +131,8 @@ def _simulate(
         record_simulation(world, all_changes, compared, profile, now, given)
     view = view_from(given, manifests)
     require_known(view, [str(each.workload) for each in compared.after])
+    if given["output"] in {"table", "wide"}:
+        print_preemption(stdout(), manifests, world)
     if all_changes:
         _print_plan(compared, all_changes, view, given, observed=is_observed(manifests, world))
     else:

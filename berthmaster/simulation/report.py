@@ -8,8 +8,10 @@ import msgspec
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
 from berthmaster.simulation.moving import move_note
+from berthmaster.simulation.plan_answer import Loss
 from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
@@ -110,6 +112,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         present, scheduler, not_scheduled, follows, evicting, notes: as in ``Row``.
         followed_by: its dependencies that follow it.
         missing: its dependencies that are not among the workloads.
+        assumptions: the switches of the control plane that the explanation assumes; None without changes.
+        loss: what of it stops running; None if no cluster is lost or deleted.
     """
 
     resource: str
@@ -132,6 +136,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     missing: list[str] = []
     evicting: list[str] = []
     notes: list[str] = []
+    assumptions: Assumptions | None = None
+    loss: Loss | None = None
 
 
 def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:

@@ -6,13 +6,16 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import name_list
+from berthmaster.model.holding import PolicyCatalog
 from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, PlanSummary
-from berthmaster.simulation.world import Change
-from berthmaster.views.assumption_texts import eviction_line, loss_lines
+from berthmaster.simulation.policy_edit import PolicyEdit, preemptors
+from berthmaster.simulation.world import Change, World
+from berthmaster.views.assumption_texts import eviction_line, loss_lines, preemption_line
 from berthmaster.views.cells import numbers
 from berthmaster.views.plan_sections import left_behind, moved_text
 from berthmaster.views.texts import resource_text
@@ -45,6 +48,14 @@ def print_assumptions(
         lines.insert(0, eviction_line(assumptions, evicts=True))
     for number, line in enumerate(lines):
         print_line(console, styled(line, "bold") if not number else line)
+
+
+def print_preemption(console: Console, manifests: Manifests, world: World) -> None:
+    """Print what an answer assumes about preemption, if a policy of a file can take workloads over."""
+    edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
+    catalog = PolicyCatalog(manifests.policies)
+    if any(each.has_effect and any(True for _ in preemptors(each, catalog)) for each in edits):
+        print_line(console, preemption_line(world.assumptions))
 
 
 def print_summary(console: Console, summary: PlanSummary) -> None:

@@ -1,0 +1,177 @@
+"""What commands say about a cluster that is lost or deleted: what stops, what moves, and what they assume."""
+
+import json
+import shlex
+
+import pytest
+from click.testing import CliRunner
+from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector
+
+from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, text_of
+from berthmaster_cli.main import main
+
+RECORD = {
+    "apiVersion": "berthmaster.io/v1alpha1",
+    "kind": "FleetSnapshot",
+    "metadata": {"name": "test"},
+    "readAt": "2026-05-01T00:00:00Z",
+}
+PROD = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}, **DIVIDED}
+OFF = "Eviction is off here: nothing moves, "
+ON = "--failover=on shows where they would go."
+
+
+DUPLICATED = {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
+
+
+def workload(name, clusters, scheduler="default-scheduler", placement=None, *, preserves=False, **spec):
+    held = policy(
+        f"p-{name}", selector(name=name), placement=placement or DIVIDED, schedulerName=scheduler,
+        preserveResourcesOnDeletion=preserves,
+    )  # fmt: skip
+    replicas = max(clusters.values()) if placement is DUPLICATED else sum(clusters.values())
+    template = deployment(name, replicas, by=held)
+    bound = binding(template, held, **clusters)
+    bound["spec"] |= {"schedulerName": scheduler, **spec}
+    for number, each in enumerate((held, template, bound)):
+        each["metadata"]["uid"] = f"{name}-{number}"
+    return [held, template, bound]
+
+
+WEB = workload("web", {"m1": 3, "m2": 1})
+OWN = workload("own", {"m1": 2}, "berthmaster")
+HELD = workload("held", {"m1": 2}, suspension={"scheduling": True})
+FOREIGN = workload("foreign", {"m1": 4}, "other")
+UNLABELLED = workload("moved", {"m1": 2, "m2": 4}, placement=PROD)
+KEPT = workload("kept", {"m1": 1}, preserves=True)
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {
+        "name": "berthmaster-controllers",
+        "namespace": "karmada-system",
+        "annotations": {CONTROLLERS: text_of(ControllersRecord("berthmaster", 30.0))},
+    },
+    "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": "2026-04-30T23:59:58Z"},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that runs a command on a dump of three clusters and some workloads."""
+
+    def run(line, *objects, code=0):
+        items = [RECORD, cluster("m1"), cluster("m2", env="prod"), cluster("m3", env="prod"), *objects]
+        path = tmp_path / "fleet.json"
+        path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+        command, *rest = shlex.split(line)
+        result = CliRunner().invoke(main, [command, "-f", str(path), *rest], prog_name="berthmaster")
+        assert result.exit_code == code, result.output + repr(result.exception)
+        return result.stdout
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "objects", "first"),
+    [
+        pytest.param("--down m1", WEB, f"{OFF}3 replicas of 1 workload stop. {ON}", id="off"),
+        pytest.param("--down m3", WEB, f"{OFF}nothing stops. {ON}", id="a cluster without workloads"),
+        pytest.param(
+            "--down m1 --failover=off", WEB,
+            f"Eviction is assumed off (--failover=off): nothing moves, 3 replicas of 1 workload stop. {ON}", id="asked",
+        ),
+        pytest.param(
+            "--down m1", [*OWN, LEASE],
+            "Berthmaster replaces lost clusters after 30 s for scheduler berthmaster; eviction is off for others: "
+            f"2 replicas of 1 workload stop. {ON}", id="recorded",
+        ),
+        pytest.param(
+            "--down m1 --failover=on", WEB,
+            "Eviction is assumed (--failover=on): 3 replicas of 1 workload stop. --failover=off shows what happens "
+            "without it.", id="on",
+        ),
+        pytest.param(
+            "--taint m1=a=b:NoExecute", WEB,
+            "Eviction is off here: NoExecute taints move nothing. --failover=on shows what they would evict.",
+            id="a taint",
+        ),
+        pytest.param(
+            "--remove m1", UNLABELLED,
+            "Karmada deletes the copies on m1 first: 2 replicas of 1 workload stop. Then it schedules only workloads "
+            "again whose affinity matches the cluster now.", id="a cluster that is deleted",
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_line_names_what_stops_and_what_is_assumed(run, line, objects, first):
+    assert run(f"simulate {line}", *objects).splitlines()[0] == first
+    name = next(each["metadata"]["name"] for each in objects if each["kind"] == "Deployment")
+    assert run(f"explain {line} -n shop deploy/{name}", *objects).splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("line", "objects", "moves"),
+    [
+        pytest.param("--down m1", [*WEB, *OWN], {}, id="off"),
+        pytest.param("--down m1", [*WEB, *OWN, LEASE], {"own": {"m2": 1, "m3": 1}}, id="only what the Lease is about"),
+        pytest.param("--down m1 --failover=on", HELD, {"held": {}}, id="a suspended workload is evicted, too"),
+        pytest.param("--remove m1", UNLABELLED, {}, id="a workload whose affinity does not match any more"),
+        pytest.param("--remove m1", [*HELD, *FOREIGN], {}, id="workloads that nobody schedules"),
+        pytest.param("--remove m1", OWN, {"own": {"m2": 1, "m3": 1}}, id="a workload that may be anywhere"),
+    ],
+)
+def test_what_moves(run, line, objects, moves):
+    rows = json.loads(run(f"simulate {line} -o json", *objects))
+    found = {each["resource"].rpartition("/")[2]: each["after"]["clusters"] for each in rows if each["moves"]}
+    assert found == moves
+
+
+def test_the_answer_as_data(run):
+    found = json.loads(run("simulate --down m1 --summary -o json", *WEB, *HELD, *FOREIGN))
+    assert (found["assumptions"]["failover"], found["assumptions"]["evicts"]) == ("auto", False)
+    assert found["loss"] == {
+        "lost": ["m1"], "removed": [], "workloads": 3, "replicas": 9,
+        "onlyCopy": ["shop/Deployment/held", "shop/Deployment/foreign"],
+        "left": ["shop/Deployment/web", "shop/Deployment/held"],
+        "notSimulated": ["shop/Deployment/foreign"], "preserved": [], "hanging": {},
+    }  # fmt: skip
+    web = found["workloads"][0]
+    assert (web["before"]["clusters"], web["after"]["clusters"]) == ({"m1": 3, "m2": 1}, {"m1": 3, "m2": 1})
+    assert (web["stops"], web["onlyCopy"], web["left"]) == ({"m1": 3}, False, True)
+
+
+def test_a_deleted_cluster_says_what_holds_it_and_what_the_member_keeps(run):
+    text = run("simulate --remove m1", *UNLABELLED, *HELD, *KEPT)
+    assert "m1 stays in deletion: the bindings of shop/Deployment/moved, shop/Deployment/held still name it." in text
+    assert "The member keeps running them, and Karmada manages them no more: shop/Deployment/kept." in text
+    assert "4 replicas of 2 workloads stop" in text
+
+
+@pytest.mark.parametrize(
+    ("objects", "code"),
+    [
+        pytest.param(WEB, 1, id="a divided workload loses replicas"),
+        pytest.param(HELD, 1, id="a suspended workload loses its only copy"),
+        pytest.param(FOREIGN, 0, id="a workload of a scheduler that is not simulated"),
+        pytest.param(
+            workload("log", {"m1": 1, "m2": 1}, placement=DUPLICATED), 0, id="a duplicated workload has another copy"
+        ),
+    ],
+)
+def test_one_rule_for_both_checks(run, objects, code):
+    run("simulate --down m1 --check=new", *objects, code=code)
+    rows = json.loads(run("resilience -o json", *objects))
+    (m1,) = [each for each in rows if each["name"] == "m1"]
+    assert bool(m1["nowhere"] or m1["short"]) is bool(code)
+
+
+@pytest.mark.parametrize("option", ["--down", "--remove"])
+def test_a_cluster_that_fails_and_recovers_is_refused(run, option):
+    with pytest.raises(AssertionError, match=f"{option} m2 and --up m2 contradict each other"):
+        run(f"simulate {option} m2 --up m2", *WEB)
+
+
+def test_resilience_shows_what_failover_could_not_place_only_with_failover(run):
+    off, on = run("resilience", *WEB), run("resilience --failover=on", *WEB)
+    assert off.splitlines()[0].startswith("Eviction is off here: nothing moves.")
+    assert (" MOVE " in off, " MOVE " in on) == (False, True)

@@ -1,0 +1,100 @@
+"""What an answer assumes about eviction, failover and preemption, and when NoExecute taints evict."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from berthmaster.controllers.settings import GATES, ControllerSettings, controllers_record
+from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, lease_record, text_of
+from berthmaster.model.binding import Binding, BindingSpec, GracefulEvictionTask, ObjectReference
+from berthmaster.model.cluster import Taint, Toleration
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.runtime.feature_gates import FeatureGates
+from berthmaster.simulation.assumptions import Basis, Switch, assumptions
+from berthmaster.simulation.leaving import evicted_after_s
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+RUNNING = ControllersRecord("berthmaster", 300.0, preempts=True)
+TAINTS = [Taint("a", "NoExecute"), Taint("b", "NoExecute")]
+
+
+def binding(producer=""):
+    resource = ObjectReference("apps/v1", "Deployment", "web", "shop")
+    tasks = (GracefulEvictionTask("m1", producer),) if producer else ()
+    return Binding(spec=BindingSpec(resource, graceful_eviction_tasks=tasks), metadata=ObjectMeta(name="web"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "record", "producer", "braked", "expected"),
+    [
+        pytest.param("auto", None, "", False, (False, False, "", Basis.DEFAULT), id="nothing is known"),
+        pytest.param("auto", RUNNING, "", False, (False, False, "berthmaster", Basis.RECORDED), id="failover recorded"),
+        pytest.param("auto", RUNNING, "", True, (False, False, "", Basis.BRAKED), id="the storm brake holds it"),
+        pytest.param("auto", ControllersRecord("berthmaster"), "", False, (False, False, "", Basis.DEFAULT), id="off"),
+        pytest.param("auto", None, "TaintManager", False, (True, False, "", Basis.TASKS), id="Karmada evicts"),
+        pytest.param("auto", None, "berthmaster", False, (False, False, "", Basis.DEFAULT), id="another task"),
+        pytest.param("on", None, "", False, (True, True, "", Basis.ASKED), id="asked for"),
+        pytest.param("off", RUNNING, "TaintManager", False, (False, False, "", Basis.ASKED), id="asked to leave out"),
+    ],
+)
+def test_what_is_assumed_about_failover(asked, record, producer, braked, expected):
+    found = assumptions(Switch(asked), Switch.AUTO, record, [binding(producer)], braked=braked)
+    assert (found.evicts, found.taints_lost, found.replaces, found.failover_basis) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "record", "preempts"),
+    [("auto", None, False), ("auto", RUNNING, True), ("on", None, True), ("off", RUNNING, False)],
+)
+def test_what_is_assumed_about_preemption(asked, record, preempts):
+    assert assumptions(Switch.AUTO, Switch(asked), record, []).preempts is preempts
+
+
+@pytest.mark.parametrize(
+    ("spec", "runs"),
+    [
+        pytest.param({"holderIdentity": "one", "renewTime": "2026-04-30T23:59:55Z"}, True, id="held"),
+        pytest.param({"holderIdentity": "", "renewTime": "2026-04-30T23:59:55Z"}, False, id="released"),
+        pytest.param({"holderIdentity": "one", "renewTime": "2026-04-30T23:00:00Z"}, False, id="not renewed"),
+        pytest.param({}, False, id="empty"),
+    ],
+)
+def test_only_controllers_that_run_count(spec, runs):
+    gates = FeatureGates.parse("PolicyPreemption=true", GATES)
+    settings = ControllerSettings(gates=gates, failover="not-ready")
+    record = controllers_record(settings, ["binding-scheduler", "preemption"])
+    lease = {"metadata": {"annotations": {CONTROLLERS: text_of(record)}}, "spec": spec}
+    found = lease_record(lease).running(NOW)
+    assert found == (record if runs else None)
+    assert (record.scheduler, record.failover_after_s, record.preempts) == ("berthmaster", 300.0, True)
+    assert "PolicyPreemption" in record.gates
+    assert lease_record(lease).running(NOW + timedelta(minutes=5)) is None
+
+
+def test_controllers_that_schedule_nothing_record_no_failover():
+    record = controllers_record(ControllerSettings(failover="not-ready"), ["workload-rebalancer"])
+    assert (record.scheduler, record.failover_after_s, record.preempts) == ("", None, False)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "after_s"),
+    [
+        pytest.param([], 0, id="none"),
+        pytest.param([Toleration("a", "Exists")], 0, id="one of two taints"),
+        pytest.param([Toleration(operator="Exists")], None, id="every taint without a limit"),
+        pytest.param([Toleration(operator="Exists", toleration_seconds=60)], 60, id="with a limit"),
+        pytest.param([Toleration(operator="Exists", toleration_seconds=-1)], 0, id="a negative limit"),
+        pytest.param(
+            [Toleration("a", "Exists", toleration_seconds=60), Toleration(operator="Exists")],
+            60,
+            id="the first one that tolerates a taint counts",
+        ),
+        pytest.param(
+            [Toleration("a", "Exists", toleration_seconds=60), Toleration("b", "Exists", toleration_seconds=30)],
+            30,
+            id="the shortest limit counts",
+        ),
+    ],
+)
+def test_after_how_long_taints_evict(tolerations, after_s):
+    assert evicted_after_s(TAINTS, tolerations) == after_s
