@@ -234,7 +234,7 @@ def open_store(url: str | Path, *, create: bool = False) -> Store:
     parsed = parsed_url(url)
     path = Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
     if path is not None and not create and not path.exists():
-        raise InputError(f"--ledger: there is no file {shown(str(path))}")
+        raise InputError(f"--ledger: there is no file {shown(str(path))}; name the database that the controllers write")
     engine = _sqlite(path, writes=create) if path is not None else _postgresql(parsed, writes=create)
     try:
         _prepare(engine, create=create)
