@@ -19,6 +19,7 @@ from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange
 from berthmaster.native_api.wire import BatchLine
 from berthmaster.simulation.assumptions import Switch
+from berthmaster.views.move_rows import MoveQuery
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 
@@ -72,7 +73,7 @@ def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
     listed = client.policies(namespaces=namespaces)
     assert {each.namespace for each in listed.items} == {"default"}
     assert client.policies(namespaces=namespaces - {"default"}).items == []
-    assert client.moves(namespaces=namespaces, limit=1).moves == []
+    assert client.moves(MoveQuery(namespaces=frozenset(namespaces), limit=1)).moves == []
     planned = client.plan([convert(Policy, examples.PLAN["create"][0])], namespaces=namespaces)
     assert planned.counts.workloads == 1
 
