@@ -1,6 +1,6 @@
 """Measure what one hostile document may cost, and what others notice: ``make bench-hostile``.
 
-The first table has the cost of each document of ``hostile_rows.py``: time, allocated bytes, and counted steps. The
+The first table has the cost of each document of ``hostile_rows.py``: time, allocated bytes, and lines that run. The
 second has a well-behaved client beside eight clients that send the worst documents without pause. In between are the
 slowest hostile interpreter scripts.
 

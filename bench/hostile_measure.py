@@ -1,4 +1,4 @@
-"""Measure the rows of ``make bench-hostile`` one by one: time and bytes, or counted steps.
+"""Measure the rows of ``make bench-hostile`` one by one: time and bytes, or the lines that run.
 
 As a program, ``hostile_measure.py time|steps`` prints one JSON object for each row. Every row runs in a child process
 of its own, so that no row leaves memory or caches to the next. A row that takes too long is ended.

@@ -1,62 +1,19 @@
-"""A webhook whose certificates `berthmaster certs` maintains: the commands, and a kubelet that mounts the Secrets."""
+"""A webhook whose certificates `berthmaster certs` maintains: its objects, and the commands."""
 
-import base64
-import json
 import subprocess
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from cryptography import x509
-from e2e.api import Api, RefusedError
-from e2e.control_plane import HOST, ControlPlane, fetch
+from e2e.control_plane import HOST, ControlPlane
 from e2e.manifests import unique
-from e2e.processes import Process
 from e2e.registration import Hook
 from e2e.service import COMMAND, Service
-from fresh_metrics import fresh
 
 COMMAND_LIMIT_S: Final = 60.0
-SYNC_S: Final = 0.5  # the delay of a mounted Secret
-OVERLAP_S: Final = 4.0  # longer than the delay of a mounted Secret and of a changed configuration
+OVERLAP_S: Final = 4.0
 KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
-
-
-class Kubelet:
-    """Write a Secret into files late, key and certificate at different moments: the worst case."""
-
-    def __init__(self, api: Api, namespace: str, name: str, service: Service) -> None:
-        self._api = api
-        self._secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
-        self._service = service
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
-
-    def start(self) -> None:
-        self.sync()
-        self._thread.start()
-
-    def close(self) -> None:
-        self._end.set()
-        self._thread.join(10)
-
-    def sync(self) -> None:
-        data = self._api.get(self._secret)["data"]
-        for file, field in ((self._service.key_file, "tls.key"), (self._service.certificate_file, "tls.crt")):
-            content = base64.b64decode(data[field])
-            if file.read_bytes() != content:
-                part = file.with_suffix(".part")
-                part.write_bytes(content)
-                part.replace(file)
-
-    def _run(self) -> None:
-        while not self._end.wait(SYNC_S):
-            try:
-                self.sync()
-            except RefusedError:
-                continue  # a mounted Secret survives its deletion
 
 
 class Installation:
@@ -113,47 +70,7 @@ class Installation:
         assert "PRIVATE KEY" not in done.stdout + done.stderr
         return done.stdout
 
-    def items(self, code: int = 0) -> list[dict[str, Any]]:
-        """The output of `inspect`."""
-        return list(json.loads(self.run("certs", "inspect", "-o", "json", code=code))["items"])
-
-    def keep(self) -> "Running":
-        """Start a replica of `certs run`."""
-        port = self._plane.processes.ports.free()
-        command = [COMMAND, "certs", "run", *self.flags(), f"--probe-bind={HOST}:{port}", "--interval-s=0.3"]
-        running = Running(self._plane.processes.start("certs", command), port)
-        running.process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{port}/readyz"), 30)
-        return running
-
-    def bundles(self) -> set[str]:
-        """Every caBundle of the configurations."""
-        found = (self._plane.api.get(manifest) for manifest in self.manifests())
-        return {hook["clientConfig"].get("caBundle", "") for one in found for hook in one["webhooks"]}
-
-    def trusted(self) -> list[set[x509.Certificate]]:
-        """The authorities that the configurations trust: one set if all agree."""
-        decoded = (base64.b64decode(bundle) for bundle in self.bundles())
-        return [set(x509.load_pem_x509_certificates(pem)) for pem in decoded]
-
-    def leaf(self) -> x509.Certificate:
-        """Return the stored leaf."""
-        data = self._plane.api.get(self.secret(self.serving))["data"]
-        return x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"]))
-
     def _entry(self, hook: Hook) -> dict[str, Any]:
         entry = hook.entry(f"{hook.path.strip('/')}.{self.name}", self._service.url, b"")
         del entry["clientConfig"]["caBundle"]
         return entry
-
-
-class Running:
-    """A replica of `certs run`."""
-
-    def __init__(self, process: Process, port: int) -> None:
-        self.process = process
-        self._port = port
-
-    def metrics(self) -> str:
-        text = fresh(self._port, lambda: fetch(f"http://{HOST}:{self._port}/metrics") or "")
-        assert text, "no metrics"
-        return text

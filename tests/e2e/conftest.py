@@ -10,9 +10,7 @@ import pytest
 from e2e.api import Api
 from e2e.assets import MissingAssetError, binary
 from e2e.control_plane import ControlPlane, crd_folder
-from e2e.controllers_process import Controllers
 from e2e.manifests import node
-from e2e.preempting import start as start_preempting
 from e2e.processes import Process, Processes
 
 Value = TypeVar("Value")
@@ -97,20 +95,6 @@ def scheduler(control_plane: ControlPlane) -> Iterator[Callable[[dict[str, Any]]
     yield start
     for process in started:
         process.stop()
-
-
-@pytest.fixture
-def preempting(processes: Processes, control_plane: ControlPlane) -> Iterator[Callable[..., Controllers]]:
-    """A function that starts a process of the preemption controller; stopped after the test."""
-    started: list[Controllers] = []
-
-    def one(*flags: str, user: str = "") -> Controllers:
-        started.append(start_preempting(processes, control_plane, *flags, user=user))
-        return started[-1]
-
-    yield one
-    for each in started:
-        each.process.stop()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -44,13 +44,6 @@ class Scene:
         made["metadata"]["name"] = f"{name}-deployment"
         return self._bound(made, scheduled)
 
-    def bind_cluster_role(self, name: str) -> JSON:
-        """Create the binding of a ClusterRole."""
-        resource = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name}
-        made = manifest(WORK, "ClusterResourceBinding", None, {"resource": resource})
-        made["metadata"]["name"] = f"{name.replace(':', '.')}-clusterrole".lower()
-        return self._bound(made, LAST_WEEK)
-
     def _bound(self, made: JSON, scheduled: str) -> JSON:
         made["spec"]["clusters"] = [{"name": "member1"}]
         self.api.create(made)

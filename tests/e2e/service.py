@@ -18,7 +18,6 @@ from e2e.registration import Hook
 from fresh_metrics import fresh
 
 START_LIMIT_S: Final = 30.0
-DRAIN_LIMIT_S: Final = 60.0
 HANDSHAKE_LIMIT_S: Final = 5.0
 COMMAND: Final = Path(sys.executable).with_name("berthmaster")
 
@@ -112,17 +111,6 @@ class Service:
         self._replicas.append(replica)
         self.front.add(port, replica.ready)
         return replica
-
-    def retire(self, replica: Replica) -> int:
-        """Ask a replica to stop, as a cluster does, and wait for its end; its exit code.
-
-        Raises:
-            NotInTimeError: it did not end by itself.
-        """
-        replica.process.ask_to_stop()
-        code = replica.process.wait(DRAIN_LIMIT_S)
-        self.front.remove(replica.port)
-        return code
 
     def close(self) -> None:
         """Take the address away, and its replicas without ceremony."""

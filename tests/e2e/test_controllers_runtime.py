@@ -48,24 +48,6 @@ def has(api: Api, wanted: dict[str, Any], value: str) -> bool:
     return bool(api.get(wanted)["data"].get("has") == value)
 
 
-def lease_of(api: Api, namespace: str) -> dict[str, Any]:
-    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
-    found = api.get({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
-    return dict(found["spec"])
-
-
-def test_one_of_two_leads_and_works(api: Api, namespace: str, start: Start):
-    wanted = config_map(namespace)
-    api.create(wanted)
-    both = [start(), start()]
-    wait_for_leader(both, ELECTION_S)
-    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-    assert sum(each.leading for each in both) == 1
-    notes = sorted((each.ready() or "").splitlines()[1] for each in both)
-    assert notes == ["leading", "standby"]
-    assert api.get(wanted)["data"]["writes"] == "1"
-
-
 def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
     """How often each was written to; nothing for one that is not done."""
     found = {each["metadata"]["name"]: each["data"] for each in api.list("v1", "ConfigMap", namespace)}
@@ -108,17 +90,6 @@ def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start
     api.patch(lease, {"spec": {"holderIdentity": "another process"}})
     assert leader.process.wait(LIMIT_S) == 1
     assert "another process" in leader.process.tail()
-
-
-def test_a_lease_that_was_deleted_is_created_again_and_the_leader_stays(api: Api, namespace: str, start: Start):
-    leader = start()
-    wait_for_leader([leader], ELECTION_S)
-    before = lease_of(api, namespace)
-    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
-    api.delete({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
-    wait_for("the lease", lambda: api.list("coordination.k8s.io/v1", "Lease", namespace), LIMIT_S)
-    assert lease_of(api, namespace)["holderIdentity"] == before["holderIdentity"]
-    assert leader.leading
 
 
 def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: Start):

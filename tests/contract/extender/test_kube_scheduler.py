@@ -76,21 +76,9 @@ def test_filter(wire, shape):
 
 
 @both
-def test_filter_with_a_full_first_group(wire, shape):
-    assert kept(decoded(ask(wire, "filter", recorded(f"{shape}-filter-overflow"))), shape) == ["liqo-tokyo"]
-
-
-@both
 def test_filter_of_a_nominated_node(wire, shape):
     asked = recorded(f"{shape}-filter-nominated")
     assert kept(decoded(ask(wire, "filter", asked)), shape) == [asked["Pod"]["status"]["nominatedNodeName"]]
-
-
-def test_nodes_are_returned_unchanged(wire):
-    asked = recorded("nodes-filter")
-    sent = {item["metadata"]["name"]: item for item in asked["Nodes"]["items"]}
-    for item in decoded(ask(wire, "filter", asked))["Nodes"]["items"]:
-        assert item == sent[item["metadata"]["name"]]
 
 
 @both
@@ -154,22 +142,6 @@ def test_an_invalid_request_is_refused_with_the_field(wire, verb, body):
     answer = ask(wire, verb, body)
     assert answer.status == 400
     assert json.loads(answer.body)["errors"][0]["path"].startswith("Pod")
-
-
-@pytest.mark.parametrize(
-    ("verb", "body", "path"),
-    [
-        pytest.param("filter", {"Pod": {}, "Nodes": None, "NodeNames": None}, "", id="neither names nor nodes"),
-        pytest.param("filter", {"Pod": {}, "NodeNames": {"a": 1}}, "NodeNames", id="NodeNames is an object"),
-        pytest.param("prioritize", {"Pod": {}, "Nodes": {"items": [3]}}, "Nodes.items[0]", id="a node is a number"),
-        pytest.param("preempt", {"Pod": {}, "NodeNameToVictims": {"n": {"Pods": [{}]}}}, "NodeNameToVictims[n].Pods[0]",
-                     id="a victim without UID"),
-    ],
-)  # fmt: skip
-def test_the_error_of_an_invalid_value_has_its_path(wire, verb, body, path):
-    answer = ask(wire, verb, body)
-    assert answer.status == 400
-    assert json.loads(answer.body)["errors"][0]["path"] == path
 
 
 def test_one_connection_serves_all_verbs(wire):

@@ -1,6 +1,6 @@
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, spread, static
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.scheduling.compiled_placement import Strategy
@@ -164,38 +164,6 @@ def test_capacity_names_its_limit(requests, capacity, bound_by):
 def test_without_replicas_there_is_no_capacity():
     found = of_one("a", FLEET, replicas=0)
     assert (found.capacity, found.bound_by, found.replicas) == (None, "", 0)
-
-
-@pytest.mark.parametrize(
-    ("fields", "weights"),
-    [
-        pytest.param({"scheduling": static(("a", 2), ("b", 5))}, {"a": 2, "b": 5, "c": 0}, id="static weights"),
-        pytest.param({"scheduling": WEIGHTED}, {"a": 1, "b": 1, "c": 1}, id="equal weights without rules"),
-        pytest.param({"scheduling": DYNAMIC}, {"a": 9, "b": 9, "c": 1}, id="available replicas"),
-        pytest.param(
-            {"scheduling": DYNAMIC, "clusters": {"a": 1}, "replicas": 2},
-            {"a": 9, "b": 9, "c": 1},
-            id="steady mode: free capacity",
-        ),
-        pytest.param(
-            {"scheduling": DYNAMIC, "clusters": {"a": 1}, "fresh": True},
-            {"a": 10, "b": 9, "c": 1},
-            id="fresh mode: free and used capacity",
-        ),
-        pytest.param(
-            {"scheduling": DYNAMIC, "clusters": {"a": 3, "c": 1}},
-            {"a": 3, "b": None, "c": 1},
-            id="scaling down: current replicas",
-        ),
-        pytest.param({"scheduling": DUPLICATED}, {"a": None, "b": None, "c": None}, id="duplicated: none"),
-        pytest.param(
-            {"scheduling": DYNAMIC, "replicas": 0}, {"a": None, "b": None, "c": None}, id="no replicas to divide"
-        ),
-    ],
-)
-def test_weights_are_the_weights_of_the_division(fields, weights):
-    explained = diagnosis(FLEET, **fields).groups[0].clusters
-    assert {each.cluster: each.weight for each in explained} == weights
 
 
 def test_scores_are_listed_by_plugin():

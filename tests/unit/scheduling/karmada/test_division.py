@@ -2,7 +2,6 @@ import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, spread, static
 
-from berthmaster.model.binding import Component
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import ReplicaSchedulingStrategy
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
@@ -18,43 +17,6 @@ THREE = fleet(a=8, b=4, c=4)
 
 def assigned(clusters, /, current=None, **fields):
     return outcome(schedule(clusters, asked(clusters=current or {}, **{"replicas": 6, **fields})))
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param(
-            {"scheduling": DUPLICATED},
-            {"a": 6, "b": 6, "c": 6},
-            id="every cluster gets all replicas, even without free capacity",
-        ),
-        pytest.param({"scheduling": None}, {"a": 6, "b": 6, "c": 6}, id="no strategy means Duplicated"),
-        pytest.param(
-            {"scheduling": DUPLICATED, "current": {"a": 2}},
-            {"a": 6, "b": 6, "c": 6},
-            id="current replicas have no effect",
-        ),
-        pytest.param({"scheduling": DUPLICATED, "replicas": 0, "requests": {}}, {}, id="a workload scaled to 0"),
-        pytest.param(
-            {"scheduling": DUPLICATED, "replicas": 0}, {"a": 0, "b": 0, "c": 0}, id="a resource without replicas"
-        ),
-        pytest.param(
-            {"scheduling": AGGREGATED, "replicas": 0},
-            {"a": 0, "b": 0, "c": 0},
-            id="a resource without replicas, with a strategy",
-        ),
-        pytest.param(
-            {
-                "scheduling": AGGREGATED,
-                "components": (Component(name="x", replicas=1), Component(name="y", replicas=2)),
-            },
-            {"a": 0, "b": 0, "c": 0},
-            id="several components are not divided",
-        ),
-    ],
-)
-def test_duplicated(fields, expected):
-    assert assigned(THREE, **fields) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,6 @@ from kubeadmiral_builders import divided, member
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.division import capacity_weights, division_weights
-from berthmaster.scheduling.kubeadmiral.unit import Preference
-
-GPU = "nvidia.com/gpu"
 
 
 def weights_of(asked, clusters):
@@ -44,34 +41,6 @@ def test_weights_add_up_unless_they_are_even(numbers):
     allocatable, available = zip(*numbers, strict=True)
     weights = capacity_weights(allocatable, available)
     assert sum(weights) == 1000 or len(set(weights)) == 1
-
-
-@pytest.mark.parametrize(
-    ("fields", "weights"),
-    [
-        pytest.param(
-            {"preferences": {"a": Preference(weight=3)}}, {"a": 3, "b": 0}, id="a static weight, and 0 for others"
-        ),
-        pytest.param(
-            {"preferences": {"a": Preference(weight=0)}}, {"a": 0, "b": 0}, id="a static weight of 0 counts as set"
-        ),
-        pytest.param(
-            {"preferences": {"x": Preference(weight=1)}}, {"a": 0, "b": 0}, id="a static weight of another cluster"
-        ),
-        pytest.param(
-            {"preferences": {"a": Preference(minimum=1)}}, {"a": 778, "b": 222}, id="without static weights by CPU"
-        ),
-        pytest.param({"requests": {GPU: 1}}, {"a": 0, "b": 1000}, id="by GPUs if they are requested"),
-        pytest.param({"requests": {GPU: 0}}, {"a": 0, "b": 1000}, id="by GPUs if 0 are requested"),
-        pytest.param({"requests": {"memory": 1}}, {"a": 778, "b": 222}, id="by CPU for other requests"),
-    ],
-)
-def test_division_weights(fields, weights):
-    clusters = [
-        member("a", allocatable={"cpu": 100}, available={"cpu": 40}),
-        member("b", allocatable={"cpu": 100, GPU: 4}, available={"cpu": "9500m", GPU: 4}),
-    ]
-    assert weights_of(divided(10, **fields), clusters) == weights
 
 
 def test_a_part_of_a_core_counts_as_a_whole_one():

@@ -1,18 +1,7 @@
 import pytest
-from reviews import admission_review, answer, denied_fields, operations, patched
+from reviews import admission_review, answer, denied_fields
 
 MUTATE, VALIDATE = "/mutate-kubeadmiral-clusterpropagationpolicy", "/validate-kubeadmiral-clusterpropagationpolicy"
-WHEN = {
-    "policyContentChanged": True,
-    "clusterJoined": False,
-    "clusterLabelsChanged": False,
-    "clusterAPIResourcesChanged": False,
-}
-RESCHEDULE = {
-    "disableRescheduling": False,
-    "rescheduleWhen": WHEN,
-    "replicaRescheduling": {"avoidDisruption": True},
-}
 
 
 def policy(**spec):
@@ -22,40 +11,6 @@ def policy(**spec):
         "metadata": {"name": "p"},
         "spec": {"schedulingMode": "Divide", **spec},
     }
-
-
-@pytest.mark.parametrize(
-    ("spec", "field", "expected"),
-    [
-        pytest.param({}, "reschedulePolicy", RESCHEDULE, id="an absent reschedulePolicy"),
-        pytest.param({"reschedulePolicy": {}}, "reschedulePolicy", RESCHEDULE, id="an empty reschedulePolicy"),
-        pytest.param(
-            {"reschedulePolicy": {"rescheduleWhen": {"clusterJoined": True}}},
-            "reschedulePolicy",
-            {**RESCHEDULE, "rescheduleWhen": {**WHEN, "clusterJoined": True}},
-            id="a reschedulePolicy with rescheduleWhen",
-        ),
-        pytest.param(
-            {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": False}, "disableRescheduling": True}},
-            "reschedulePolicy",
-            {"disableRescheduling": True, "rescheduleWhen": WHEN, "replicaRescheduling": {"avoidDisruption": False}},
-            id="present fields stay",
-        ),
-        pytest.param({}, "replicasStrategy", "Spread", id="replicasStrategy"),
-        pytest.param({}, "autoMigration", None, id="autoMigration has no default"),
-        pytest.param(
-            {"autoMigration": {}},
-            "autoMigration",
-            {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False},
-            id="an empty autoMigration",
-        ),
-    ],
-)
-def test_defaults(spec, field, expected):
-    obj = policy(**spec)
-    mutated = patched(obj, answer(MUTATE, admission_review(obj)))
-    assert mutated["spec"].get(field) == expected
-    assert operations(answer(MUTATE, admission_review(mutated))) == []
 
 
 def placed(**preferences):

@@ -39,48 +39,6 @@ COMPLETE = policy(
 )
 
 
-@pytest.mark.parametrize(
-    ("spec", "path", "value"),
-    [
-        pytest.param({}, ["preemption"], "Never", id="preemption is Never"),
-        pytest.param({}, ["priority"], 0, id="priority is 0"),
-        pytest.param({"priority": None}, ["priority"], 0, id="a null priority is 0"),
-        pytest.param(
-            {}, ["resourceSelectors", 0, "namespace"], "shop", id="a selector gets the namespace of the request"
-        ),
-        pytest.param(
-            {"placement": {"spreadConstraints": [{"maxGroups": 2}]}},
-            ["placement", "spreadConstraints", 0],
-            {"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1},
-            id="a constraint spreads by cluster with minGroups 1",
-        ),
-        pytest.param(
-            {"placement": {"spreadConstraints": [{"spreadByLabel": "x", "minGroups": 3}]}},
-            ["placement", "spreadConstraints", 0],
-            {"spreadByLabel": "x", "minGroups": 3},
-            id="a constraint by label keeps its label",
-        ),
-        pytest.param(
-            {"placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}}},
-            ["placement", "replicaScheduling", "replicaDivisionPreference"],
-            "Weighted",
-            id="replicas are divided by weight",
-        ),
-        pytest.param(
-            {"failover": {"application": {"decisionConditions": {}, "purgeMode": "Gracefully"}}},
-            ["failover", "application", "gracePeriodSeconds"],
-            600,
-            id="a graceful purge has a grace period of ten minutes",
-        ),
-    ],
-)
-def test_defaults(spec, path, value):
-    found = mutated(policy(**spec))["spec"]
-    for token in path:
-        found = found[token]
-    assert found == value
-
-
 def test_a_complete_policy_gets_no_patch():
     response = answer(MUTATE, admission_review(COMPLETE))
     assert "patch" not in response
