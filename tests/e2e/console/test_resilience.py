@@ -9,7 +9,7 @@ def test_each_kind_of_failure_has_a_picture_and_a_table(visit, domain):
     # The first visit may find that the failures are being simulated. The page then asks again by itself.
     page = visit.page()
     page.goto(f"{visit.origin}/resilience?by={domain[:-1].lower()}")
-    expect(page.get_by_role("img", name="Where replicas go if a failure occurs")).to_be_visible()
+    expect(page.get_by_role("img", name="Where failover puts replicas if a failure occurs")).to_be_visible()
     table = page.get_by_role("table", name="Failures, the worst first")
     expect(table.get_by_role("columnheader", name=domain[:-1], exact=True)).to_be_visible()
     expect(table.get_by_role("row")).not_to_have_count(1)
