@@ -228,6 +228,8 @@ class Detector:
         known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",), waits=None)
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known
+        if workload.uncounted is not None:
+            return replace(known, unscheduled=workload.uncounted)
         desired = self._desired(workload, claim)
         waiting = waits(claim.policy, workload.resource.namespace, self._existing)
         if waiting is not None:

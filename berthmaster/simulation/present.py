@@ -144,6 +144,9 @@ class WorkloadBuilder:
             unscheduled=unscheduled,
             deferred=deferred,
             waits=waiting,
+            uncounted=(
+                Unscheduled(NotScheduled.UNKNOWN_REPLICAS, found.reason) if isinstance(found, UnknownReplicas) else None
+            ),
             stalled_at=_stalled_at(binding) if not applied else None,
             why_not=reasons(holding, template),
             notes=tuple(filter(None, (holding.note, *notes))),

@@ -63,6 +63,7 @@ class SimulatedWorkload:
         present: whether the control plane has the binding now, with this assignment.
         unscheduled: why no scheduler looks at it, as far as the binding does not say so; None otherwise.
         deferred: the binding that the next change of the template brings under a Lazy policy; None if it is the same.
+        uncounted: why it is not known how many replicas it has; None if that is known, or if its binding says so.
         waits: what its policy waits for, so that neither policy nor template reach the binding; None for nothing.
         stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalling.py``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
@@ -80,6 +81,7 @@ class SimulatedWorkload:
     unscheduled: Unscheduled | None = None
     deferred: Binding | None = None
     waits: Unscheduled | None = None
+    uncounted: Unscheduled | None = None
     stalled_at: BindingSpec | None = None
     why_not: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
