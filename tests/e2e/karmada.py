@@ -15,10 +15,10 @@ LABEL: Final = "propagationpolicy.karmada.io/permanent-id"
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _definition(group: str, version: str, kind: str, scope: str) -> JSON:
+def _definition(group: str, version: str, kind: str, scope: str, plural: str = "") -> JSON:
     """A definition that takes whatever is given, and keeps spec and status apart."""
     schema = {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
-    plural = f"{kind.lower()}s"
+    plural = plural or f"{kind.lower()}s"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -43,6 +43,10 @@ def _definition(group: str, version: str, kind: str, scope: str) -> JSON:
 # In a Karmada install an aggregated API server serves this kind, and no definition of it is published.
 CLUSTER_DEFINITION: Final = _definition("cluster.karmada.io", "v1alpha1", "Cluster", "Cluster")
 QUOTA_DEFINITION: Final = _definition("policy.karmada.io", "v1alpha1", "FederatedResourceQuota", "Namespaced")
+OVERRIDE_DEFINITIONS: Final = (
+    _definition("policy.karmada.io", "v1alpha1", "OverridePolicy", "Namespaced", "overridepolicies"),
+    _definition("policy.karmada.io", "v1alpha1", "ClusterOverridePolicy", "Cluster", "clusteroverridepolicies"),
+)
 
 
 def install_clusters(api: Api) -> None:
@@ -53,6 +57,12 @@ def install_clusters(api: Api) -> None:
 def install_quotas(api: Api) -> None:
     """Install the FederatedResourceQuota CRD."""
     _install(api, QUOTA_DEFINITION)
+
+
+def install_overrides(api: Api) -> None:
+    """Install the CRDs of override policies."""
+    for each in OVERRIDE_DEFINITIONS:
+        _install(api, each)
 
 
 def _install(api: Api, definition: JSON) -> None:

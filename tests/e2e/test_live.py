@@ -10,7 +10,7 @@ import pytest
 import yaml
 from e2e import karmada
 from e2e.control_plane import ControlPlane
-from e2e.manifests import JSON, unique
+from e2e.manifests import JSON, KARMADA, manifest, unique
 from e2e.rights import refused, used
 from e2e.service import COMMAND
 from karmada_plane import binding, claimed, cluster, deployment, policy, resource, selector
@@ -41,14 +41,22 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     """Two clusters with a bound Deployment, its ConfigMap, a role for all clusters, and a Deployment of no policy."""
     api = control_plane.api
     karmada.install_clusters(api)
+    karmada.install_overrides(api)
     members = [cluster(unique("member")) for _ in range(3)]
     role_name = unique("viewer")
     for member in members:
         karmada.join(api, member)
     names = tuple(each["metadata"]["name"] for each in members)
-    web = policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"), namespace=namespace)
+    rules = {"overrideRules": [{"overriders": {}}]}
+    overrides = [
+        manifest(KARMADA, "OverridePolicy", namespace, rules),
+        manifest(KARMADA, "ClusterOverridePolicy", None, rules),
+    ]
+    awaited, awaited_by_role = ([each["metadata"]["name"]] for each in overrides)
+    selected = selector(name="web"), selector("ConfigMap", "v1", name="settings")
+    web = policy("web", *selected, namespace=namespace, dependentOverrides=awaited)
     role_selector = selector("ClusterRole", "rbac.authorization.k8s.io/v1", name=role_name)
-    roles = policy(role_name, role_selector, namespace="", placement={})
+    roles = policy(role_name, role_selector, namespace="", placement={}, dependentOverrides=awaited_by_role)
     checkout = deployment("web", 4, namespace=namespace, by=web)
     checkout["metadata"].pop("managedFields")
     unclaimed = deployment("unclaimed", namespace=namespace)
@@ -56,11 +64,14 @@ def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
     role = resource(role_name, "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[])
     role["metadata"] |= claimed(roles)
     settings = resource("settings", "ConfigMap", namespace=namespace, data={"key": "hush-hush"})
-    bound = binding(checkout, web, **dict.fromkeys(names[:2], 2))
-    made = [web, roles, checkout, unclaimed, role, settings, bound]
+    bound = [binding(checkout, web, **dict.fromkeys(names[:2], 2)), binding(role, roles, **dict.fromkeys(names, 0))]
+    for field in ("replicas", "replicaRequirements"):
+        bound[1]["spec"].pop(field)
+    made = [*overrides, web, roles, checkout, unclaimed, role, settings, *bound]
     for each in made:
         api.create(each)
-    api.patch(bound, {"status": bound["status"]}, subresource="status")
+    for each in bound:
+        api.patch(each, {"status": each["status"]}, subresource="status")
     yield Shop(namespace, names, role_name)
     for each in reversed([*members, *made]):
         api.delete(each)
