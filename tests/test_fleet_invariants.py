@@ -1,9 +1,11 @@
 """The invariants of time lines find what they must find, and accept what a lost cluster explains."""
 
 import pytest
-from fleet.invariants import LOOP_MOVES, MOVE_LIMIT_S, OUTAGE_LIMIT_S, Invariants
+from fleet.invariants import LOOP_MOVES, MOVE_LIMIT_S, NOTICED_S, OUTAGE_LIMIT_S, Invariants
 
-RUN = {"t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "replicas": 4, "strategy": ""}
+RUN = {
+    "t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "replicas": 4, "strategy": "", "duplicated": False
+}  # fmt: skip
 
 
 def counts(at_s, ready, lost=(), there=None):
@@ -68,3 +70,32 @@ def test_a_rolling_update_of_a_stateful_set_takes_one_pod_in_each_cluster():
     begin = [{**RUN, "kind": "StatefulSet"}, binding(0.5), counts(1.0, {"m1": 2, "m2": 2})]
     assert Invariants().read([*begin, edit, counts(4.0, {"m1": 1, "m2": 1})]) == []
     assert len(Invariants().read([*begin, edit, counts(4.0, {"m1": 1})])) == 1
+
+
+def test_a_flapping_cluster_causes_at_most_two_moves():
+    moves = [binding(10.0 + turn, phase=phase) for turn in range(3) for phase in ("Surging", "Released")]
+    flap = {"t": 2.0, "event": "flap", "cluster": "m1"}
+    assert found(flap, *moves) == ["web: 3 moves since m1 flaps"]
+    assert found(flap, *moves[:4]) == []
+    assert found(flap, *moves[:4], {"t": 11.5, "event": "drain", "cluster": "m2"}, *moves[4:]) == []
+
+
+def test_a_duplicated_application_may_leave_a_cluster_while_another_keeps_a_whole_copy():
+    begin = [{**RUN, "duplicated": True}, binding(0.5), counts(1.0, {"m1": 4, "m2": 4}), counts(2.0, {"m2": 4})]
+    assert Invariants().read(begin) == []
+    assert [text for _, text in Invariants().read([*begin, counts(3.0, {"m2": 3})])] == [
+        "web: 3 of 4 ready: was {'m2': 4}, is {'m2': 3}"
+    ]
+
+
+def test_a_deleted_cluster_explains_its_pods_until_it_has_joined_again():
+    lost = [{"t": 2.0, "event": "forget", "cluster": "m1"}, counts(90.0, {})]
+    assert found(*lost) == []
+    back = [counts(100.0, {"m1": 4}), {"t": 101.0, "event": "rejoin", "cluster": "m1"}]
+    assert len(found(*lost, *back, counts(140.0, {}))) == 1
+
+
+@pytest.mark.parametrize(("lost_s", "expected"), [(5.0, 0), (5.0 + NOTICED_S, 1)])
+def test_a_release_to_a_cluster_that_is_lost_is_explained_until_karmada_knows(lost_s, expected):
+    both = [counts(2.0, {"m1": 4, "m2": 4}), counts(3.0, {"m1": 4}, lost=["m2"])]
+    assert len(found(*both, counts(3.0 + lost_s, {}, lost=["m2"]))) == expected

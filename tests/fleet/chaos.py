@@ -1,22 +1,27 @@
 """Random events on a fleet, held against the invariants (``make chaos DURATION=600 SEED=1``).
 
 A seed makes the workloads and the events. After the last event all that was disturbed is brought back, and the fleet
-must come to rest. A history with a violation is played again with fewer events, as long as the time allows.
+must come to rest. Then each cluster is drained, which must end as ``berthmaster simulate`` said. At last each decision
+on record is decided and explained again. A history with a violation is played again with fewer events.
 """
 
 import argparse
+import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane, crd_folder
+from e2e.controllers_process import COMMAND
 from e2e.processes import NotInTimeError
 from fleet.fleet import Driver, Fleet
 from fleet.invariants import Invariants
@@ -26,11 +31,28 @@ from fleet.observer import shown
 from fleet.real_karmada import RealKarmada, binaries
 from kube_store import JSON
 
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.ledger.records import HistoryRow, Query, RecordId
+from berthmaster.model.move import DRAINING
+
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
 BRAKE: Final = {"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "1m", "settle": "20s"}
-_CLUSTER_EVENTS: Final = ("kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "cordon", "drain", "drain")
-_APP_EVENTS: Final = ("scale", "scale", "rollout", "rollout", "place", "rebalance", "unclaim", "delete")
+JOBS_MOVE: Final = {"selector": {"kinds": ["Job"]}, "failback": {"mode": "On"}, "drain": {"mode": "On"}}
+OWN_PREEMPTION: Final = ("--controllers=binding-scheduler,preemption", "--feature-gates=PolicyPreemption=true")
+PLAN_LIMIT_S: Final = 300.0
+REPLAY_LIMIT_S: Final = 600.0
+_CLUSTER_EVENTS: Final = (
+    "kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "cordon", "drain", "drain", "forget",
+)  # fmt: skip
+_APP_EVENTS: Final = (
+    "scale", "scale", "rollout", "rollout", "place", "rebalance", "unclaim", "delete", "preempt", "yield",
+)  # fmt: skip
+_KINDS: Final = (
+    "Deployment", "StatefulSet", "DaemonSet", "Deployment", "StatefulSet", "Duplicated", "Job", "Deployment",
+    "Deployment", "Deployment",
+)  # fmt: skip
+"""The kinds of ten workloads; Duplicated is a Deployment. Each fifth one has the strategy BreakBeforeMake."""
 _PROCESS_EVENTS: Final = ("berthmaster", "karmada", "host")
 _GROUPS: Final = (
     (("m1",), ("m2",)), (("m2",), ("m3",)), (("m1",), ("m2", "m3")), (("m1", "m2"), ("m3",)),
@@ -62,21 +84,27 @@ class Workload(NamedTuple):
     groups: tuple[tuple[str, ...], ...]
     kind: str
     strategy: str
+    duplicated: bool
 
 
 def workloads(seed: int, count: int) -> list[Workload]:
     """Return the workloads of a seed."""
     chance = random.Random(seed)
-    return [
-        Workload(
-            f"w{index:02}",
-            chance.randint(1, 4),
-            chance.choice(_GROUPS[:2]) if index % 5 == 4 else chance.choice(_GROUPS),
-            chance.choice(("Deployment", "Deployment", "StatefulSet")),
-            "BreakBeforeMake" if index % 5 == 4 else chance.choice(("", "MakeBeforeBreak")),
+    found = []
+    for index in range(count):
+        kind, once = _KINDS[index % len(_KINDS)], index % 5 == 4
+        one_cluster = once or kind == "Job"
+        found.append(
+            Workload(
+                f"w{index:02}",
+                chance.randint(1, 4),
+                chance.choice(_GROUPS[:2] if one_cluster else _GROUPS),
+                "Deployment" if kind == "Duplicated" else kind,
+                "BreakBeforeMake" if once else chance.choice(("", "" if kind == "Job" else "MakeBeforeBreak")),
+                kind in ("Duplicated", "DaemonSet"),
+            )
         )
-        for index in range(count)
-    ]
+    return found
 
 
 def events(seed: int, duration_s: float, apps: Sequence[str]) -> list[Event]:
@@ -98,6 +126,10 @@ def events(seed: int, duration_s: float, apps: Sequence[str]) -> list[Event]:
     while at_s < duration_s:  # seldom: a new leader begins no planned move for a minute
         found.append(Event(at_s, "process", chance.choice(_PROCESS_EVENTS), chance.randint(5, 25)))
         at_s += chance.choice((90.0, 180.0, 300.0))
+    at_s = 100.0
+    while at_s < duration_s:
+        found += [Event(at_s, "limit", "quota", chance.randint(4, 9)), Event(at_s + 60.0, "unlimit", "quota", 0)]
+        at_s += chance.choice((180.0, 300.0))
     return sorted(found)
 
 
@@ -113,7 +145,7 @@ class Chaos:
         fleet = self._fleet
         assert fleet.observer is not None
         begin = len(fleet.observer.lines)
-        fleet.berthmaster(brake=BRAKE)
+        fleet.berthmaster(*OWN_PREEMPTION, brake=BRAKE, rules=[JOBS_MOVE])
         for each in what:
             self._start(each)
         for each in what:
@@ -124,22 +156,30 @@ class Chaos:
         started_s, by_app = time.monotonic(), {each.app: each for each in what}
         for event in history:
             time.sleep(max(0.0, started_s + event.at_s - time.monotonic()))
-            with suppress(RefusedError, KeyError):
+            with suppress(RefusedError, KeyError, NotInTimeError):
                 self._do(event, by_app)
+        with suppress(RefusedError):
+            fleet.limit(None)
         for name in NAMES:
             self._do(Event(0.0, "recover", name, 0), by_app)
         problems = self._rest(by_app)
+        if not problems:
+            problems = [problem for name in NAMES for problem in self._drained_as_planned(name, by_app)]
+        problems += recorded_otherwise(fleet)
         found = Invariants().read(fleet.observer.lines[begin:])
         return [*found, *((fleet.observer.now_s(), each) for each in problems)]
 
     def _start(self, each: Workload) -> None:
         self._manifests[each.app] = self._fleet.run(
-            each.app, each.replicas, *each.groups, kind=each.kind, strategy=each.strategy
-        )
+            each.app, each.replicas, *each.groups,
+            kind=each.kind, strategy=each.strategy, duplicated=each.duplicated,
+        )  # fmt: skip
 
     def _do(self, event: Event, by_app: dict[str, Workload]) -> None:
         if event.what == "process":
             self._process(event.subject, event.number)
+        elif event.subject == "quota":
+            self._fleet.limit(str(event.number) if event.number else None)
         elif event.subject in by_app:
             self._change(event, by_app[event.subject])
         else:
@@ -153,10 +193,9 @@ class Chaos:
             case "freeze":
                 fleet.freeze(name)
             case "flap":
-                for _ in range(event.number):
-                    fleet.kill(name)
-                    time.sleep(1.0)
-                    fleet.recover(name)
+                fleet.flap(name, event.number, 1.0 if event.number > 2 else 35.0)
+            case "forget":
+                fleet.forget(name)
             case "cordon":
                 fleet.cordon(name)
             case "drain":
@@ -169,12 +208,16 @@ class Chaos:
     def _change(self, event: Event, which: Workload) -> None:
         fleet, name, manifest = self._fleet, which.app, self._manifests[which.app]
         match event.what:
-            case "scale":
+            case "scale" if which.kind != "DaemonSet":
                 fleet.edit(manifest, replicas=event.number)
             case "rollout":
                 fleet.edit(manifest, template={"metadata": {"annotations": {"turn": str(time.monotonic())}}})
             case "place":
                 fleet.place(name, *(which.groups if event.number % 2 else which.groups[::-1]))
+            case "preempt":
+                fleet.preempt(manifest, *which.groups[::-1])
+            case "yield":
+                fleet.yield_to_others(name)
             case "rebalance":
                 fleet.rebalance(manifest, f"{name}-{time.monotonic_ns()}")
             case "unclaim":
@@ -206,6 +249,7 @@ class Chaos:
         if fleet.members[name].pods is not Pods.NORMAL:
             fleet.treat(name, Pods.NORMAL)
         fleet.cordon(name, on=False)
+        fleet.rejoin(name)
         fleet.drain(name, on=False)
 
     def _process(self, name: str, number: int) -> None:
@@ -228,6 +272,65 @@ class Chaos:
         with suppress(NotInTimeError):
             self._fleet.until("the rest", rests, REST_LIMIT_S)
         return problems
+
+    def _drained_as_planned(self, name: str, by_app: dict[str, Workload]) -> list[str]:
+        """Drain a cluster that is at rest, and return which workloads end elsewhere than planned."""
+        fleet, different = self._fleet, dict[str, str]()
+        planned = drain_plan(fleet, name)
+
+        def arrived() -> bool:
+            different.clear()
+            for app in by_app.keys() & planned.keys():
+                assigned = fleet.assigned(app)
+                if assigned != planned[app]:
+                    different[app] = f"{app}: the plan of the drain of {name} says {planned[app]}, it is {assigned}"
+            return not different and not any(map(fleet.unrest, by_app))
+
+        fleet.drain(name)
+        with suppress(NotInTimeError):
+            fleet.until("the planned drain", arrived, PLAN_LIMIT_S)
+        problems = [*different.values()]
+        fleet.drain(name, on=False)
+        return problems + self._rest(by_app)
+
+
+def drain_plan(fleet: Fleet, name: str) -> dict[str, dict[str, int]]:
+    """Return what ``berthmaster simulate`` says about a drain: replicas by cluster for each application."""
+    command = [
+        COMMAND[0], "simulate", f"--kubeconfig={fleet.host.kubeconfig}", f"--taint={name}={DRAINING}:NoSchedule",
+        "--output=json",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    rows = [row for row in json.loads(done.stdout) if row["after"] is not None]
+    return {row["resource"].rpartition("/")[2]: row["after"]["clusters"] for row in rows}
+
+
+def recorded_otherwise(fleet: Fleet) -> list[str]:
+    """Return the decisions on record that are decided or explained differently now."""
+    command = [COMMAND[0], "replay", "--check", f"--ledger={fleet.ledger}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=REPLAY_LIMIT_S, check=False)
+    problems = [f"replay --check: {done.stdout[-1000:]}{done.stderr[-1000:]}"] if done.returncode else []
+    reader, total = LedgerReader(fleet.ledger), 0
+    for row in _decisions(reader):
+        total += 1
+        at_us = round(datetime.fromisoformat(row.time).timestamp() * 1e6)
+        then = Query(row.namespace, row.resource_kind, row.name, until_us=at_us, decisions_only=True)
+        found = reader.explain(then)
+        if found.record != row or not found.reproduced:
+            problems.append(f"explain --at {row.time}: {found.record} for {row}: {found.notes}")
+        elif row.reason == "Success" and found.explanation.clusters != row.after:
+            problems.append(f"explain --at {row.time}: {found.explanation.clusters} for {row.after}")
+    sys.stdout.write(f"{total} decisions on record\n")
+    return problems
+
+
+def _decisions(reader: LedgerReader) -> Iterator[HistoryRow]:
+    after: RecordId | None = None
+    while True:
+        rows, after = reader.page(Query(decisions_only=True), 500, after)
+        yield from rows
+        if after is None:
+            return
 
 
 def start(folder: Path) -> Fleet:

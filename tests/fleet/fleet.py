@@ -12,7 +12,7 @@ from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers
 from e2e.processes import Processes, wait_for
-from fleet.member import SPACE, Member, Pods
+from fleet.member import KINDS, SPACE, Member, Pods
 from fleet.observer import Observer
 from kube_store import JSON
 
@@ -172,18 +172,22 @@ class Fleet:
             "image": "registry.example/app:1",
             "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}},
         }
-        pod = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
-        spec: JSON = {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        }
+        pod: JSON = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
+        spec: JSON = {"template": {"metadata": {"labels": labels}, "spec": pod}}
+        if kind == "Job":
+            spec |= {"parallelism": replicas, "backoffLimit": 1000}
+            pod["restartPolicy"] = "Never"
+        else:
+            spec["selector"] = {"matchLabels": labels}
+        if kind in ("Deployment", "StatefulSet"):
+            spec["replicas"] = replicas
         if kind == "Deployment":
             spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
         if kind == "StatefulSet":
             spec |= {"serviceName": app, "podManagementPolicy": "Parallel"}
+        duplicated = duplicated or kind == "DaemonSet"
         workload = {
-            "apiVersion": "apps/v1",
+            "apiVersion": KINDS[kind],
             "kind": kind,
             "metadata": {"name": app, "namespace": SPACE, "labels": labels},
             "spec": spec,
@@ -199,20 +203,23 @@ class Fleet:
         policy = {
             **_policy(app),
             "spec": {
-                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": kind, "name": app}],
+                "resourceSelectors": [{"apiVersion": KINDS[kind], "kind": kind, "name": app}],
                 "placement": placement,
                 "schedulerName": "berthmaster",
             },
         }
         policy["metadata"]["annotations"] = annotations
-        self.note("run", app=app, kind=kind, replicas=replicas, groups=list(groups), strategy=strategy)
-        self.api.create(self.driver.admitted(policy) if self.driver is not None else policy)
+        about = {"replicas": replicas, "groups": list(groups), "strategy": strategy, "duplicated": duplicated}
+        self.note("run", app=app, kind=kind, **about)
+        self._create_policy(policy)
         self.api.create(workload)
         return workload
 
     def edit(self, workload: JSON, **spec: Any) -> None:
-        """Change the spec of a workload."""
+        """Change the spec of a workload. The replicas of a Job are its parallelism."""
         self.note("edit", app=workload["metadata"]["name"], **spec)
+        if workload["kind"] == "Job" and "replicas" in spec:
+            spec["parallelism"] = spec.pop("replicas")
         self.api.patch(workload, {"spec": spec})
 
     def place(self, app: str, *groups: Sequence[str]) -> None:
@@ -220,10 +227,39 @@ class Fleet:
         self.note("place", app=app, groups=list(groups))
         self.api.patch(_policy(app), {"spec": {"placement": {"clusterAffinities": terms(groups)}}})
 
+    def preempt(self, workload: JSON, *groups: Sequence[str]) -> None:
+        """Create a policy of a higher priority that takes a workload over."""
+        app = workload["metadata"]["name"]
+        self.note("preempt", app=app, groups=list(groups))
+        ordinary = self.api.get(_policy(app))
+        spec = ordinary["spec"] | {"priority": 10, "preemption": "Always"}
+        spec["placement"] = {**spec["placement"], "clusterAffinities": terms(groups)}
+        policy = {**_policy(_first(app)), "spec": spec}
+        policy["metadata"]["annotations"] = ordinary["metadata"].get("annotations", {})
+        self._create_policy(policy)
+
+    def yield_to_others(self, app: str) -> None:
+        """Delete the policy that took a workload over."""
+        self.note("yield", app=app)
+        self.api.delete(_policy(_first(app)))
+
+    def limit(self, cpu: str | None) -> None:
+        """Limit the CPU of all workloads by a FederatedResourceQuota; None removes the limit."""
+        quota: JSON = {
+            "apiVersion": "policy.karmada.io/v1alpha1",
+            "kind": "FederatedResourceQuota",
+            "metadata": {"name": "limit", "namespace": SPACE},
+        }
+        self.note("limit" if cpu else "unlimit", cpu=cpu)
+        if cpu is not None:
+            self.api.create({**quota, "spec": {"overall": {"cpu": cpu}}})
+        else:
+            self.api.delete(quota)
+
     def rebalance(self, workload: JSON, name: str) -> None:
         """Ask for another scheduling of a workload."""
         self.note("rebalance", app=workload["metadata"]["name"])
-        target = {"apiVersion": "apps/v1", "kind": workload["kind"], "namespace": SPACE}
+        target = {"apiVersion": workload["apiVersion"], "kind": workload["kind"], "namespace": SPACE}
         self.api.create(
             {
                 "apiVersion": "apps.karmada.io/v1alpha1",
@@ -261,10 +297,33 @@ class Fleet:
         self.note("cordon" if on else "uncordon", cluster=name)
         self.members[name].cordon(on=on)
 
+    def forget(self, name: str) -> None:
+        """Delete the Cluster of a member. Karmada removes it when no binding uses it."""
+        self.note("forget", cluster=name)
+        self.api.delete(_cluster(name))
+
+    def rejoin(self, name: str) -> None:
+        """Create the Cluster of a member again if it was deleted."""
+        if self.api.exists(_cluster(name)) and "deletionTimestamp" not in self.api.get(_cluster(name))["metadata"]:
+            return
+        self.until(f"{name} is removed", lambda: not self.api.exists(_cluster(name)))
+        self.api.create(self.members[name].joined()[1])
+        self.note("rejoin", cluster=name)
+
     def kill(self, name: str) -> None:
         """Kill the API server of a member."""
         self.note("kill", cluster=name)
         self.members[name].kill()
+
+    def flap(self, name: str, times: int, down_s: float) -> None:
+        """Kill the API server of a member and start it again, several times."""
+        self.note("flap", cluster=name, times=times)
+        for _ in range(times):
+            self.members[name].kill()
+            time.sleep(down_s)
+            self.members[name].recover()
+            time.sleep(down_s / 3)
+        self.note("recover", cluster=name)
 
     def freeze(self, name: str) -> None:
         """Freeze the API server of a member."""
@@ -284,9 +343,9 @@ class Fleet:
             self.treat(name, Pods.NORMAL)
             self.cordon(name, on=False)
             self.drain(name, on=False)
-        for kind in ("Deployment", "StatefulSet"):
-            for each in self.api.list("apps/v1", kind, SPACE):
-                self.remove(each["metadata"]["name"], {**each, "apiVersion": "apps/v1", "kind": kind})
+        for kind, version in KINDS.items():
+            for each in self.api.list(version, kind, SPACE):
+                self.remove(each["metadata"]["name"], {**each, "apiVersion": version, "kind": kind})
         for each in self.api.list("policy.karmada.io/v1alpha1", "PropagationPolicy", SPACE):
             self.remove(each["metadata"]["name"])
         self.until("all pods are gone", lambda: not self._last_counts()["there"])
@@ -340,16 +399,24 @@ class Fleet:
         counts = [sum(line["ready"].get(app, {}).values()) for line in lines if "ready" in line]
         return sum(before > 0 and after == 0 for before, after in itertools.pairwise(counts))
 
+    def assigned(self, app: str) -> dict[str, int]:
+        """Return the assignment of an application, as the observer saw it last."""
+        lines = self.observer.lines if self.observer is not None else []
+        found = next((line["clusters"] for line in reversed(lines) if line.get("binding") == app), {})
+        return dict(found)
+
     def unrest(self, app: str) -> str:
         """Return why an application is not at rest: a move under way, or pods that its binding does not assign."""
         lines = self.observer.lines if self.observer is not None else []
         last = next((line for line in reversed(lines) if line.get("binding") == app), None)
         if last is None or last["gone"]:
             return f"{app} has no binding"
-        assigned = {name: number for name, number in last["clusters"].items() if number}
+        assigned = {name: number or 1 for name, number in last["clusters"].items() if number or not last["wanted"]}
         if self.moves(app):
             return f"{app}: a move is {self.phase(app)}: {last['move']}"
-        if self.ready(app) != assigned or sum(assigned.values()) != last["wanted"]:
+        duplicated = any(line.get("duplicated") for line in lines if line.get("app") == app and line["event"] == "run")
+        short = not assigned if duplicated else sum(assigned.values()) != last["wanted"]
+        if self.ready(app) != assigned or short:
             return f"{app}: {self.ready(app)} ready, {assigned} assigned, {last['wanted']} wanted"
         return ""
 
@@ -378,6 +445,9 @@ class Fleet:
         """Wait until the ready pods of an application are these."""
         self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)
 
+    def _create_policy(self, policy: JSON) -> None:
+        self.api.create(self.driver.admitted(policy) if self.driver is not None else policy)
+
     def _last_counts(self) -> JSON:
         lines = self.observer.lines if self.observer is not None else []
         return next((line for line in reversed(lines) if "ready" in line), {"ready": {}, "there": {}})
@@ -394,6 +464,11 @@ def terms(groups: Sequence[Sequence[str]]) -> list[JSON]:
 
 def _cluster(name: str) -> JSON:
     return {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
+
+
+def _first(app: str) -> str:
+    """Return the name of the policy that takes an application over."""
+    return f"{app}-first"
 
 
 def _policy(app: str) -> JSON:

@@ -25,9 +25,11 @@ SPACE: Final = "shop"
 """The namespace of all workloads."""
 ROOM: Final = {"cpu": "8", "memory": "64Gi", "pods": "110"}
 COUNT_LIMIT_S: Final = 1.0
+KINDS: Final = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+"""The kinds of workloads, and the API version of each."""
 _CONTROLLERS: Final = (
-    "deployment-controller", "replicaset-controller", "statefulset-controller", "job-controller",
-    "namespace-controller", "garbage-collector-controller",
+    "deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
+    "job-controller", "namespace-controller", "garbage-collector-controller",
 )  # fmt: skip
 _HEALTHY: Final = """
 {{ $now := Now }}

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from e2e.control_plane import ControlPlane
-from fleet.member import Count, Member
+from fleet.member import KINDS, Count, Member
 from kube_store import JSON
 
 from berthmaster.model.move import MOVE
@@ -126,7 +126,7 @@ class Observer:
     def _work(self, change: str, content: JSON) -> None:
         metadata = content["metadata"]
         manifests = content["spec"]["workload"]["manifests"]
-        if not manifests or manifests[0]["kind"] not in ("Deployment", "StatefulSet"):
+        if not manifests or manifests[0]["kind"] not in KINDS:
             return
         state = "gone" if change == "DELETED" else "being deleted" if "deletionTimestamp" in metadata else "alive"
         app, cluster = manifests[0]["metadata"]["name"], metadata["namespace"].removeprefix("karmada-es-")

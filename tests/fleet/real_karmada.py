@@ -18,6 +18,7 @@ from kube_store import JSON
 
 VARIABLE: Final = "KARMADA_BINARIES"
 SYSTEM: Final = "karmada-system"
+GATES: Final = "--feature-gates=FederatedQuotaEnforcement=true"
 DETECTION: Final = (
     "--cluster-status-update-frequency=5s", "--cluster-monitor-period=3s", "--cluster-monitor-grace-period=12s",
     "--cluster-failure-threshold=10s", "--cluster-success-threshold=10s",
@@ -144,7 +145,7 @@ class RealKarmada:
         self._plane.authority.issue("karmada-webhook", hosts=(HOST,)).write(folder / "tls.crt", folder / "tls.key")
         command = [
             *self._common("karmada-webhook"), f"--bind-address={HOST}", f"--secure-port={port}",
-            f"--cert-dir={folder}",
+            f"--cert-dir={folder}", GATES,
         ]  # fmt: skip
         self._ready(self._processes.start("karmada-webhook", command), command)
         for verb, hooks in _HOOKS.items():
@@ -173,7 +174,7 @@ class RealKarmada:
 
     def _start_manager(self) -> Process:
         command = [
-            *self._common("karmada-controller-manager"), "--controllers=*", "--leader-elect=false", *DETECTION,
+            *self._common("karmada-controller-manager"), "--controllers=*", "--leader-elect=false", GATES, *DETECTION,
         ]  # fmt: skip
         return self._ready(self._processes.start("karmada-controller-manager", command), command)
 
