@@ -5,6 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec.structs
+
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, MoveEvent
@@ -60,9 +62,8 @@ class ClusterState:
     draining: AbstractSet[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class BindingDecision:
-    """What the scheduler does for a binding. It never changes; ``replace`` makes another one.
+class BindingDecision(msgspec.Struct, frozen=True):
+    """What the scheduler does for a binding. It never changes; ``msgspec.structs.replace`` makes another one.
 
     Attributes:
         trigger: why it is scheduled.
@@ -168,7 +169,7 @@ def decide(
     if decision.result.ok and decision.write is not None and decision.clusters is not None:
         requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
     if warning or requeue_after_s is not None:
-        decision = replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+        decision = msgspec.structs.replace(decision, warning=warning, requeue_after_s=requeue_after_s)
     return decision
 
 

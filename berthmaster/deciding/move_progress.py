@@ -194,7 +194,7 @@ def continued(decider: MoveDecider, binding: Binding, move: MoveState) -> Bindin
         step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
     requested = trigger is Trigger.RESCHEDULED and step.state is not None and step.state.phase not in AFTER_FAILURE
     decision = decider.stepped(binding, step, Trigger.RESCHEDULED if requested else Trigger.NONE)
-    return sooner(replace(decision, refresh=requested), loss_s)
+    return sooner(msgspec.structs.replace(decision, refresh=requested), loss_s)
 
 
 def abandoned(
@@ -229,7 +229,7 @@ def abandoned(
         {APPLIED_PLACEMENT: applied} if applied is not None else None,
         components_of(decider.state, binding, decision.request),
     )
-    decision = replace(
+    decision = msgspec.structs.replace(
         decision, write=write, clusters=clusters, binding=binding, change=CopiesChange.ABANDONED, move_event=event
     )
     return sooner(decision, SOON_S)
@@ -244,7 +244,7 @@ def sooner(decision: BindingDecision, after_s: float | None) -> BindingDecision:
     """Return a decision whose binding is reconciled again after some seconds at the latest; None changes nothing."""
     if after_s is None or (decision.requeue_after_s is not None and decision.requeue_after_s <= after_s):
         return decision
-    return replace(decision, requeue_after_s=after_s)
+    return msgspec.structs.replace(decision, requeue_after_s=after_s)
 
 
 def _superseded(binding: Binding, moved: Binding, move: MoveState) -> str:

@@ -132,7 +132,9 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
         return abandoned(decider, binding, prior, event, move if under_way else None)
     if move is not None and not any(binding.metadata.labels.get(label) for label in MANAGED_BY):
         rest = BindingDecision(Trigger.NONE, binding, Request.of(binding), unchanged(binding))
-        return replace(rest, write=move_write(binding, None))  # its policy is gone, so it is not scheduled any more
+        return msgspec.structs.replace(
+            rest, write=move_write(binding, None)
+        )  # its policy is gone, so it is not scheduled any more
     return _at_rest(decider, binding, move)
 
 
@@ -190,7 +192,7 @@ def _plainly_changed(decider: MoveDecider, decision: BindingDecision, record: Mo
     """Write a decision that is no move. An edit of the placement forgets failures."""
     if record is None and not _may_be_away(decider, decision):
         return decision
-    changed = sooner(replace(decision, plain=decision), SOON_S)
+    changed = sooner(msgspec.structs.replace(decision, plain=decision), SOON_S)
     if decision.write is not None and APPLIED_PLACEMENT in decision.write.annotations:
         return _also(changed, move_write(decision.binding, None))
     return changed
@@ -201,7 +203,7 @@ def _also(decision: BindingDecision, record: AssignmentWrite | None) -> BindingD
     if decision.write is None or record is None:
         return decision
     annotations = {**decision.write.annotations, **record.annotations}
-    return replace(decision, write=replace(decision.write, annotations=annotations))
+    return msgspec.structs.replace(decision, write=replace(decision.write, annotations=annotations))
 
 
 def _may_be_away(decider: MoveDecider, decision: BindingDecision) -> bool:
@@ -224,10 +226,12 @@ def _failed_over(
         why = f"left {', '.join(found.left)} again after a {record.reason.value}"
         record = flapped(record, decider.settings(binding), decider.now, why)
     if all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items()):
-        plainly = _also(replace(decision, plain=decision), move_write(binding, record))
+        plainly = _also(msgspec.structs.replace(decision, plain=decision), move_write(binding, record))
         return sooner(plainly, SOON_S) if _may_be_away(decider, plainly) else plainly
     step = _failover_step(decider, binding, found, kept, record)
-    return replace(decider.stepped(binding, step, Trigger.FAILOVER), refresh=decision.refresh, plain=decision)
+    return msgspec.structs.replace(
+        decider.stepped(binding, step, Trigger.FAILOVER), refresh=decision.refresh, plain=decision
+    )
 
 
 def _failover_step(
@@ -262,7 +266,7 @@ def _rescheduled(
     started = _requested(decider, binding, rest, request, record)
     if started.clusters is None:
         return started
-    return replace(started, trigger=Trigger.RESCHEDULED, refresh=True, plain=decision)
+    return msgspec.structs.replace(started, trigger=Trigger.RESCHEDULED, refresh=True, plain=decision)
 
 
 def _requested(
@@ -285,7 +289,7 @@ def _requested(
     if isinstance(request.target, MoveRefusal) and record is not None and ended_record(record, decider.now) is not None:
         kept = record  # how the last move ended says more than why the next one cannot begin
     decision = sooner(_recorded(decider, binding, decision, kept), found.wait_s)
-    return replace(decision, waits_for_place=isinstance(request.target, MoveRefusal))
+    return msgspec.structs.replace(decision, waits_for_place=isinstance(request.target, MoveRefusal))
 
 
 def _old_copies(decider: MoveDecider, binding: Binding, target: Target) -> MoveRefusal | None:
@@ -327,7 +331,7 @@ def _recorded(
     decider: MoveDecider, binding: Binding, decision: BindingDecision, record: MoveState | None
 ) -> BindingDecision:
     """Return a decision that changes nothing else with the write of a record."""
-    decision = replace(decision, write=move_write(binding, record))
+    decision = msgspec.structs.replace(decision, write=move_write(binding, record))
     if record is None or record.until is None:
         return decision
     return sooner(decision, max(SOON_S, (record.until - decider.now).total_seconds()))

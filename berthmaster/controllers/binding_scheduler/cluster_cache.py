@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+import msgspec.structs
+
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.assumed_replicas import AssumedReplicas
@@ -148,7 +150,7 @@ class ClusterCache:
             self._free(self._assumed.forget(key, names))
             if (decision := self._unconfirmed.get(key)) is not None and decision.assumed_before:
                 left = {name: each for name, each in decision.assumed_before.items() if name not in names}
-                self._unconfirmed[key] = replace(decision, assumed_before=left)
+                self._unconfirmed[key] = msgspec.structs.replace(decision, assumed_before=left)
 
     def remove_binding(self, key: Key, binding: Binding) -> None:
         with self._lock:
@@ -250,7 +252,7 @@ class ClusterCache:
             moves = self._context(key, copies)
             found = decide_refused(self._state, decision, now_s, moves, why) if moves is not None else None
             if found is not None and found.clusters is not None:
-                found = replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
+                found = msgspec.structs.replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
             return found
 
     def _context(self, key: Key, copies: Copies | None) -> MoveContext | None:
@@ -277,7 +279,7 @@ class ClusterCache:
                 inputs = self._inputs(self._log, decision.request, now_s, bounds, trace)
             before = None if decision.clusters is None else self._assume(key, decision, decision.clusters, now_s)
             if inputs is not None or before is not None:
-                decision = replace(decision, inputs=inputs, assumed_before=before)
+                decision = msgspec.structs.replace(decision, inputs=inputs, assumed_before=before)
             return decision
 
     def preview(self, binding: Binding) -> BindingDecision:

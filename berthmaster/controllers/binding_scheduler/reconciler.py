@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
+import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
@@ -221,7 +220,7 @@ class BindingReconciler:
             else:
                 return _Written(instead, error)
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
-        refused = replace(
+        refused = msgspec.structs.replace(
             decision, result=SchedulingResult(reason, str(error)), write=None, warning="", move_event=None
         )
         with suppress(ApiError):  # the refusal itself is raised
