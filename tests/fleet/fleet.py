@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -16,6 +17,8 @@ from fleet.member import KINDS, SPACE, Member, Pods
 from fleet.observer import Observer
 from kube_store import JSON
 
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.ledger.records import HistoryRow, Query
 from berthmaster.model.move import DRAINING, UNDER_WAY
 
 Value = TypeVar("Value")
@@ -50,8 +53,8 @@ class Driver(Protocol):
     def admitted(self, policy: JSON) -> JSON:
         """Return what must be created for a policy."""
 
-    def kill(self) -> None:
-        """Kill its controllers, and start them again."""
+    def kill(self, *flags: str) -> None:
+        """Kill its controllers, and start them again. A real Karmada gets these flags after its usual ones."""
 
     def close(self) -> None:
         """Stop what the API server's processes do not include."""
@@ -164,8 +167,12 @@ class Fleet:
         cpu: str = "100m",
         duplicated: bool = False,
         grace_s: int = 5,
+        failover: JSON | None = None,
     ) -> JSON:
-        """Create a workload and its policy, with one group of clusters after the other. Return the workload."""
+        """Create a workload and its policy, with one group of clusters after the other. Return the workload.
+
+        ``failover`` is the field of the policy with this name.
+        """
         labels = {"app": app}
         container = {
             "name": "main",
@@ -208,6 +215,8 @@ class Fleet:
                 "schedulerName": "berthmaster",
             },
         }
+        if failover is not None:
+            policy["spec"] |= {"failover": failover, "propagateDeps": True}
         policy["metadata"]["annotations"] = annotations
         about = {"replicas": replicas, "groups": list(groups), "strategy": strategy, "duplicated": duplicated}
         self.note("run", app=app, kind=kind, **about)
@@ -277,11 +286,18 @@ class Fleet:
     def drain(self, name: str, *, on: bool = True) -> None:
         """Drain a cluster, or end that."""
         self.note("drain" if on else "undrain", cluster=name)
+        self._taint(name, DRAINING, "NoSchedule", on=on)
 
+    def evict(self, name: str, *, on: bool = True) -> None:
+        """Give a cluster a taint for which Karmada's taint manager evicts all workloads, or remove it."""
+        self.note("evict" if on else "unevict", cluster=name)
+        self._taint(name, "maintenance", "NoExecute", on=on)
+
+    def _taint(self, name: str, key: str, effect: str, *, on: bool) -> None:
         def changed() -> bool:
             found = self.api.get(_cluster(name))
-            taints = [each for each in found["spec"].get("taints") or () if each["key"] != DRAINING]
-            found["spec"]["taints"] = taints + ([{"key": DRAINING, "effect": "NoSchedule"}] if on else [])
+            taints = [each for each in found["spec"].get("taints") or () if each["key"] != key]
+            found["spec"]["taints"] = taints + ([{"key": key, "effect": effect}] if on else [])
             try:
                 self.api.replace(found)
             except RefusedError as refusal:
@@ -346,15 +362,19 @@ class Fleet:
         for kind, version in KINDS.items():
             for each in self.api.list(version, kind, SPACE):
                 self.remove(each["metadata"]["name"], {**each, "apiVersion": version, "kind": kind})
+        for each in self.api.list("v1", "Service", SPACE):
+            self.api.delete(_service(each["metadata"]["name"]))
+        with suppress(RefusedError):
+            self.limit(None)
         for each in self.api.list("policy.karmada.io/v1alpha1", "PropagationPolicy", SPACE):
             self.remove(each["metadata"]["name"])
         self.until("all pods are gone", lambda: not self._last_counts()["there"])
 
-    def restart_karmada(self) -> None:
-        """Kill Karmada's controllers, and start them again."""
+    def restart_karmada(self, *flags: str) -> None:
+        """Kill Karmada's controllers, and start them again; see ``Driver.kill``."""
         self.note("kill", process="karmada")
         assert self.driver is not None
-        self.driver.kill()
+        self.driver.kill(*flags)
 
     def lose_host(self, seconds: float) -> None:
         """Kill the API server of the host for some time. Processes of Berthmaster that end start again."""
@@ -392,6 +412,33 @@ class Fleet:
         lines = self.observer.lines if self.observer is not None else []
         found = next((line["move"] for line in reversed(lines) if line.get("binding") == app), {})
         return dict(found)
+
+    def works(self, app: str, *clusters: str) -> list[str]:
+        """Return the states that the Works of an application had, in some clusters or in all."""
+        lines = self.observer.lines if self.observer is not None else []
+        return [
+            line["state"] for line in lines if line.get("work") == app and (not clusters or line["cluster"] in clusters)
+        ]
+
+    def stops(self) -> list[HistoryRow]:
+        """Return the records of the ledger that end the part of a process."""
+        return LedgerReader(self.ledger).page(Query(trigger="stop"), 1000).rows
+
+    def settled(self, app: str) -> dict[str, int]:
+        """Wait until an application is at rest, and return its ready pods."""
+        self.until(f"{app} is at rest", lambda: not self.unrest(app))
+        return self.ready(app)
+
+    def serve(self, app: str, *groups: Sequence[str]) -> None:
+        """Create a Service of an application, and a policy for it."""
+        selector = {"apiVersion": "v1", "kind": "Service", "name": app}
+        spec = {"resourceSelectors": [selector], "placement": {"clusterAffinities": terms(groups)}}
+        self._create_policy({**_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}})
+        self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
+
+    def has_service(self, app: str, name: str) -> bool:
+        """Return whether a member has the Service of an application."""
+        return bool(self.members[name].plane.api.exists(_service(app)))
 
     def outages(self, app: str) -> int:
         """Return how often an application lost its last ready pod."""
@@ -469,6 +516,10 @@ def _cluster(name: str) -> JSON:
 def _first(app: str) -> str:
     """Return the name of the policy that takes an application over."""
     return f"{app}-first"
+
+
+def _service(app: str) -> JSON:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": app, "namespace": SPACE}}
 
 
 def _policy(app: str) -> JSON:

@@ -79,7 +79,7 @@ class Modelled:
         host = Api(self._plane.kubeconfig, self._plane.processes.folder / f"discovery-{name}.json")
         self._run(_Agent(member, host, cluster).turn)
 
-    def kill(self) -> None:
+    def kill(self, *_flags: str) -> None:
         """Replace the controllers by new ones, which list everything."""
         self._model = self._new_model()
 

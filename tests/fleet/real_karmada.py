@@ -90,10 +90,10 @@ class RealKarmada:
         """Return a policy as it is: Karmada's webhook completes it."""
         return policy
 
-    def kill(self) -> None:
-        """Kill the controller manager, and start it again."""
+    def kill(self, *flags: str) -> None:
+        """Kill the controller manager, and start it again with further flags."""
         self._manager.kill()
-        self._manager = self._start_manager()
+        self._manager = self._start_manager(*flags)
 
     def close(self) -> None:
         """Do nothing: its processes end with those of the API server."""
@@ -172,9 +172,10 @@ class RealKarmada:
             "timeoutSeconds": 3,
         }
 
-    def _start_manager(self) -> Process:
+    def _start_manager(self, *flags: str) -> Process:
         command = [
             *self._common("karmada-controller-manager"), "--controllers=*", "--leader-elect=false", GATES, *DETECTION,
+            *flags,
         ]  # fmt: skip
         return self._ready(self._processes.start("karmada-controller-manager", command), command)
 

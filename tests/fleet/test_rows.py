@@ -1,7 +1,9 @@
 """What a real Karmada with real members showed once, each as a scenario."""
 
+import signal
 import subprocess
 import time
+from itertools import permutations
 
 import pytest
 from e2e.controllers_process import COMMAND
@@ -10,6 +12,7 @@ from fleet.member import Pods
 
 pytestmark = pytest.mark.e2e
 
+TAINT_MANAGER = "--enable-no-execute-taint-eviction=true"
 OUTAGE_S = 70.0
 """Karmada tries to end the deletion of a Work 82 s and 164 s after it began. The cluster is ready after the first."""
 
@@ -145,6 +148,154 @@ def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_end
     returned_s = time.monotonic()
     fleet.until_ready("apiless", {"m2": 2}, 240)
     assert time.monotonic() - returned_s > settle_s - 5
+
+
+def test_a_duplicated_workload_leaves_a_drained_cluster(fleet: Fleet):
+    fleet.berthmaster()
+    fleet.run("copies", 2, ["m1", "m2"], duplicated=True)
+    fleet.until_ready("copies", {"m1": 2, "m2": 2})
+    fleet.drain("m1")
+    fleet.until_ready("copies", {"m2": 2}, 60)
+
+
+def test_a_fast_move_waits_ten_seconds_for_reports(fleet: Fleet):
+    fleet.berthmaster()
+    fleet.run("fast", 2, ["m1"], ["m2"])
+    fleet.until_ready("fast", {"m1": 2})
+    fleet.drain("m1")
+    fleet.until_phase("fast", "Surging")
+    begin_s = time.monotonic()
+    fleet.until_phase("fast", "Soaking")
+    assert time.monotonic() - begin_s < 20
+
+
+def test_a_rebalancer_in_the_middle_keeps_the_new_copies(fleet: Fleet):
+    fleet.berthmaster(soak="20s")
+    workload = fleet.run("again", 2, ["m1"], ["m2"])
+    fleet.until_ready("again", {"m1": 2})
+    fleet.drain("m1")
+    fleet.until_ready("again", {"m1": 2, "m2": 2})
+    fleet.rebalance(workload, "in-the-middle")
+    fleet.until_ready("again", {"m2": 2}, 240)
+    assert fleet.works("again", "m2") == ["alive"]
+
+
+def test_a_leader_that_loses_its_lease_ends_its_part_of_the_ledger(fleet: Fleet):
+    fleet.berthmaster()
+    stops = len(fleet.stops())
+    (leader,) = fleet.controllers
+    fleet.start_berthmaster()
+    leader.process.ask_to_stop(signal.SIGSTOP)
+    fleet.until("another leader", lambda: fleet.controllers[-1].leading, 60)
+    leader.process.ask_to_stop(signal.SIGCONT)
+    fleet.until("the end of the former leader", lambda: not leader.process.running, 60)
+    fleet.controllers.remove(leader)
+    assert len(fleet.stops()) == stops + 1
+
+
+def test_three_lost_clusters_move_nothing(fleet: Fleet):
+    """The brake has its default limits."""
+    fleet.berthmaster(brake={})
+    for index, names in enumerate(permutations(("m1", "m2", "m3"))):
+        fleet.run(f"storm{index}", 2, *([name] for name in names))
+    before = [fleet.settled(f"storm{index}") for index in range(6)]
+    for name in fleet.members:
+        fleet.kill(name)
+    time.sleep(60)
+    for name in fleet.members:
+        fleet.recover(name)
+    for index, ready in enumerate(before):
+        fleet.until_ready(f"storm{index}", ready, 60)
+        assert fleet.works(f"storm{index}") == ["alive"]
+
+
+def test_copies_that_fail_while_they_soak_are_rolled_back(fleet: Fleet):
+    fleet.berthmaster(soak="30s")
+    fleet.run("crashing", 2, ["m1"], ["m2"])
+    fleet.until_ready("crashing", {"m1": 2})
+    fleet.drain("m1")
+    fleet.until_phase("crashing", "Soaking")
+    fleet.treat("m2", Pods.FAILING)
+    fleet.until_phase("crashing", "RolledBack")
+    fleet.treat("m2", Pods.NORMAL)
+    fleet.until_ready("crashing", {"m2": 2}, 240)  # after the hold-down
+
+
+def test_a_quota_without_room_for_both_holds_a_move_down(fleet: Fleet):
+    if not _real(fleet):
+        pytest.skip("the model enforces no quota")
+    fleet.berthmaster()
+    fleet.run("limited", 3, ["m1"], ["m2"], cpu="100m")
+    fleet.until_ready("limited", {"m1": 3})
+    fleet.limit("400m")
+    fleet.drain("m1")
+    fleet.until_phase("limited", "HeldDown")
+    assert fleet.ready("limited") == {"m1": 3}
+    fleet.limit(None)
+    fleet.until_ready("limited", {"m2": 3}, 240)
+
+
+@pytest.mark.parametrize("when", ["at rest", "in the middle of a move"])
+def test_karmadas_taint_manager_evicts_without_a_dip(fleet: Fleet, when: str):
+    if not _real(fleet):
+        pytest.skip("the model has no taint manager")
+    fleet.restart_karmada(TAINT_MANAGER, "--feature-gates=Failover=true,FederatedQuotaEnforcement=true")
+    try:
+        fleet.berthmaster()
+        app = f"taint{len(when)}"
+        fleet.run(app, 2, ["m1"], ["m2"])
+        fleet.until_ready(app, {"m1": 2})
+        if when != "at rest":
+            fleet.treat("m2", Pods.SLOW)
+            fleet.drain("m1")
+            fleet.until_phase(app, "Surging")
+        fleet.evict("m1")
+        fleet.until_ready(app, {"m2": 2}, 240)
+        fleet.until("the end of the move", lambda: not fleet.moves(app))
+        fleet.drain("m1", on=False)
+        fleet.evict("m1", on=False)
+        fleet.until_ready(app, {"m1": 2}, 240)
+    finally:
+        fleet.evict("m1", on=False)
+        fleet.restart_karmada()
+
+
+@pytest.mark.parametrize("purge_mode", ["Directly", "Gracefully"])
+def test_karmada_fails_an_application_over(fleet: Fleet, purge_mode: str):
+    """The pods in the first cluster fail. They stay until the others are ready, or go at once."""
+    if not _real(fleet):
+        pytest.skip("the model has no failover of applications")
+    fleet.restart_karmada("--feature-gates=Failover=true,FederatedQuotaEnforcement=true")
+    try:
+        fleet.berthmaster()
+        app = f"app{purge_mode.lower()}"
+        behavior = {"decisionConditions": {"tolerationSeconds": 10}, "purgeMode": purge_mode}
+        fleet.run(app, 2, ["m1"], ["m2"], failover={"application": behavior})
+        fleet.until_ready(app, {"m1": 2})
+        fleet.treat("m1", Pods.FAILING)
+        fleet.until_ready(app, {"m2": 2})
+        fleet.treat("m1", Pods.NORMAL)
+        fleet.until_ready(app, {"m1": 2}, 300)
+    finally:
+        fleet.restart_karmada()
+
+
+def test_a_service_follows_its_workload(fleet: Fleet):
+    """It has a policy of its own with the same groups. It is in a cluster as long as the workload has copies there."""
+    if not _real(fleet):
+        pytest.skip("the model applies no Services")
+    fleet.berthmaster()
+    fleet.run("served", 2, ["m1"], ["m2"])
+    fleet.serve("served", ["m1"], ["m2"])
+    fleet.until_ready("served", {"m1": 2})
+    fleet.until("the Service", lambda: fleet.has_service("served", "m1"))
+    fleet.drain("m1")
+    fleet.until_ready("served", {"m2": 2}, 240)
+    fleet.until("the Service", lambda: fleet.has_service("served", "m2") and not fleet.has_service("served", "m1"), 240)
+
+
+def _real(fleet: Fleet) -> bool:
+    return fleet.driver is not None and fleet.driver.real
 
 
 def test_the_ledger_decides_the_same_again(fleet: Fleet):
