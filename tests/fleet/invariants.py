@@ -36,8 +36,8 @@ FLAP_MOVES: Final = 2
 _UNDER_WAY: Final = {each.value for each in UNDER_WAY}
 _LOST: Final = frozenset({"kill", "freeze", "flap", "recover"})
 _DISTURBS: Final = _LOST | {
-    "start", "pods", "cordon", "uncordon", "drain", "undrain", "forget", "rejoin", "evict", "unevict", "limit", "unlimit",
-    "edit", "place",
+    "start", "pods", "cordon", "uncordon", "drain", "undrain", "forget", "rejoin", "evict", "unevict", "limit",
+    "unlimit", "edit", "place",
 }  # fmt: skip
 _AT_ONCE: Final = frozenset({"place", "rebalance", "delete", "preempt", "yield"})
 """What users do to a workload that is no planned move."""
