@@ -220,25 +220,18 @@ class Chaos:
                 fleet.yield_to_others(name)
             case "rebalance":
                 fleet.rebalance(manifest, f"{name}-{time.monotonic_ns()}")
-            case "unclaim":
-                fleet.remove(name)
-                time.sleep(2.0)
-                self._again(which)
-            case "delete":
-                fleet.remove(name, manifest)
-                fleet.remove(name)
+            case "unclaim" | "delete" as what:
+                for each in (None, manifest)[: 1 if what == "unclaim" else 2]:
+                    with suppress(RefusedError):  # it may be gone already
+                        fleet.remove(name, each)
                 time.sleep(2.0)
                 self._again(which)
 
     def _again(self, each: Workload) -> None:
-        """Create what is missing of a workload and its policy."""
+        """Create what is missing of a workload and its policy, once the former ones are gone."""
         for _ in range(30):
-            try:
+            with suppress(RefusedError):
                 self._start(each)
-            except RefusedError as refusal:
-                if refusal.status != 409 or self._fleet.api.exists(self._manifests[each.app]):
-                    return
-            else:
                 return
             time.sleep(1.0)
 

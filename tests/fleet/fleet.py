@@ -220,8 +220,8 @@ class Fleet:
         policy["metadata"]["annotations"] = annotations
         about = {"replicas": replicas, "groups": list(groups), "strategy": strategy, "duplicated": duplicated}
         self.note("run", app=app, kind=kind, **about)
-        self._create_policy(policy)
-        self.api.create(workload)
+        self._create(self._admitted(policy))
+        self._create(workload)
         return workload
 
     def edit(self, workload: JSON, **spec: Any) -> None:
@@ -245,7 +245,7 @@ class Fleet:
         spec["placement"] = {**spec["placement"], "clusterAffinities": terms(groups)}
         policy = {**_policy(_first(app)), "spec": spec}
         policy["metadata"]["annotations"] = ordinary["metadata"].get("annotations", {})
-        self._create_policy(policy)
+        self.api.create(self._admitted(policy))
 
     def yield_to_others(self, app: str) -> None:
         """Delete the policy that took a workload over."""
@@ -433,7 +433,8 @@ class Fleet:
         """Create a Service of an application, and a policy for it."""
         selector = {"apiVersion": "v1", "kind": "Service", "name": app}
         spec = {"resourceSelectors": [selector], "placement": {"clusterAffinities": terms(groups)}}
-        self._create_policy({**_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}})
+        policy = {**_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}}
+        self.api.create(self._admitted(policy))
         self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
 
     def has_service(self, app: str, name: str) -> bool:
@@ -492,8 +493,16 @@ class Fleet:
         """Wait until the ready pods of an application are these."""
         self.until(f"{app} runs as {dict(counts)}", lambda: self.ready(app) == counts, limit_s)
 
-    def _create_policy(self, policy: JSON) -> None:
-        self.api.create(self.driver.admitted(policy) if self.driver is not None else policy)
+    def _admitted(self, policy: JSON) -> JSON:
+        return self.driver.admitted(policy) if self.driver is not None else policy
+
+    def _create(self, manifest: JSON) -> None:
+        """Create an object that may exist. One that is being deleted is refused."""
+        try:
+            self.api.create(manifest)
+        except RefusedError as refusal:
+            if refusal.status != 409 or "deletionTimestamp" in self.api.get(manifest)["metadata"]:
+                raise
 
     def _last_counts(self) -> JSON:
         lines = self.observer.lines if self.observer is not None else []

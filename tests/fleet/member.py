@@ -123,7 +123,7 @@ class Member:
             self.plane = ControlPlane(self.processes, flags=[f"--token-auth-file={tokens}"])
             self._add_node()
             self._start_controllers()
-            self.plane.start_scheduler({})
+            self._scheduler = self.plane.start_scheduler({})
             self.pods = Pods.NORMAL
             self._kwok = self._start_kwok()
         except BaseException:
@@ -184,8 +184,11 @@ class Member:
         if not self.plane.apiserver.running:
             self.plane.restart_apiserver()
             # A garbage collector that missed the deletion of an object does not see that its successor is another one.
+            # A scheduler that missed it ends with "Scheduler cache is corrupted".
             self._controllers.kill()
             self._start_controllers()
+            self._scheduler.kill()
+            self._scheduler = self.plane.start_scheduler({})
 
     def cordon(self, *, on: bool) -> None:
         """Let its node take no further pods, or take pods again."""
