@@ -150,7 +150,7 @@ def _sorted(rows: Iterable[DrainRow]) -> list[DrainRow]:
 
 
 def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str]) -> DrainRow:
-    found = replacement(scheduler, Request.of(effective(as_moved(binding))), frozenset(draining))
+    found = replacement(scheduler, Request.of(effective(as_moved(binding))), frozenset(draining), leaves=True)
     if isinstance(found, Replacement):
         where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
         return msgspec.structs.replace(row, state=DrainState.MOVING, message=where)

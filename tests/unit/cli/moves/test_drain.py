@@ -118,9 +118,15 @@ class TestDryRun:
         assert states["theirs"] == ("not ours", "default-scheduler schedules it")
         assert states["sticky"][0] == "tolerates"
         assert states["paused"][0] == "suspended"
-        assert states["huge"][0] == "waiting"
-        assert states["huge"][1].startswith("fits nowhere else: ")
+        why = "1 replica must be assigned, but the 2 selected clusters hold 0"
+        assert states["huge"] == ("waiting", f"fits nowhere else: {why}")
         assert states["web"][0] == "moving"
+
+    def test_a_duplicated_workload_leaves_if_another_cluster_keeps_a_copy(self, fleet):
+        affinity = {"clusterAffinity": {"clusterNames": ["member1", "member2"]}}
+        duplicated = {**affinity, "replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
+        fleet.put("copies", {"member1": 1, "member2": 1}, placement=duplicated, replicas=1)
+        assert "would go to member2:1\n" in fleet.run("drain", "member1", "--dry-run").stdout
 
     def test_with_two_clusters_no_workload_goes_from_one_to_the_other(self, fleet):
         report = json.loads(fleet.run("drain", "member1", "member2", "--dry-run", "-o", "json").stdout)
