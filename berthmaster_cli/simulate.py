@@ -13,7 +13,7 @@ from berthmaster.simulation.losses import Gone, gone_of, is_left, loss_of
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, PlanSummary
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.report import ChangeRow, change_row, rows
-from berthmaster.simulation.run import Comparison, WorkloadResult, compare
+from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, compare
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
@@ -142,9 +142,15 @@ def _simulate(
     if given["output"] in {"table", "wide"}:
         report_unused(manifests)
     gone, only_new = _gone(compared), given["check"] == "new"
-    return not any(
-        is_left(each, gone) or (each.after.failure is not None and not only_new) for each in compared.workloads
-    )
+    return not any(is_left(each, gone) or _is_unplaced(each, only_new=only_new) for each in compared.workloads)
+
+
+def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
+    """Return whether a workload cannot be scheduled, or waits for somebody to act, with ``only_new`` by the changes."""
+    after, settled = planned.after, planned.settled
+    if only_new and settled is not None and (settled.failure is not None or settled.is_stuck):
+        return False
+    return after.failure is not None or after.is_stuck
 
 
 def _gone(compared: Comparison) -> Gone:

@@ -86,6 +86,7 @@ class ReviewAnswer(AnswerPart, frozen=True):
         short: how many keep clusters, but not all replicas, because of the change.
         deleted_copies: how many copies in clusters are deleted.
         worst: what happens to some workloads, the worst first.
+        assumes_preemption: whether the numbers assume that preemption is on, and depend on it.
         gaps: what is not known and what follows, one sentence each.
         planning: whether the service goes on to plan the change, so that a later review gets the plan.
     """
@@ -100,5 +101,6 @@ class ReviewAnswer(AnswerPart, frozen=True):
     short: int
     deleted_copies: int
     worst: list[ReviewedWorkload] = []
+    assumes_preemption: bool = False
     gaps: list[str] = []
     planning: bool = False

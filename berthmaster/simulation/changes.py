@@ -16,7 +16,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
 from berthmaster.simulation.stalling import woken
-from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
@@ -89,7 +89,7 @@ class Scale:
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         chosen = self.chosen(world)
-        scaled = self.scaled(chosen)
+        scaled = self.scaled(chosen, world.policies)
         return replace(world, workloads=[scaled if each is chosen else each for each in world.workloads])
 
     def chosen(self, world: World) -> SimulatedWorkload:
@@ -105,14 +105,22 @@ class Scale:
             raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
         return found[0]
 
-    def scaled(self, workload: SimulatedWorkload) -> SimulatedWorkload:
+    def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
         """Return the workload with its new replicas.
+
+        Args:
+            workload: the workload.
+            policies: all policies.
 
         Raises:
             InputError: it has no binding or no replicas.
         """
         if workload.waits is not None:
             return workload  # the template changes, and its policy waits
+        # The detector applies a policy only to templates that it selects (karmada getAndApplyPolicy).
+        if _is_detached(workload, policies):
+            message = f"{workload.held_by} holds it and no longer selects it, so that its binding keeps its replicas"
+            return replace(workload, waits=Unscheduled(NotScheduled.UNCLAIMED, message))
         # A scale changes the template, so that a Lazy policy counts.
         binding = workload.deferred or workload.binding
         if binding is None:
@@ -381,3 +389,10 @@ class SetPolicy:
     def _detected(self, detector: Detector, workload: SimulatedWorkload) -> SimulatedWorkload:
         self.check()
         return detector.detected(workload)
+
+
+def _is_detached(workload: SimulatedWorkload, policies: Iterable[Policy]) -> bool:
+    """Return whether the policy that holds a workload exists, and does not select it any more."""
+    if workload.template is None or any(each.policy.reference == workload.held_by for each in workload.claims):
+        return False
+    return any(each.reference == workload.held_by for each in policies)

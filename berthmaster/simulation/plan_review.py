@@ -26,7 +26,7 @@ from berthmaster.simulation.plan_rows import deleted_copies
 from berthmaster.simulation.plan_totals import moved_replicas
 from berthmaster.simulation.planned_changes import ChangedWorkloads, edited_workloads, policy_edits
 from berthmaster.simulation.planner import plan_of
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, preemptors
 from berthmaster.simulation.run import PlannedWorkload
 
 ALWAYS_EXACT: Final = 100
@@ -67,6 +67,7 @@ class MoveCounts:
         moved, replicas: the workloads that move, and the replicas that move.
         lost, short: the workloads that have no cluster, or not all replicas, because of the change.
         deleted: the copies that are deleted.
+        preempts: whether a policy preempts because of the change.
         worst: some workloads that are lost or move.
     """
 
@@ -77,6 +78,7 @@ class MoveCounts:
     lost: int = 0
     short: int = 0
     deleted: int = 0
+    preempts: bool = False
     worst: list[PlannedWorkload] = field(default_factory=list)
 
     def add(self, planned: PlannedWorkload, *, fails: bool) -> None:
@@ -150,13 +152,14 @@ def review_plan(
         return PlanReview(counts, plan_of_nothing(index, changes, now, gaps))
     (edit,) = edits
     reviewer, counted = _Reviewer(index, edit, now, check), counts
+    counts.preempts = reviewer.preempts
     try:
         keys = reviewer.keys()
         counts.concerned = sum(index.get(key) is not None for key in keys)
         early = limits if len(keys) > ALWAYS_EXACT else None
         likely = reviewer.likely(keys) if early is not None else []
         if likely:
-            counted = MoveCounts(len(index), counts.concerned)
+            counted = MoveCounts(len(index), counts.concerned, preempts=counts.preempts)
             if reviewer.decide(counted, early, likely) is None:
                 return PlanReview(counted)
         decided = reviewer.decide(counts, early)
@@ -188,6 +191,7 @@ class _Reviewer:
         self._check = check
         self._policies: tuple[Policy, ...] = edit.applied(index.world.policies)
         self._held = index.held_by(edit.reference)
+        self.preempts = any(True for _ in preemptors(edit, PolicyCatalog(self._policies)))
 
     def keys(self) -> frozenset[WorkloadKey]:
         """Return the workloads that the edit can concern."""

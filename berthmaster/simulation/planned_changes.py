@@ -62,7 +62,7 @@ def changed_workloads(
     for scale in changes.scales:
         chosen = scale.chosen(index.world)
         key = key_of(chosen.resource)
-        found.after[key] = scale.scaled(found.after.get(key) or chosen)
+        found.after[key] = scale.scaled(found.after.get(key) or chosen, index.world.policies)
     policies: tuple[Policy, ...] = tuple(index.world.policies)
     _retry(index, changes, found)
     for edit in policy_edits(index, changes):

@@ -79,6 +79,11 @@ class WorkloadResult:
         return self.decision.failure if self.decision is not None else None
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether it runs nowhere, and no scheduler looks at it until somebody acts."""
+        return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment
+
+    @property
     def group(self) -> str:
         """The affinity group of the assignment; empty without one. A placement without groups leaves the old name."""
         binding = self._binding
@@ -94,6 +99,7 @@ class WorkloadResult:
         return binding if binding is None or self.as_is else as_moved(binding)
 
 
+_STUCK: Final = frozenset({NotScheduled.NOT_RETRIED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})
 Moves = Mapping[str, tuple[int | None, int | None]]
 """The replicas before and after for each cluster that changes; None for a cluster without the workload."""
 

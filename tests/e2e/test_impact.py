@@ -165,7 +165,7 @@ def test_a_dry_run_shows_the_impact_and_has_no_side_effects(api: Api, shop: Shop
 def test_a_change_within_the_limit_is_a_warning(api: Api, shop: Shop):
     one = policy("one", selector(name="a"), namespace=shop.namespace, placement=on(shop.second), priority=5)
     reply = computed(lambda: api.create({**one, "spec": {**one["spec"], "preemption": "Always"}}, dry_run=True))
-    assert any(re.match(r"1 of \d+ workloads move, 2 replicas", each) for each in reply.warnings)
+    assert any(re.match(r"1 of \d+ workloads move, 2 replicas; if preemption is on", each) for each in reply.warnings)
     assert any(f"{shop.namespace}/Deployment/a leaves {shop.first}" in each for each in reply.warnings)
 
 

@@ -50,6 +50,7 @@ class PolicyImpact(NamedTuple):
         worst: what happens to single workloads, one line each, the worst first.
         gaps: what is not known and what follows, one sentence each.
         planning: whether the service goes on to plan the change, so that the next review of it knows the plan.
+        assumes_preemption: whether the numbers assume that preemption is on, and depend on it.
     """
 
     plan: str
@@ -64,6 +65,7 @@ class PolicyImpact(NamedTuple):
     worst: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     planning: bool = False
+    assumes_preemption: bool = False
 
     @property
     def planned(self) -> bool:

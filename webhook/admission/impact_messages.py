@@ -34,10 +34,11 @@ def not_computed(unanswered: NotComputed) -> str:
 
 def summary(impact: PolicyImpact) -> str:
     """Return the totals as a sentence. Incomplete totals are lower bounds, and the sentence says so."""
+    assumed = "; if preemption is on" if impact.assumes_preemption else ""
     at_least = "" if impact.complete else "at least "
     if not impact.moved and not impact.lost and not impact.short:
         nothing = "no workload moves" if impact.complete else "at least 0 workloads move"
-        return f"{nothing}: the change concerns {at_least}{impact.concerned} of {impact.workloads}"
+        return f"{nothing}: the change concerns {at_least}{impact.concerned} of {impact.workloads}{assumed}"
     verb = "moves" if impact.moved == 1 and impact.workloads == 1 else "move"
     noun = "workload" if impact.workloads == 1 else "workloads"
     replicas = "1 replica" if impact.replicas == 1 else f"{impact.replicas} replicas"
@@ -46,7 +47,7 @@ def summary(impact: PolicyImpact) -> str:
         parts.append(f"{impact.lost} would have no place")
     if impact.short:
         parts.append(f"{impact.short} would lack replicas")
-    return "; ".join(parts)
+    return "; ".join(parts) + assumed
 
 
 def audit(answer: PolicyImpact | NotComputed) -> dict[str, str]:

@@ -44,6 +44,7 @@ class _Answer(_Part, frozen=True):
     short: int
     deleted_copies: int
     worst: list[_Workload] = []
+    assumes_preemption: bool = False
     gaps: list[str] = []
     planning: bool = False
 
@@ -92,6 +93,7 @@ def impact_of(content: bytes) -> PolicyImpact:
         worst=tuple(line(text) for each in answer.worst for text in _texts(each))[:_MAX_WORST],
         gaps=tuple(answer.gaps[:_MAX_GAPS]),
         planning=answer.planning,
+        assumes_preemption=answer.assumes_preemption,
     )
 
 

@@ -19,7 +19,7 @@ from berthmaster.model.gaps import Gap
 from berthmaster.model.limits import placement_excess
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.reader import ANY_READER, Reader
-from berthmaster.model.validation import policy_errors, update_errors
+from berthmaster.model.validation import policy_errors
 from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import Staleness
@@ -33,7 +33,7 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_synced, require_watched
-from extender.protocols.native.simulate import RequestedChange, change_of
+from extender.protocols.native.simulate import RequestedChange, as_stored, change_of, stored_policies
 from extender.protocols.native.visible import visible_plan
 from extender.protocols.problem import RETRY_SOON, Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
@@ -118,26 +118,10 @@ class Planner:
 
 
 def _as_stored(services: Services, request: PlanRequest) -> PlanRequest:
-    """Return a request whose policies name a scheduler: the stored one if they name none, as after an apply.
-
-    Raises:
-        Refusal: a policy would change its scheduler, which Karmada refuses.
-    """
-    with services.state.reading() as cache:
-        stored = {each.reference: each for each in cache.policies}
-
-    def named(written: Policy, path: str) -> Policy:
-        before = stored.get(written.reference)
-        if before is None:
-            return written
-        if not written.spec.scheduler_name:
-            spec = msgspec.structs.replace(written.spec, scheduler_name=before.spec.scheduler_name)
-            return msgspec.structs.replace(written, spec=spec)
-        refuse_invalid(error.below(path) for error in update_errors(before, written))
-        return written
-
-    create = tuple(named(each, f"create[{number}]") for number, each in enumerate(request.create))
-    update = tuple(named(each, f"update[{number}]") for number, each in enumerate(request.update))
+    """Return a request whose policies name a scheduler: see ``as_stored``."""
+    stored = stored_policies(services)
+    create = tuple(as_stored(each, stored, f"create[{number}]") for number, each in enumerate(request.create))
+    update = tuple(as_stored(each, stored, f"update[{number}]") for number, each in enumerate(request.update))
     return msgspec.structs.replace(request, create=create, update=update)
 
 
@@ -189,7 +173,7 @@ def _with_changes(
             continue
         try:
             chosen = change.chosen(nameable)
-            change.scaled(chosen)
+            change.scaled(chosen, nameable.policies)
         except InputError as error:
             raise FieldError(f"{path}.resource", str(error)) from None
         resource = chosen.resource

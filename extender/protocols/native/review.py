@@ -3,6 +3,10 @@
 Reviews have an index and a lock of their own, and a bounded share of time: a change that exceeds a limit is known to do
 so after a few decisions. A change that takes longer is planned in a thread of its own, beside the plans of people. The
 review waits for that plan as long as it can, and a later review of the same change gets it.
+
+
+Karmada's gate PropagationPolicyPreemption cannot be read from a control plane. A review assumes that preemption is on:
+a policy that may take workloads over never passes because the service does not know the gate.
 """
 
 import contextlib
@@ -23,6 +27,7 @@ from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer,
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
+from berthmaster.simulation.assumptions import Switch
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
 from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, review_plan
@@ -123,7 +128,7 @@ class PlanReviewer:
                 check()
 
             try:
-                world = state.assuming(state.world(check, changes.policies), clock.now())
+                world = state.assuming(state.world(check, changes.policies), clock.now(), preemption=Switch.ON)
                 index = plans.index_of(world, state.profile)
                 if state.observed is not None:
                     gaps = list(state.observed.left_out(policies))
@@ -144,7 +149,7 @@ class PlanReviewer:
         counts = answer.counts
         return answer.plan, MoveCounts(
             counts.workloads, counts.concerned, counts.moved, counts.replicas, counts.lost, counts.short,
-            counts.deleted_copies,
+            counts.deleted_copies, answer.plan.preemption_matters,
         )  # fmt: skip
 
 
@@ -228,11 +233,12 @@ def plan_request(request: ChangeReview) -> PlanRequest:
     """Return the request for the whole plan of a change."""
     change = request.change
     if not isinstance(change, PolicySet):
-        return PlanRequest(delete=(change.policy,), limit=_SHOWN)
+        return PlanRequest(delete=(change.policy,), limit=_SHOWN, preemption=Switch.ON)
     return PlanRequest(
         create=(change.policy,) if change.creates else (),
         update=() if change.creates else (change.policy,),
         limit=_SHOWN,
+        preemption=Switch.ON,
     )
 
 
@@ -300,6 +306,7 @@ def _answer(
         short=counts.short,
         deleted_copies=counts.deleted,
         worst=worst,
+        assumes_preemption=counts.preempts,
         gaps=[each[:_MESSAGE] for each in gaps[:_SHOWN]],
         planning=planning,
     )

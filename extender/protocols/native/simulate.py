@@ -1,7 +1,7 @@
 """``/v1/simulate``: the effect of changes on the fleet of the service."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -11,10 +11,10 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.reader import ANY_READER
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.model.validation import cluster_errors, policy_errors
+from berthmaster.model.validation import cluster_errors, policy_errors, update_errors
 from berthmaster.native_api.what_if import (
     AddClusterChange,
     Change,
@@ -72,7 +72,9 @@ class Simulator:
             Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
         check = partial(services.give_way, call)
-        changes = [change_of(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
+        stored = stored_policies(services)
+        wanted = (_as_stored(each, stored, f"changes[{index}]") for index, each in enumerate(request.changes))
+        changes = [change_of(each, f"changes[{index}]", check) for index, each in enumerate(wanted)]
         require_synced(services)
         _require_known(services, request)
         if not self._busy.acquire(blocking=False):
@@ -143,6 +145,34 @@ class RequestedChange(NamedTuple):
             raise error.below(self.path) from None
         except InputError as error:
             raise FieldError(self.path, str(error)) from None
+
+
+def stored_policies(services: Services) -> Mapping[PolicyReference, Policy]:
+    """Return the policies that the service knows."""
+    with services.state.reading() as cache:
+        return {each.reference: each for each in cache.policies}
+
+
+def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: str) -> Policy:
+    """Return a policy that names a scheduler: the stored one if it names none, as after an apply.
+
+    Raises:
+        Refusal: the policy would change its scheduler, which Karmada refuses.
+    """
+    before = stored.get(written.reference)
+    if before is None:
+        return written
+    if not written.spec.scheduler_name:
+        spec = msgspec.structs.replace(written.spec, scheduler_name=before.spec.scheduler_name)
+        return msgspec.structs.replace(written, spec=spec)
+    refuse_invalid(error.below(path) for error in update_errors(before, written))
+    return written
+
+
+def _as_stored(change: Change, stored: Mapping[PolicyReference, Policy], path: str) -> Change:
+    if not isinstance(change, PolicyChange):
+        return change
+    return msgspec.structs.replace(change, policy=as_stored(change.policy, stored, f"{path}.policy"))
 
 
 def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from fleet_dump import members, stored_binding, stored_policy, stored_template
 
 from berthmaster_cli import main as entry
 from berthmaster_cli.main import main
@@ -296,6 +297,24 @@ def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
 def test_check_exits_with_1_if_a_workload_is_not_scheduled(example, code):
     result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS.parent / example), "--check")
     assert result.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        pytest.param(("--check",), 1, id="it runs nowhere, and nothing makes karmada-scheduler try again"),
+        pytest.param(("--check=new", "--down=b"), 0, id="it waited without the change, too"),
+        pytest.param(("--check", "--reschedule"), 0, id="a rescheduling places it"),
+    ],
+)
+def test_check_counts_what_waits_for_somebody(tmp_path, options, code):
+    policy = stored_policy("p", to=["a"], schedulerName="default-scheduler")
+    template = stored_template(held_by=policy)
+    failed = {"type": "Scheduled", "status": "False", "reason": "NoClusterFit", "message": "0/2 clusters fit"}
+    binding = stored_binding(template, {}, policy=policy) | {"status": {"conditions": [failed]}}
+    items = [*members("a", "b"), policy, template, binding]
+    (tmp_path / "dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert invoke("simulate", "-f", str(tmp_path), *options).exit_code == code
 
 
 def test_manifests_from_stdin():

@@ -1,5 +1,6 @@
 """A world starts from what a control plane has: claims, bindings, evictions, suspensions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -216,6 +217,16 @@ def test_a_named_scheduler_is_simulated():
     bound = {**BOUND, "spec": {**BOUND["spec"], "schedulerName": "other"}}
     web = web_after(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)], schedulers={"other"})
     assert (web.after.clusters, web.after.scheduler) == ({"a": 3}, "other")
+
+
+def test_a_holder_that_no_longer_selects_a_template_does_not_scale_it():
+    """Karmada's detector removes a claim when the policy changes, and not when the labels of the resource do."""
+    elsewhere = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
+    world = world_of(replace(load(*FLEET, elsewhere, WEB_OF_P, BOUND), read_at=NOW))
+    (workload,) = compare(world, [Scale(WEB, 3)], PROFILE, NOW).workloads
+    web = change_row(workload).after
+    assert web.clusters == {"a": 2}
+    assert "holds it and no longer selects it" in web.notes[-1]
 
 
 def test_a_suspended_dispatch_is_reported():

@@ -122,6 +122,11 @@ def annotated(policy, plan):
             id="at most five lines",
         ),
         pytest.param(
+            impact(lost=0, assumes_preemption=True),
+            ["3 of 41 workloads move, 40 replicas; if preemption is on", "plan p1"],
+            id="a switch that cannot be read is named",
+        ),
+        pytest.param(
             LATE, ["impact not computed: the extender did not answer within 300 ms"], id="an impact that is not known"
         ),
     ],

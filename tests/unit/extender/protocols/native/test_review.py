@@ -3,14 +3,12 @@
 import logging
 import threading
 import time
-from datetime import UTC, datetime
 
 import pytest
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.deciding.lease_record import BrakeRecord, ControllersRecord, LeaseRecord
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
 from berthmaster.native_api.problem import NOT_READY
@@ -24,7 +22,6 @@ from extender.protocols.native.review import PlanReviewer
 from extender.protocols.precedence import ReviewsFirst
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
-from extender.state.controllers_lease import LeaseReading
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
@@ -103,14 +100,23 @@ def test_the_largest_change_is_refused_after_a_few_decisions(plane):
     assert answer.worst[0].reaches
 
 
-def test_a_change_above_a_limit_that_is_small_has_the_id_of_its_plan(plane, monkeypatch):
-    few = policy("few", *(selector(name=f"app{number}") for number in range(60)), placement=placed(CLUSTERS[5]))
-    few["spec"] |= {"preemption": "Always", "priority": 9}
-    running = LeaseRecord(BrakeRecord(), None, datetime.now(UTC), ControllersRecord(preempts=True), held=True)
-    monkeypatch.setattr(plane.state, "lease", lambda: LeaseReading(running))
-    answer = plane.review(few, change={"type": "set", "policy": few, "creates": True})
-    assert answer.moved == 60
-    assert answer.id
+@pytest.mark.parametrize(("names", "planned"), [(60, True), (WORKLOADS, False)], ids=["planned", "counted"])
+def test_a_review_counts_what_a_policy_may_take_over(plane, names, planned):
+    """No record says that preemption is on. Karmada's gate may be on all the same, and no API shows it."""
+    taker = policy("taker", *(selector(name=f"app{number}") for number in range(names)), placement=placed(CLUSTERS[5]))
+    taker["spec"] |= {"preemption": "Always", "priority": 9}
+    answer = plane.review(taker, change={"type": "set", "policy": taker, "creates": True})
+    assert answer.moved == (60 if planned else 51)
+    assert (bool(answer.id), answer.assumes_preemption) == (planned, True)
+
+
+def test_the_id_of_a_review_is_that_of_a_plan_with_preemption(plane):
+    taker = policy("taker", selector(name="app1"), placement=placed(CLUSTERS[5]))
+    taker["spec"] |= {"preemption": "Always", "priority": 9}
+    answer = plane.review(taker, change={"type": "set", "policy": taker, "creates": True})
+    asked = convert(PlanRequest, {"create": [taker], "preemption": "on"})
+    call = Call("1", plane.clock.monotonic_s() + LIMIT_S)
+    assert answer.id == plane.planner.plan(plane.services, call, asked).plan.id
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,8 @@ def simulate():
     """Simulate changes to a world of 20 unclaimed workloads, in five seconds at most."""
     clock, state = FakeClock(tick_s=1.0), State(karmada_profile())
     with state.updating(clock.now()) as cache:
-        cache.replace(
-            World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])
-        )
+        workloads = [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)]
+        cache.replace(World({"a": cluster("a")}, workloads, [policy("kept", scheduler_name="theirs")]))
     services = Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
     simulator = Simulator()
 
@@ -65,6 +64,13 @@ def test_changes_stop_at_the_deadline(simulate, changes):
         simulate(*changes, within_s=50)
     assert refused.value.status == 503
     assert simulate(LABEL, within_s=60).workloads == 20, "the next simulation can run"
+
+
+def test_karmada_refuses_another_scheduler(simulate):
+    assert simulate(PolicyChange(policy("kept")), within_s=200).workloads == 20, "without a name it stays"
+    with pytest.raises(Refusal, match="Karmada refuses a change") as refused:
+        simulate(PolicyChange(policy("kept", scheduler_name="berthmaster")), within_s=200)
+    assert [each.path for each in refused.value.errors] == ["changes[0].policy.spec.schedulerName"]
 
 
 @pytest.mark.parametrize(
