@@ -111,11 +111,7 @@ def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None
 
 
 def _print_report(report: CertificateReport) -> None:
-    """Print what was done.
-
-    Raises:
-        ServiceError: something could not be done.
-    """
+    """Print what was done."""
     for about, finding in report.done:
         echo(f"{about.kind}/{about.name}: {finding}")
     if not report.done and not report.problems:

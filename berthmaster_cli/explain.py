@@ -158,7 +158,6 @@ def _show(
 
 
 def _page(explained: Explanation, link: ConsoleLink) -> str:
-    """Return the address of the workload's page in the console."""
     *namespace, kind, name = explained.resource.split("/")
     return link.workload("/".join(namespace), binding_name(kind, name))
 

@@ -175,7 +175,6 @@ def run(program: str = _PROGRAM) -> None:
 
 
 def _exit_code(program: str) -> int | str | None:
-    """Run the command, and print its error."""
     try:
         # Not click's standalone mode, which has no separate exit code for an interruption.
         code: int | None = main.main(prog_name=program, standalone_mode=False)

@@ -16,11 +16,7 @@ _UNSUPPORTED = "unsupported-placement"
 
 
 def policy_findings(limits: PlacementLimits) -> Callable[[Policy], Sequence[PolicyFinding]]:
-    """Return a pure function that says what the rules find in a stored policy, at their default levels.
-
-    Args:
-        limits: the limits of placements.
-    """
+    """Return a pure function that says what the rules find in a stored policy, at their default levels."""
     context = AdmissionContext(AdmissionSettings(peer_checks=True, limits=limits), lambda: "")
 
     def findings(policy: Policy) -> list[PolicyFinding]:

@@ -62,15 +62,7 @@ def record_simulation(
 def _record(
     recorder: "LedgerRecorder", world: World, results: Sequence[WorkloadResult], profile: Profile, at: datetime
 ) -> None:
-    """Record what the binding scheduler decides in a world.
-
-    Args:
-        recorder: the ledger.
-        world: the world before the decisions.
-        results: what the simulation decided for its workloads, in their order.
-        profile: the plugins that decide.
-        at: the time of the decisions.
-    """
+    """Record what the binding scheduler decides in a world."""
     cache = ClusterCache(profile, SystemClock(), FailoverOptions(), keeps_inputs=True, overcommit_protection=False)
     for cluster in world.clusters.values():
         cache.update_cluster(cluster)

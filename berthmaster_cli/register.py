@@ -117,11 +117,7 @@ def remove(
 
 
 def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:
-    """Reconcile the certificates until all exist, because another component may provide them.
-
-    Raises:
-        ServiceError: the time limit has passed.
-    """
+    """Reconcile the certificates until all exist, because another component may provide them."""
     deadline_s = time.monotonic() + timeout_s
     while problems := reconciler.reconcile().problems:
         if time.monotonic() >= deadline_s:

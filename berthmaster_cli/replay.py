@@ -108,7 +108,6 @@ def _profile(ctx: click.Context, given: Mapping[str, Any]) -> "Profile | None":
 
 
 def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":
-    """Return what replaces the placement of bindings that the given policies hold."""
     documents = read_documents([str(path) for path in paths])
     found = [_policy(each) for each in documents if each.raw["kind"] in POLICY_KINDS]
     policies = {each.reference: each for each in found}
@@ -127,11 +126,7 @@ def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]
 
 
 def _policy(document: Document) -> Policy:
-    """Return a policy with its defaults.
-
-    Raises:
-        ManifestError: the document is no valid policy.
-    """
+    """Return a policy with its defaults."""
     try:
         policy = defaulted(convert(Policy, document.raw))
         placement = checked_placement(policy.spec.placement, document.raw.get("spec", {}).get("placement"))

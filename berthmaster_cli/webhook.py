@@ -180,12 +180,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 
 
 def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
-    """Return how to ask the extender; None without ``--impact-url``.
-
-    Raises:
-        click.UsageError: an option needs another one.
-        InputError: the URL is not that of a service, or there is no API server for events.
-    """
+    """Return how to ask the extender; None without ``--impact-url``."""
     from webhook.serving import ImpactOptions  # noqa: PLC0415 - `--help` must not import the server
 
     if given["impact_url"] is None:

@@ -148,7 +148,6 @@ def _targets(snapshot: CertificateSnapshot, trusted: Bundle, now: datetime) -> I
 def _worst_bundle(
     name: str, found: list[Bundle], trusted: Bundle, leaves: list[x509.Certificate], now: datetime
 ) -> CertificateItem:
-    """Describe a configuration by the worst of its bundles."""
     if not found:
         message = "the server is called without TLS"
         return CertificateItem(kind="bundle", name=name, verdict=CertificateVerdict.OK, message=message)

@@ -79,7 +79,6 @@ class StoredLeaf:
 
     Attributes:
         certificate_pem: PEM, the leaf first; empty if there is none.
-        key_pem: the private key of the leaf.
     """
 
     certificate_pem: bytes = b""

@@ -49,7 +49,6 @@ class CertificateOptions:
         serving: the certificates that servers mount.
         targets: the configurations whose bundles are kept up to date.
         origin: where certificates come from.
-        leaf_lifetime, authority_lifetime: the lifetimes of new certificates.
         overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
             mounted Secrets, caches and clock differences.
 

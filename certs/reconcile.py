@@ -168,7 +168,6 @@ def _fields(step: CertificateStep) -> dict[str, object]:
 
 
 def _replaced(snapshot: CertificateSnapshot, *, renew_leaves: bool, rotate_authority: bool) -> frozenset[str]:
-    """Return the fingerprints of the certificates that a user asked to replace."""
     leaves = (secret.leaf.certificate for _, secret in snapshot.serving if secret is not None) if renew_leaves else ()
     issuer = secrets.authority_of(snapshot.authority).issuer if rotate_authority else None
     authorities = [fingerprint(issuer.certificate)] if issuer is not None else []

@@ -17,7 +17,6 @@ class LastAnswer(NamedTuple):
     """An earlier answer to a question.
 
     Attributes:
-        answer: the answer.
         time: when it was given.
     """
 

@@ -71,7 +71,6 @@ class AppOptions:
     Attributes:
         secret: signs the cookies of sessions.
         tls: whether clients connect with TLS.
-        pages: the options that pages use.
         sign_in: how visitors sign in.
         form_bytes: the largest form.
         requests_per_s, request_burst: how many pages a visitor may ask for in the long run, and at once.
@@ -94,12 +93,9 @@ class ConsoleParts:
     """What the application consists of besides its pages.
 
     Attributes:
-        source: the extender.
         watcher: the version of its state, and what is wrong with it.
         authentication: who visitors are.
         namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
-        clock: the clock.
-        metrics: the metrics.
     """
 
     def __init__(
@@ -203,11 +199,7 @@ class _RequestHooks:
         return None
 
     def _visitor(self) -> Visitor | None:
-        """Return who sent the request; None if the visitor must sign in.
-
-        Raises:
-            TooManyRequests: the client has tried too many credentials.
-        """
+        """Return who sent the request; None if the visitor must sign in."""
         authentication, address = self._parts.authentication, request.remote_addr or ""
         credential = authentication.credential(request.environ)
         if credential and not self._attempts.begin(address, credential):
@@ -223,11 +215,7 @@ class _RequestHooks:
         return "" if named == CLUSTER_SCOPED else str(named)
 
     def _take_place(self) -> None:
-        """Count a request that may wait for the extender. Threads stay free for files, the page Help and the form.
-
-        Raises:
-            ServiceUnavailable: too many requests wait.
-        """
+        """Count a request that may wait for the extender. Threads stay free for files, the page Help and the form."""
         if not self._waiting.acquire(blocking=False):
             reason = "Too many pages wait for the extender. Wait a few seconds, then try again."
             raise ServiceUnavailable(reason, retry_after=5)
@@ -238,20 +226,12 @@ class _RequestHooks:
             self._waiting.release()
 
     def _limit(self, visitor: Visitor | None) -> None:
-        """Refuse a visitor who sends too many requests.
-
-        Raises:
-            TooManyRequests: that many.
-        """
+        """Refuse a visitor who sends too many requests."""
         if not self._limits.take(_key_of(visitor)):
             raise TooManyRequests("You sent too many requests. Wait a few seconds, then try again.", retry_after=5)
 
     def _ask_to_sign_in(self) -> Response:
-        """Lead a person to the form, if there is one.
-
-        Raises:
-            Unauthorized: the client must send a token or a certificate.
-        """
+        """Lead a person to the form, if there is one."""
         wants_page = request.method == "GET" and request.accept_mimetypes.accept_html and request.endpoint != _EVENTS
         if not self._parts.authentication.by_form or not wants_page:
             raise Unauthorized
@@ -299,7 +279,6 @@ class _RequestHooks:
         }
 
     def _events(self) -> Response:
-        """Stream events to a page."""
         stream = self._streams.open(_key_of(g.visitor))
         if stream is None:
             refused = Response("too many open pages\n", 503, content_type="text/plain; charset=utf-8")
@@ -336,7 +315,6 @@ class _RequestHooks:
 
 
 def _key_of(visitor: Visitor | None) -> str:
-    """Return what limits count a visitor by."""
     return f"user {visitor.name}" if visitor is not None and visitor.name else f"address {request.remote_addr}"
 
 

@@ -32,7 +32,6 @@ class ConsoleServices:
         source: the extender, as this visitor may see it.
         clock: the time, for ages and durations.
         options: the options that pages use.
-        log: the log of the console.
         version: the version of the extender's state; empty if it is not known.
     """
 

@@ -72,11 +72,7 @@ class ExtenderClients:
         return self._files.content()
 
     def _load(self) -> Client:
-        """Return a client with the credentials of the files.
-
-        Raises:
-            ValueError: a file cannot be used.
-        """
+        """Return a client with the credentials of the files."""
         access = self._access
         pair = None
         if access.certificate_file is not None and access.key_file is not None:
@@ -244,11 +240,7 @@ class ExtenderSource:
         )
 
     def _remembered(self, question: Hashable, ask: Callable[[], V]) -> V:
-        """Return an answer; the last one if the extender does not answer.
-
-        Raises:
-            SourceError: there is no last answer, or the extender refuses the question.
-        """
+        """Return an answer; the last one if the extender does not answer."""
         try:
             answer = ask()
         except SourceError as error:

@@ -70,8 +70,6 @@ class ReadQuestion:
     Attributes:
         changes: the changes of clusters and replicas.
         origins: the field and the text of each change.
-        create: the policies that are created or replaced.
-        delete: the policies that are deleted.
         notes: what is suspicious about the policies but no error.
         problems: what is wrong. Nothing may be asked if there is a problem.
     """
@@ -104,12 +102,7 @@ def read(question: WhatIfQuestion, clusters: Collection[str], may_see: Callable[
 
 
 def refusals(error: SourceError, question: ReadQuestion) -> Iterator[FormProblem]:
-    """Yield what the extender refuses, at the fields that the visitor sees.
-
-    Args:
-        error: the refusal.
-        question: the question that the extender refused.
-    """
+    """Yield what the extender refuses, at the fields that the visitor sees."""
     if not error.errors:
         yield FormProblem("", error.detail or str(error))
     for each in error.errors:

@@ -52,7 +52,6 @@ class ConsoleOptions:
     """The options of the console.
 
     Attributes:
-        server: the options of the server.
         extender: where the extender is, and how to authenticate.
         extender_timeout_s: the timeout for each part of an answer to a question that simulates.
         page_deadline_s: how long the other questions of one page may take together.
@@ -62,7 +61,6 @@ class ConsoleOptions:
         session_secret_file: the secret that signs the cookies of sessions; None for a random one.
         form_bytes: the largest form.
         streams: the most open pages with live updates in each process.
-        pages: the options that pages use.
     """
 
     server: ServerOptions
@@ -140,7 +138,6 @@ class _Console:
         return ServedApp(app, {}, collection, answers_wait=True)
 
     def started(self, report: ReportReadiness) -> None:
-        """Start to watch the extender and to report readiness."""
         watcher = self._watcher
         if watcher is None:
             return
@@ -196,11 +193,7 @@ def _stop_streams_on_signal(watcher: StateWatcher) -> None:
 
 
 def _session_secret(path: Path | None) -> bytes:
-    """Return the secret of sessions.
-
-    Raises:
-        InputError: the file cannot be used.
-    """
+    """Return the secret of sessions."""
     if path is None:
         return secrets.token_bytes(_SECRET_BYTES)
     try:

@@ -89,11 +89,7 @@ class VisibleSource:
         return self._source.plan(replace(request, namespaces=self._visitor.namespaces))
 
     def _require(self, namespace: str) -> None:
-        """Refuse a question about a namespace that the visitor may not see.
-
-        Raises:
-            SourceError: the visitor may not see it.
-        """
+        """Refuse a question about a namespace that the visitor may not see."""
         if not self._visitor.may_see(namespace):
             what = f"in the namespace {namespace}" if namespace else "without a namespace"
             raise SourceError(f"You may not list bindings {what}, so the console does not show them.", _FORBIDDEN)

@@ -123,11 +123,7 @@ class Middleware:
         return _http_reply(reply, request_id)
 
     def _handled(self, route: Route, call: Call) -> Reply:
-        """Return the reply of the handler, if the request is not too large.
-
-        Raises:
-            Refusal: the request is too large, or the handler refuses it.
-        """
+        """Return the reply of the handler, if the request is not too large."""
         if not call.body:
             return route.handler(self._services, call)
         try:
@@ -163,11 +159,7 @@ class Middleware:
         return reply._replace(headers=(*reply.headers, *headers))
 
     def _check(self, route: Route, environ: "WSGIEnvironment") -> None:
-        """Check what can be checked before the body is read.
-
-        Raises:
-            Refusal: the client is not authenticated, or the content type is not accepted.
-        """
+        """Check what can be checked before the body is read."""
         if not self._authenticate(environ):
             raise Refusal(401, _UNAUTHENTICATED, headers=_CHALLENGE)
         if route.accepts:
@@ -230,7 +222,6 @@ def _query(environ: "WSGIEnvironment", known: Collection[str] | None) -> Mapping
 def _problem_of(
     error: InputError | Refusal | BodyError, request_id: str
 ) -> tuple[Problem, tuple[tuple[str, str], ...]]:
-    """Return an error as problem details, and the header fields that belong to it."""
     match error:
         case FieldError():
             return field_problem(error, request_id), ()

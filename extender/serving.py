@@ -48,12 +48,10 @@ class ExtenderOptions:
     """The options of the extender.
 
     Attributes:
-        server: the options of the server.
         manifests: files and folders with clusters, policies, bindings and resources. Empty if requests bring their own
             clusters.
         token_file: the bearer tokens; None if no token is required.
         insecure: whether to serve beyond loopback without TLS and authentication.
-        limits: the limits of one request.
         stream_timeout_s: the time limit for a whole batch.
         interval_s: the time between two checks of the manifests.
         replica_paths: the paths of the replicas of custom resources.
@@ -61,7 +59,6 @@ class ExtenderOptions:
         profile: the scheduling profile.
         pass_in_doubt: whether KubeAdmiral's filter accepts a cluster that it cannot judge.
         watch: the collections to watch instead of manifests; None for none.
-        kube_scheduler: the options of kube-scheduler's protocol.
         ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.
         lease: the namespace and the name of the lease of the controllers, which records what moves wait for.
         findings: see ``Services``.
@@ -100,11 +97,7 @@ def serve(options: ExtenderOptions) -> None:
 
 
 def _require_protection(options: ExtenderOptions) -> None:
-    """Refuse to serve beyond loopback without TLS and authentication, unless ``insecure`` is set.
-
-    Raises:
-        InputError: TLS or authentication is missing.
-    """
+    """Refuse to serve beyond loopback without TLS and authentication, unless ``insecure`` is set."""
     if options.insecure:
         return
     tls = options.server.tls
@@ -151,11 +144,7 @@ class _Extender:
         self._state.has_source = self._source is not None
 
     def prepare(self) -> None:
-        """Read the manifests before there are workers.
-
-        Raises:
-            InputError: the manifests have an error.
-        """
+        """Read the manifests before there are workers."""
         if self._source is not None:
             self._source.prepare()
 
@@ -196,7 +185,6 @@ class _Extender:
         return ServedApp(create_app(middleware, routes), cheap, collection, frozenset({REVIEW_PATH}))
 
     def started(self, report: ReportReadiness) -> None:
-        """Start to feed the state and to report readiness."""
         if self._source is not None:
             self._source.start(self._state)
         else:
@@ -276,11 +264,7 @@ class _Extender:
         _LOG.error("the new token file cannot be used: %s; the previous tokens stay valid", error)
 
     def _authenticated(self, environ: Mapping[str, Any]) -> bool:
-        """Return whether the client may send requests. TLS has checked client certificates in the handshake.
-
-        Args:
-            environ: the header fields by their names in a WSGI environment.
-        """
+        """Return whether the client may send requests. TLS has checked client certificates in the handshake."""
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
 
 

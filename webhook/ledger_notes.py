@@ -22,10 +22,6 @@ def note_of(request: RequestHead, outcome: ReviewOutcome) -> Note | None:
     """Return the record of a review; None for a review that is not recorded, such as a dry run.
 
     The record names the fields of a refused object and what is wrong with them. It has no other part of the object.
-
-    Args:
-        request: the request.
-        outcome: the outcome of the review.
     """
     gate = outcome.gate
     if request.dry_run or outcome.malformed:

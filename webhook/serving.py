@@ -56,7 +56,6 @@ class WebhookOptions:
     """The options of the webhook.
 
     Attributes:
-        server: the options of the server.
         body_bytes: the size limit of a review.
         settings: the settings of the reviews.
         impact: how to ask the extender for the impact of changes; None for not at all.

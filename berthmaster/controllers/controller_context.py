@@ -19,7 +19,6 @@ class ControllerContext:
     """The API server client, the informers, the event recorder, the metrics, and the ledger if there is one.
 
     Attributes:
-        decisions: the ledger that records decisions; None for none.
         lease: the lease of the leader; None without leader election.
         pages: further pages of the port of the probes, by path: each returns its content type and its text.
         informers: one per collection that a controller asked for. They start before the first controller does.

@@ -65,7 +65,6 @@ class ControllerSettings:
     """How the controllers behave.
 
     Attributes:
-        gates: the feature gates.
         scheduler_name: the ``spec.schedulerName`` of the bindings that the binding scheduler schedules.
         profile: the plugins of decisions.
         concurrent_bindings, concurrent_rebalancers: the number of workers. They mostly wait for the API server.

@@ -39,7 +39,6 @@ class _Reservation:
     """A move that a write is to begin.
 
     Attributes:
-        candidate: the move.
         guard: the resource version that the write is valid for.
         until_s: when the write can no longer happen; None while its response is awaited.
     """

@@ -204,7 +204,6 @@ def _waits(
     now: datetime,
     totals: Mapping[str, int] | None,
 ) -> Iterator[Waiting]:
-    """Yield each reason why a budget lets a move wait."""
     failover = candidate.reason == MoveReason.FAILOVER
     if not failover and (opens_at := budget.windows.opens_at(now)) is not None:
         wait_s = (opens_at - now).total_seconds()

@@ -63,7 +63,6 @@ class MoveSelector:
         namespaces: the namespaces of bindings.
         policies: names of policies, as in ``MoveSubject.policy``.
         kinds: the kinds of workloads.
-        labels: requirements on the labels of bindings.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -112,7 +111,6 @@ class MoveSettings:
     """How one binding moves.
 
     Attributes:
-        failback, drain: the sources.
         strategy: whether new copies run before the old ones go.
         soak_s: for how long all new copies must be healthy before the old ones go.
         deadline_s: how long a move may take until the new copies are healthy; then it is rolled back.

@@ -21,7 +21,6 @@ class PolicyMoves:
     """What configuration and policy say about the moves of one binding.
 
     Attributes:
-        settings: how it moves.
         reschedules: whether a requested rescheduling is a move.
         problem: what is wrong with the annotations of its policy; empty if nothing is.
     """

@@ -82,7 +82,6 @@ class BindingDecision(msgspec.Struct, frozen=True):
             it.
         replaced: the failover that the decision performs; None for none.
         change: what the step of a move that it performs does to the copies.
-        move_event: the event of the move of the binding; None for none.
         waits_for_place: whether the binding should move, and no place for it exists.
         plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
     """

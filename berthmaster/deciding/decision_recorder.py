@@ -98,10 +98,8 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         at: when it was taken.
-        reconcile_id: the id in the log records of its reconcile.
         binding: the binding as it was read.
         inputs: what else it read.
-        outcome: the decision.
         duration_s: the seconds from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was, or if there was nothing to write.
     """

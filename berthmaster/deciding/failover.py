@@ -73,11 +73,7 @@ def replacement(
 def _replacement(
     scheduler: Scheduler, request: Request, lost: frozenset[str], work: Work, *, leaves: bool
 ) -> Replacement | MoveRefusal:
-    """See ``replacement``.
-
-    Raises:
-        TooLargeError: the placement exceeds a limit, or all groups together take too many steps.
-    """
+    """See ``replacement``."""
     kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
     remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
     unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
@@ -177,11 +173,7 @@ def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str], work:
 
 
 def _refusal(failure: Failure) -> MoveRefusal:
-    """Return the failure of one group.
-
-    Raises:
-        TooLargeError: no further group can be tried.
-    """
+    """Return the failure of one group."""
     if failure.kind is FailureKind.TOO_LARGE:
         raise TooLargeError(failure.message)
     return MoveRefusal(Cause.NO_PLACE, failure.message, (failure.kind.name,))

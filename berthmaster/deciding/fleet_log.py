@@ -68,7 +68,6 @@ class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
         return changes
 
     def _undoing(self, later: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-        """Return what undoes the changes that followed this snapshot."""
         undone = _latest(later)
         own = _latest([each for each in self.changes[: self.length] if each[0] in undone])
         return {name: self._undo(name, change, own.get(name, self.start.get(name))) for name, change in undone.items()}
@@ -127,7 +126,6 @@ class FleetLog:
 
 
 def _latest(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-    """Return one change for each cluster that stands for all of its changes."""
     latest: dict[str, Change] = {}
     for name, change in changes:
         known = latest.get(name)

@@ -31,7 +31,6 @@ class ControllersRecord(Value, frozen=True):
     Attributes:
         scheduler: the ``spec.schedulerName`` of the bindings that they schedule; empty if they schedule none.
         failover_after_s: how long a cluster may be not ready before it is replaced, in seconds; None without failover.
-        preempts: whether the preemption controller runs.
         gates: the feature gates that are on.
     """
 

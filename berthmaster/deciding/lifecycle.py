@@ -99,7 +99,6 @@ class Step:
         group: the group of that assignment.
         tasks: all eviction tasks after it; None if they stay.
         wait_s: when to look again; None if only a change of the binding matters.
-        event: the event; None for none.
     """
 
     state: MoveState | None

@@ -62,7 +62,6 @@ class MoveDecider:
     """Decides with what a decision with moves depends on besides the binding.
 
     Attributes:
-        state: the clusters.
         now_s: monotonic time.
         bounds: see ``decide``.
         moves: the configuration of moves.

@@ -47,7 +47,6 @@ class MoveRequest:
     """A reason for a binding to move.
 
     Attributes:
-        reason: the reason.
         policy: what configuration and policy say about its moves.
         target: where it can go, or why it can go nowhere.
         after_s: how long the target must exist before the move.
@@ -212,7 +211,6 @@ def _drain(
     draining: frozenset[str],
     bounds: Mapping[str, int] | None,
 ) -> MoveRequest:
-    """Ask for a move of the replicas on clusters that are being drained."""
     settings = policy.settings
     found = replacement(state.scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
     target = Target(found.clusters, found.group) if isinstance(found, Replacement) else found
@@ -228,7 +226,6 @@ def _drain(
 def _failback(
     state: ClusterState, binding: Binding, policy: PolicyMoves, bounds: Mapping[str, int] | None
 ) -> MoveRequest:
-    """Ask for a return to the best earlier group."""
     settings = policy.settings
     avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
     found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)

@@ -139,13 +139,7 @@ def _decided(decider: MoveDecider, binding: Binding) -> BindingDecision:
 
 
 def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -> BindingDecision:
-    """Decide for a binding without a move under way.
-
-    Args:
-        decider: what the decision depends on besides the binding.
-        binding: the binding.
-        record: its last move, or the one that waits; None without one.
-    """
+    """Decide for a binding without a move under way."""
     if record is not None and (vanished := _vanished(decider, binding, record)):
         return _replaced(decider, binding, record, vanished)
     decision = decider.decide(binding)
@@ -199,7 +193,6 @@ def _plainly_changed(decider: MoveDecider, decision: BindingDecision, record: Mo
 
 
 def _also(decision: BindingDecision, record: AssignmentWrite | None) -> BindingDecision:
-    """Return a decision whose write also writes a record."""
     if decision.write is None or record is None:
         return decision
     annotations = {**decision.write.annotations, **record.annotations}
@@ -250,7 +243,6 @@ def _failover_step(
 
 
 def _is_movable(decider: MoveDecider, binding: Binding, decision: BindingDecision) -> bool:
-    """Whether the requested rescheduling of a binding is a move."""
     if decision.clusters is None or decision.clusters == binding.assignment or not binding.spec.clusters:
         return False
     return decision.result.ok and decider.moves.policy(binding).reschedules
@@ -345,7 +337,6 @@ class WaitingRecord:
     """What a binding waits for.
 
     Attributes:
-        state: the record.
         ready: whether only budgets and old copies decide now.
         wait_s: when to look again.
         known: the record before.

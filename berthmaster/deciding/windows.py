@@ -73,9 +73,6 @@ class Windows:
     """Several windows: open while at least one of them is open. Without windows it is always open.
 
     The answer is kept until it can change. A clock that was set back makes it compute the answer again.
-
-    Attributes:
-        windows: the windows.
     """
 
     def __init__(self, windows: Iterable[Window] = ()) -> None:

@@ -52,7 +52,6 @@ class ScriptReply(msgspec.Struct, omit_defaults=True):
     """The first two results, or the problem of the script.
 
     Attributes:
-        results: the results.
         problem: why there are none.
         exhausted: whether the script exceeded a limit.
         seconds: the processor time.
@@ -118,11 +117,7 @@ class ScriptProcess:
         raise ExhaustedError(reply.problem)
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """Return standard input and output of the process; start it if it does not run.
-
-        Raises:
-            ScriptError: the process does not start.
-        """
+        """Return standard input and output of the process; start it if it does not run."""
         if self._process is None:
             begun_s, first = time.monotonic(), not self._exhausted
             self._process = subprocess.Popen(  # noqa: S603 - a fixed command

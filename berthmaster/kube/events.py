@@ -63,7 +63,6 @@ class EventContent(NamedTuple):
 
     Attributes:
         regarding: the object that the event is about.
-        kind: the type of the event.
         reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
         action: what was done, in one CamelCase word, as ``Scheduling``.
         note: a description for people; cut at 1,024 bytes.
@@ -90,7 +89,6 @@ class Series:
     """An event and its repeats.
 
     Attributes:
-        key: the content.
         name: the name of the Event object.
         first, last: when it was observed first and last.
         observed_s: when it was observed last, on the monotonic clock.
@@ -268,7 +266,6 @@ class EventRecorder:
                 self._count("dropped")
 
     def _store(self, series: Series) -> None:
-        """Write an event or its new count, with a few tries."""
         backoff = Backoff(first_s=0.2, longest_s=5.0)
         for tried in range(1, _TRIES + 1):
             try:

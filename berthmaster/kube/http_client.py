@@ -244,11 +244,7 @@ class _Dialer:
             self.prefix = f"http://{self.host}{self.prefix}"
 
     def connect(self, timeout_s: float) -> socket.socket:
-        """Open a socket, with TLS for ``https``.
-
-        Raises:
-            ApiError: the server is unreachable or not trusted.
-        """
+        """Open a socket, with TLS for ``https``."""
         connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
         try:
             connection.connect()

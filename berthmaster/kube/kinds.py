@@ -105,11 +105,7 @@ def _running_on(cluster: str) -> AggregatedStatusItem:
 
 
 def _reduced(binding: Binding) -> Binding:
-    """Return a valid binding without the fields that no decision reads.
-
-    Raises:
-        FieldError: the binding is invalid.
-    """
+    """Return a valid binding without the fields that no decision reads."""
     for error in binding_errors(binding):
         raise error
     metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())

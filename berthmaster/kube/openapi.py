@@ -39,7 +39,6 @@ def subschema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
 
 
 def _resolved(schema: Any, schemas: Mapping[str, Any], depth: int) -> Any:  # noqa: ANN401 - any JSON value
-    """Replace references by the schemas that they name, down to a depth."""
     if depth == 0 or not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref")

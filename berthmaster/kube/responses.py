@@ -25,7 +25,6 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The metadata of a list page.
 
     Attributes:
-        resource_version: the version of the list.
         continue_: the token of the next page; empty for the last page.
         remaining_item_count: how many objects later pages hold, if the server knows.
     """

@@ -28,7 +28,6 @@ class ServedType(NamedTuple):
 
     Attributes:
         api_version: the group and version.
-        names: the names of the kind.
         namespaced: whether its objects belong to namespaces.
         verbs: what the server can do with its objects, as in RBAC.
     """

@@ -153,7 +153,6 @@ def _differs(past: PastDecision) -> str:
 
 
 def _replaces(scene: Scene, past: PastDecision) -> frozenset[str]:
-    """Return the clusters that failover replaced."""
     if past.outcome.evictions is None:
         return frozenset()
     options = FailoverOptions(past.configuration.failover_after_s, past.configuration.producer)

@@ -68,7 +68,6 @@ class _SegmentAudit:
     """The audit of one segment.
 
     Attributes:
-        segment: its row.
         gaps: its notes about missing records.
         removed: the segments that its notes say the retention removed, with their opening digests.
     """
@@ -83,7 +82,6 @@ class _SegmentAudit:
         self._last_us: int = segment.opened_us
 
     def run(self) -> Iterator[str]:
-        """Yield what is wrong with the segment."""
         own, count = self.segment, 0
         with self._store.transaction() as connection:
             numbers = list(

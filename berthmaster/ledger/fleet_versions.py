@@ -194,7 +194,6 @@ def _numbers_of(summary: ResourceSummary | None) -> list[int]:
 
 
 def _with_allocating(entry: _Entry, amounts: list[int]) -> tuple[int, ...]:
-    """Return the numbers of a cluster with other allocating amounts."""
     numbers, summary = entry.parts.numbers, entry.cluster.status.resource_summary
     end = len(numbers) - (0 if summary is None else len(summary.allocatable_modelings))
     return (*numbers[: end - len(amounts)], *amounts, *numbers[end:])
@@ -218,11 +217,7 @@ def _change(before: ClusterParts | None, after: ClusterParts) -> ClusterChange:
 
 
 def _after(before: ClusterParts | None, change: ClusterChange) -> ClusterParts:
-    """Return the parts of a cluster after a change.
-
-    Raises:
-        InputError: the change does not follow from ``before``.
-    """
+    """Return the parts of a cluster after a change."""
     try:
         numbers = tuple(map(int, change.added.split()))
         if change.identity is None and before is not None:
@@ -244,7 +239,6 @@ def _unrelated() -> DamagedLedgerError:
 
 
 def _digest_of(parts: ClusterParts, digest: Callable[[int], bytes]) -> int:
-    """Return the digest of a cluster, from those of its documents and from its numbers."""
     numbers = " ".join(map(str, parts.numbers)).encode()
     return int.from_bytes(digest_of(digest(parts.identity) + digest(parts.apis) + numbers))
 

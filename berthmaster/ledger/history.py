@@ -195,7 +195,6 @@ def _rows(store: Store, query: Query, found: Iterable[tuple[RecordId, int]]) -> 
 
 
 def _range(store: Store, query: Query, segment: int, first: int, end: int) -> list[tuple[RecordId, int]]:
-    """Return the ids and the batches of records of a segment."""
     own = records.c.segment == segment, records.c.sequence >= first, records.c.sequence < end
     statement = _statement(query, None, rare=False).where(*own).order_by(None).order_by(records.c.sequence)
     with store.transaction() as connection:
@@ -213,7 +212,6 @@ def _position(store: Store, after: RecordId) -> tuple[int, int, int]:
 
 
 def _is_rare(store: Store, cluster: str) -> bool:
-    """Return whether few batches concern a cluster."""
     own = select(touched.c.batch).where(touched.c.cluster == cluster).limit(_RARE_BATCHES).subquery()
     with store.transaction() as connection:
         return connection.execute(select(func.count()).select_from(own)).scalar_one() < _RARE_BATCHES

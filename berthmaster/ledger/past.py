@@ -40,14 +40,11 @@ class PastDecision:
     """A recorded decision with what it read.
 
     Attributes:
-        segment: its segment.
-        entry: the entry.
         binding: the binding as it was read; without the status of members unless it has a move.
         configuration: how the process decided.
         unready_since_s: as in ``DecisionInputs``.
         peers: as in ``DecisionInputs``.
         bounds: as in ``DecisionInputs``.
-        outcome: the decision.
     """
 
     segment: int

@@ -220,11 +220,7 @@ def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(document: Document) -> Document:
-    """Return the document if it has a type and a name.
-
-    Raises:
-        ManifestError: apiVersion, kind or metadata.name is missing or not a string.
-    """
+    """Return the document if it has a type and a name."""
     raw = document.raw
     for field in ("apiVersion", "kind"):
         _require_text(document, field, raw.get(field))

@@ -42,8 +42,6 @@ class FederationManifests:
     Attributes:
         clusters: the member clusters, converted to ``Cluster``.
         policies: the policies of both kinds, with the defaults of their CRDs.
-        profiles: the scheduling profiles.
-        webhooks: the scheduler plugins that are webhooks.
         objects: the federated objects of both kinds.
     """
 
@@ -68,7 +66,6 @@ class Manifests:
         ignored: resources that Karmada never propagates.
         federation: the KubeAdmiral objects. They exclude Karmada clusters.
         applied: the identities of the objects that would be applied: files beside stored objects.
-        rebalancers: the WorkloadRebalancers.
         customizations: the interpreter scripts of the control plane.
         interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
             interprets then has no replicas.

@@ -158,7 +158,6 @@ def _unchanged(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Redact the value of a field."""
     if name == "annotations":
         return {key: text for key, text in value.items() if _is_kept(key)} if isinstance(value, dict) else None
     if name == "env":
@@ -199,7 +198,6 @@ def _environment(variables: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _references(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Keep the structure and the names of references."""
     if isinstance(value, list):
         return [_references(each) for each in value]
     if not isinstance(value, dict):

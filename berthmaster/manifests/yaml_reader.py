@@ -210,7 +210,6 @@ class _Builder:
         self._put(frame.node, event)
 
     def _put(self, value: Any, event: Any) -> None:  # noqa: ANN401
-        """Add a complete value to its container."""
         if not self._frames:
             self._document = value
             return

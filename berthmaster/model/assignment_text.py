@@ -8,12 +8,7 @@ CLUSTERS_SHOWN: Final = 8
 
 
 def short_assignment(clusters: Mapping[str, int], none: str = "no clusters") -> str:
-    """Return replicas by cluster as text, such as ``member1:2, member2:1``; of many clusters only the first by name.
-
-    Args:
-        clusters: the replicas by cluster.
-        none: the text for an assignment without clusters.
-    """
+    """Return replicas by cluster as text, such as ``member1:2, member2:1``; of many clusters only the first by name."""
     text = ", ".join(f"{name}:{count}" for name, count in sorted(clusters.items())[:CLUSTERS_SHOWN])
     more = len(clusters) - CLUSTERS_SHOWN
     return f"{text} and {more} more" if more > 0 else text or none

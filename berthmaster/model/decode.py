@@ -73,13 +73,7 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
 
 
 def _decode_large(kind: type[T], document: bytes | str, error: msgspec.ValidationError) -> T:
-    """Decode a document without its null fields. Never create dicts and lists of the whole document.
-
-    Args:
-        kind: the type.
-        document: a document that cannot be decoded as it is.
-        error: the reason.
-    """
+    """Decode a document without its null fields. Never create dicts and lists of the whole document."""
     text = document.encode() if isinstance(document, str) else bytes(document)
     if b"null" in text:
         without_nulls = without_null_fields(text)
@@ -231,13 +225,7 @@ def _pruned(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN401 - a type, and any JSON value
-    """Convert a decoder's message to an error with the Kubernetes path, the value there and what is accepted.
-
-    Args:
-        kind: the type.
-        raw: the document as dicts and lists, or ``_UNREAD``.
-        message: the message of the decoder.
-    """
+    """Convert a decoder's message to an error with the Kubernetes path, the value there and what is accepted."""
     problem = decoding_problem(message)
     got = _JSON_TYPES.get(problem.got)
     path, value = _resolve(raw, problem.location, got)
@@ -293,7 +281,6 @@ def _may_be_the_cause(entry: object, got: tuple[type, ...] | None) -> bool:
 
 
 def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
-    """List the accepted values of the field at a location."""
     for segment in _SEGMENT.finditer(location):
         if segment[1] is None:
             kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
@@ -330,18 +317,11 @@ def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a type
-    """Return the struct that a type is, or the structs of a union."""
     return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
 def _unknown(kind: Any, raw: Any, path: str) -> Iterator[tuple[str, str, Iterable[str]]]:  # noqa: ANN401
-    """Yield the path and the key of each unknown field, with the known names of its object.
-
-    Args:
-        kind: a type.
-        raw: any JSON value.
-        path: the path of the value.
-    """
+    """Yield the path and the key of each unknown field, with the known names of its object."""
     struct = next(iter(_structs_in(kind)), None)
     if isinstance(raw, list):
         element = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)

@@ -148,7 +148,6 @@ class AutoMigrationInfo(Value, frozen=True):
 
     Attributes:
         estimated_capacity: how many replicas fit a cluster, if fewer than it should have.
-        scheduled_replicas: how many replicas are scheduled.
     """
 
     estimated_capacity: dict[str, Int64] = {}

@@ -133,5 +133,4 @@ def _decimal_text(nanos: int, *, exponents: bool) -> str:
 
 
 def _divide_away_from_zero(dividend: int, divisor: int) -> int:
-    """Integer division that rounds a fraction away from zero."""
     return -(-dividend // divisor) if dividend >= 0 else dividend // divisor

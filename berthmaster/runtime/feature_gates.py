@@ -14,7 +14,6 @@ class Gate(NamedTuple):
     Attributes:
         name: the name in ``--feature-gates``.
         stage: the maturity of the feature.
-        default: whether the gate is on by default.
         summary: what the gate enables, in a few words.
     """
 

@@ -145,7 +145,6 @@ def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: i
 
 
 def _asked(template: SetTemplate, named: Sequence[str]) -> tuple[int, list[tuple[int, int]]]:
-    """Return the replicas of a template, and the column and the amount of each resource of one pod."""
     amounts = {**dict(filter(counts_for_nodes, template.requests or ())), PODS: 1}
     return template.replicas, [(named.index(name), amount) for name, amount in amounts.items()]
 

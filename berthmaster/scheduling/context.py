@@ -69,7 +69,6 @@ class Context:
     Attributes:
         fleet: the clusters.
         request: the workload.
-        compiled: its placement, compiled for the fleet.
         group: the group that is being tried.
         peers: where the other workloads of the request's affinity groups are.
         work: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.

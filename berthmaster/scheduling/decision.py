@@ -46,7 +46,6 @@ class Attempt:
     """One group that was tried, with what a diagnosis needs.
 
     Attributes:
-        group: the group.
         rows: the rows of the clusters that passed the filters.
         candidates: the same clusters with scores and available replicas. None if scoring was not reached or failed.
         selected: the candidates that were selected. None if selection was not reached or failed.

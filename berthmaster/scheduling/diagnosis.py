@@ -85,7 +85,6 @@ class GroupFailure(NamedTuple):
 
     Attributes:
         group: its name; None without groups.
-        failure: the failure.
         rejected: how many clusters each filter was the first to reject, largest number first. Empty if clusters fit.
     """
 

@@ -150,7 +150,6 @@ def _allocating(summary: ResourceSummary, amounts: Mapping[str, int]) -> dict[st
 
 
 def _as_models(classes: Sequence["NodeClass"]) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
-    """Return one grade per node class."""
     models = tuple(
         ResourceModel(grade, tuple(_range(name, amount) for name, amount in each.free.items()))
         for grade, each in enumerate(classes)
@@ -249,7 +248,6 @@ class ModelNodes:
         ]
 
     def _smallest(self, model: ResourceModel) -> list[int]:
-        """Return the capacity of a grade's smallest node, by column."""
         capacity = {each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges}
         return [_PODS_PER_NODE, *(capacity.get(name, 0) for name in self._names)]
 

@@ -95,7 +95,6 @@ class Stages(Generic[Compiled]):
 
     Attributes:
         members: selects the clusters that are considered at all, before any plugin.
-        compile: compiles a placement for a fleet.
         candidates: adds to the given rows and scores what selection and assignment need.
         select: chooses and orders the candidates that get the workload, or returns why none can.
         assign: returns the replicas of each selected cluster, or why they cannot be assigned.

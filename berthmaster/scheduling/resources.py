@@ -225,7 +225,6 @@ class _ModelColumns:
         return bool(self._present.any())
 
     def names(self) -> set[str]:
-        """Return the names of resources that any model has."""
         return set(self._minima)
 
     def present(self, row: int) -> bool:
@@ -262,7 +261,6 @@ class _ModelColumns:
                 self._minimum(each.name)[index, row] = max(0, amount_of(each.name, each.min))
 
     def override(self, bound: IntArray, requests: Requests) -> None:
-        """Replace the bounds of the rows that have models."""
         rows = np.flatnonzero(self._present)
         per_node = np.full((len(self._counts), len(rows)), _PODS_OF_A_MODEL_NODE, dtype=np.int64)
         for name, amount in filter(counts_for_nodes, requests):
@@ -281,7 +279,6 @@ class _ModelColumns:
         return Estimate(total, max(votes, key=votes.__getitem__))
 
     def nodes(self, row: int) -> list[NodeGrade]:
-        """Return the nodes of a row, by ascending grade."""
         return [
             NodeGrade(
                 {PODS: _PODS_OF_A_MODEL_NODE}
@@ -344,6 +341,5 @@ def _whole_pods(summary: ResourceSummary) -> int:
 
 
 def _grown(column: NDArray[Scalar], capacity: int) -> NDArray[Scalar]:
-    """Append zeros for the new rows."""
     more = np.zeros((*column.shape[:-1], capacity - column.shape[-1]), dtype=column.dtype)
     return np.concatenate([column, more], axis=-1)

@@ -108,11 +108,7 @@ def _check_refusal(environ: "WSGIEnvironment") -> None:
 
 
 def _declared_length(environ: "WSGIEnvironment") -> int | None:
-    """Return the value of Content-Length, or None without one.
-
-    Raises:
-        BodyError: the value is not a number.
-    """
+    """Return the value of Content-Length, or None without one."""
     declared = environ.get("CONTENT_LENGTH") or ""
     if not declared:
         return None
@@ -131,7 +127,6 @@ def _body_error(error: Exception) -> BodyError:
 
 
 def _pieces(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - the input of any WSGI server
-    """Yield a body in pieces as they arrive."""
     arriving = source.pieces() if isinstance(source, ArrivingBody) else _pieces_of_gunicorn(source)
     try:
         yield from filter(None, arriving)

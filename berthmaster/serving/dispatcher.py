@@ -203,7 +203,6 @@ class Dispatcher:
     # The thread pool.
 
     def _enqueue(self, conn: Connection, queue: FairQueue[Connection]) -> None:
-        """Let a request wait for a thread."""
         self._forget_reading(conn)
         self._poller.wait(conn, 0, self.read)
         conn.enter(Phase.QUEUED, conn.began_at)
@@ -213,7 +212,6 @@ class Dispatcher:
         self._give_threads()
 
     def _give_threads(self) -> None:
-        """Give threads to the requests that can begin."""
         for queue in (self._requests, self._streams, self._waiting):
             while (conn := queue.take(lambda each: self._budget.may_process(each.arrived_bytes))) is not None:
                 conn.enter(Phase.SERVED, 0.0)
@@ -242,7 +240,6 @@ class Dispatcher:
         self._poller.call_soon(partial(self._finish, conn, task))
 
     def _finish(self, conn: Connection, done: Future[tuple[bytes, bool]]) -> None:
-        """Take a connection back from the pool."""
         conn.queue.finish(conn.peer)
         try:
             answer, keep = done.result()

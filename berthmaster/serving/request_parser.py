@@ -63,7 +63,6 @@ class ClientRequest:
         keep: whether the client wants to keep the connection.
         expects: the client waits for ``100 Continue`` before it sends the body.
         streamed: the application reads the body while it arrives, or sends an answer that lasts.
-        has_head, complete: whether the whole head, and the whole request, has arrived.
         body: the part of the body that has arrived.
         enough_bytes: with this much of the body the application can refuse the request; None if it needs all.
         began_at: the monotonic time of the first byte.

@@ -108,11 +108,7 @@ class _Response:
         return lambda _data: None  # no application of this package writes its body
 
     def head(self, date: str, length: int | None) -> bytes:
-        """Return the encoded head, given the date in HTTP's format, and the size of the body if it is known.
-
-        Raises:
-            ValueError: a header field contains a line break.
-        """
+        """Return the encoded head, given the date in HTTP's format, and the size of the body if it is known."""
         has_body = self.request.method != "HEAD" and not self._status.startswith(("204", "304"))
         lines = [f"{name}: {value}" for name, value in self._fields if not has_body or name.lower() != "content-length"]
         if any("\n" in line or "\r" in line for line in lines):

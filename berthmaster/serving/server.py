@@ -351,7 +351,6 @@ class _StructuredLogger(Logger):
     """gunicorn's logger, which writes to the log of the process."""
 
     def setup(self, cfg: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Pass records on to the root logger."""
         self.cfg = cfg
         self.error_log.propagate = True
         self.error_log.handlers[:] = []

@@ -20,7 +20,6 @@ class TokenUser(NamedTuple):
 
     Attributes:
         name: the name; empty if the file has none.
-        groups: the groups of the user.
         digest: the SHA-256 of the token.
     """
 

@@ -96,7 +96,6 @@ class FastWorker(Worker):
             self._dispatcher.dismiss_idle(time.monotonic())
 
     def _check_deadlines(self, now: float) -> None:
-        """Close overdue connections, and answer overdue requests."""
         overdue = self._poller.overdue(now)
         for conn in overdue:
             if conn.phase is Phase.HANDSHAKING:

@@ -38,11 +38,7 @@ class ConnectionBalance:
         self._slots[worker % self._size] = _EMPTY
 
     def other_has_fewer(self, connections: int) -> bool:
-        """Return whether another worker has clearly fewer connections. Small differences of large numbers do not count.
-
-        Args:
-            connections: the number of connections of the worker that asks.
-        """
+        """Return whether one other worker has clearly fewer connections. Small differences do not count."""
         fewest = min(filter(None, self._slots), default=connections + 1) - 1
         return connections > fewest + fewest // _TOLERANCE
 

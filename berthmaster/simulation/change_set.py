@@ -25,7 +25,6 @@ class ChangeSet:
 
     Attributes:
         policies: the policies that are created or replaced, with their defaults (``policy.defaulted``).
-        deleted_policies: the policies that are deleted.
         clusters: the clusters that join or are replaced. An empty status keeps the reported one.
         deleted_clusters: the names of the clusters that leave.
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.

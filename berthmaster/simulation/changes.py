@@ -256,7 +256,6 @@ class RemoveTaint:
 
     Attributes:
         cluster: the name of the cluster.
-        key: the key of the taints.
         effect: only the taint with this effect; empty for all effects.
     """
 

@@ -130,7 +130,6 @@ class _Settled:
     """The world after the scheduling that is due, and what the next scheduling would do without a failure.
 
     Attributes:
-        world: the world.
         idle: the result for each workload without a failure.
         holders: the positions of the workloads on each cluster.
         fitting: the positions of the workloads that are scheduled at every event, for each cluster that fits them.
@@ -257,7 +256,6 @@ class Failures:
         return affected
 
     def _followed(self, found: Mapping[int, WorkloadResult]) -> dict[int, WorkloadResult]:
-        """Return the results with those of the dependencies that follow."""
         idle = self._settled.idle
         results = [found.get(position, each) for position, each in enumerate(idle)]
         followed = follow([each.workload for each in results])

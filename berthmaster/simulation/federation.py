@@ -172,7 +172,6 @@ class _Run:
         return FederatedResult(bound, ObjectTrigger.NONE, unplaced=self._unplaced(bound))
 
     def _unplaced(self, bound: BoundWorkload) -> int:
-        """Return the replicas that the policy divides and no cluster has."""
         if bound.policy is None or bound.missing:
             return 0
         try:

@@ -110,7 +110,6 @@ class _Index:
         )
 
     def snapshots(self) -> dict[int, dict[_BindingKey, BindingSnapshot]]:
-        """Return the snapshots that each dependency gets from its leaders, by position."""
         found: dict[int, dict[_BindingKey, BindingSnapshot]] = {}
         for position in self.propagating:
             binding = self._workloads[position].binding
@@ -124,7 +123,6 @@ class _Index:
         return found
 
     def missing(self, workload: SimulatedWorkload) -> tuple[str, ...]:
-        """Return the dependencies of a workload that are not among the workloads."""
         return tuple(str(each) for each in workload.dependencies or () if not any(True for _ in self._resolved(each)))
 
     def keeps(self, key: _BindingKey) -> BindingSnapshot | None:
@@ -136,7 +134,6 @@ class _Index:
         return BindingSnapshot(key[1], key[0], as_moved(workload.binding).spec.clusters)
 
     def _resolved(self, dependency: Dependency) -> Iterator[int]:
-        """Yield the positions of the resources that a dependency means."""
         kind = dependency.api_version, dependency.kind, dependency.namespace
         if dependency.name:
             position = self._by_name.get((*kind, dependency.name))

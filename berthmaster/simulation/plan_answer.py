@@ -229,7 +229,6 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         id: the identity of change and answer (``plan_id``). Equal ids mean the same change with the same effect.
         summary: the totals. ``workloads`` counts all workloads of the world.
         concerned: how many workloads the change concerns: those whose policy, template or clusters it changes.
-        deleted_copies: how many copies are deleted.
         complete: whether everything is known that the answer depends on. If not, ``gaps`` says what is missing, and
             more workloads may move.
         gaps: what is not known and what follows, one sentence each.

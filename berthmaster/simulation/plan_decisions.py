@@ -263,7 +263,6 @@ def _absent(workload: SimulatedWorkload) -> WorkloadResult:
 
 
 def _deducts(workload: SimulatedWorkload) -> bool:
-    """Return whether the scheduler of a workload deducts the replicas that it assigns."""
     return workload.binding is not None and workload.binding.scheduler != DEFAULT_SCHEDULER
 
 

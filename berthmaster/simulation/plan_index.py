@@ -40,7 +40,6 @@ class PlanIndex:
         profile: the plugins that decide.
 
     Attributes:
-        world: the world.
         scheduler: decides on the clusters of the world. Its peers are those of the present.
         replicas: the replicas of all present workloads by cluster.
     """
@@ -217,7 +216,6 @@ def is_companion(workload: SimulatedWorkload) -> bool:
 
 
 def _ids(workload: SimulatedWorkload) -> list[str]:
-    """Return the permanent IDs of the policies that the labels of a binding record."""
     labels = workload.binding.metadata.labels if workload.binding is not None else {}
     return [found for each in PERMANENT_ID.values() if (found := labels.get(each))]
 

@@ -64,7 +64,6 @@ class MoveCounts:
     Attributes:
         workloads: the number of all workloads.
         concerned: the workloads that the change concerns, as far as they are known.
-        moved, replicas: the workloads that move, and the replicas that move.
         lost, short: the workloads that have no cluster, or not all replicas, because of the change.
         deleted: the copies that are deleted.
         preempts: whether a policy preempts because of the change.
@@ -194,7 +193,6 @@ class _Reviewer:
         self.preempts = any(True for _ in preemptors(edit, PolicyCatalog(self._policies)))
 
     def keys(self) -> frozenset[WorkloadKey]:
-        """Return the workloads that the edit can concern."""
         detector = Detector(self._edit, PolicyCatalog(self._policies), preempts=self._index.world.assumptions.preempts)
         return frozenset(self._index.concerned(self._edit, detector))
 
@@ -216,13 +214,7 @@ class _Reviewer:
     def decide(
         self, counts: MoveCounts, limits: ReviewLimits | None, only: Collection[WorkloadKey] | None = None
     ) -> _Decided | None:
-        """Decide workloads in the order of the world, and count them. Return None as soon as a limit is exceeded.
-
-        Args:
-            counts: counts them.
-            limits: the limits; None for none.
-            only: decide only these; None for all that the edit concerns.
-        """
+        """Decide workloads in the order of the world, and count them. Return None as soon as a limit is exceeded."""
         changed, rows = ChangedWorkloads(edits=[self._edit]), {}
         decider = PlanDecider(self._index, changed, self._now, self._check)
         with closing(decider.deciding(self._concerned(changed, only))) as decided:
@@ -234,7 +226,6 @@ class _Reviewer:
         return changed, decider, rows
 
     def plan(self, changes: ChangeSet, decided: _Decided, gaps: Sequence[Gap]) -> Plan:
-        """Return the plan of the decided workloads."""
         changed, decider, rows = decided
         concerned = decider.concerned_of(rows)
         return plan_of(self._index, changes, changed, decider, concerned, gaps=gaps, lists_staying=False)

@@ -71,8 +71,6 @@ class _Unit(NamedTuple):
     """What an assignment counts: a replica, or one set of the pods of several templates.
 
     Attributes:
-        request: what it requests.
-        pods: its pods.
         whole_sets: whether each assigned cluster has one set, whatever replicas the assignment names.
     """
 
@@ -81,7 +79,6 @@ class _Unit(NamedTuple):
     whole_sets: bool = False
 
     def occupied(self, assignment: Mapping[str, int]) -> Mapping[str, int]:
-        """Return how many of it an assignment has, by cluster."""
         return dict.fromkeys(assignment, 1) if self.whole_sets else assignment
 
 

@@ -121,7 +121,6 @@ def plan_of(
 
 
 def _gains_no_execute(before: Mapping[str, Cluster], decider: PlanDecider) -> bool:
-    """Return whether a cluster that is not lost gets a NoExecute taint."""
     return any(
         taint.effect == NO_EXECUTE and (name not in before or taint not in before[name].spec.taints)
         for name, cluster in decider.clusters.items()
@@ -143,13 +142,7 @@ def _staying(concerned: Sequence[PlannedWorkload], changed: ChangedWorkloads) ->
 def _changed_clusters(
     index: PlanIndex, clusters: Mapping[str, Cluster], moving: Sequence[PlannedWorkload]
 ) -> list[ClusterTotal]:
-    """Return the clusters whose replicas change, or that get copies, ordered by name.
-
-    Args:
-        index: the world before the change.
-        clusters: the clusters after the change.
-        moving: the workloads that move.
-    """
+    """Return the clusters whose replicas change, or that get copies, ordered by name."""
     touched = {name for each in moving for name in each.moves}
     change: Counter[str] = Counter()
     for each in moving:
@@ -172,7 +165,6 @@ def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
 
 
 def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[Gap]:
-    """Return a gap for each workload that moves and whose dependencies are not known."""
     return [
         Gap(GapKind.DEPENDENCIES, (each.resource,))
         for each in rows

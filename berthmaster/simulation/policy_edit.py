@@ -143,11 +143,7 @@ class Detector:
         return self._reconciled(workload, template_of(workload.manifest), lazily=True)
 
     def blocked(self, workload: SimulatedWorkload) -> str:
-        """Return why another policy keeps a workload that the edit makes the policy select; empty if that is not so.
-
-        Args:
-            workload: the workload after the edit.
-        """
+        """Return why another policy keeps a workload that the edit makes the policy select; empty if that is not so."""
         policy, before, held_by = self._edit.after, self._edit.before, workload.held_by
         keeper = self._catalog.get(held_by) if held_by is not None else None
         if policy is None or keeper is None or keeper.reference == policy.reference:
@@ -224,7 +220,6 @@ class Detector:
         return matching[0] if matching else None
 
     def _applied(self, workload: SimulatedWorkload, claim: Claim, *, lazily: bool) -> SimulatedWorkload:
-        """Return a workload that a policy claims."""
         known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",), waits=None)
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known

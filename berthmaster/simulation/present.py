@@ -41,7 +41,6 @@ class _Given(NamedTuple):
     Attributes:
         raw: the template.
         template: the part that policies match.
-        binding: the binding; None without one.
         applied: whether the template would be applied by the user: a file changes it.
         holding: the policy that holds the resource.
     """
@@ -186,12 +185,7 @@ class WorkloadBuilder:
     def _replicas(
         self, given: _Given, asked: Replicas | UnknownReplicas
     ) -> tuple[Replicas | UnknownReplicas, list[str]]:
-        """Return the replicas that count for a resource, and notes if its template and its binding differ.
-
-        Args:
-            given: what is known about the resource.
-            asked: the replicas of the template.
-        """
+        """Return the replicas that count for a resource, and notes if its template and its binding differ."""
         binding = given.binding
         if binding is None:
             return asked, []
@@ -205,7 +199,6 @@ class WorkloadBuilder:
         return held, []
 
     def _asked(self, given: _Given) -> Replicas | UnknownReplicas:
-        """Return the replicas that the template asks for."""
         try:
             return interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
         except FieldError:

@@ -168,7 +168,6 @@ def _labelled(text: str, key: str, value: str | None) -> Remedy:
 
 
 def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields: object) -> Remedy:
-    """Return a remedy that changes fields of one affinity of a placement."""
     position = next(index for index, each in enumerate(terms_of(placement)) if each is term)
     group = f" of group {term.affinity_name}" if isinstance(term, ClusterAffinityTerm) else ""
 

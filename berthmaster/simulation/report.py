@@ -251,7 +251,6 @@ def _evicting(result: WorkloadResult) -> list[str]:
 
 
 def _notes(result: WorkloadResult) -> list[str]:
-    """Return the notes on a workload, on its suspension and on its evictions."""
     notes, binding = list(result.workload.notes), result.workload.binding
     if binding is None:
         return notes

@@ -160,7 +160,6 @@ class Comparison:
         workloads: the workloads. ``settled`` is set.
         clusters: the clusters after the changes, with the status that they report.
         lost, removed: the clusters that the changes take down or delete.
-        assumptions: the switches that the comparison assumes.
     """
 
     workloads: list[PlannedWorkload]

@@ -42,7 +42,6 @@ class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
     """Why a workload does not run on a cluster.
 
     Attributes:
-        cluster: the cluster.
         taken: whether a decision takes the cluster without any change.
         reasons: why not: for each group that was tried, what rejected the cluster or preferred others.
         changes: the smallest set of changes that was found; empty if none helps or none is needed.

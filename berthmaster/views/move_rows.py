@@ -181,7 +181,6 @@ class WindowUse(msgspec.Struct, frozen=True, rename="camel"):
         duration_s: how long it stays open.
         time_zone: the IANA name of the time zone of the schedule.
         open: whether it is open now.
-        next_start: the next start.
     """
 
     schedule: str
@@ -195,7 +194,6 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
     """A budget and the moves under way that count against it. A limit that is null does not exist.
 
     Attributes:
-        name: the name.
         selects: which workloads it is about, in words.
         limits_failover: whether failovers wait for its limits, too.
         moves, max_moves: the moves under way, and how many may be.

@@ -84,7 +84,6 @@ def drawing(moves: Iterable[PlannedMove]) -> str:
 
 
 def _amounts(move: PlannedMove) -> tuple[Counter[str], Counter[str]]:
-    """Return what leaves each cluster and what arrives there."""
     leaving: Counter[str] = Counter()
     arriving: Counter[str] = Counter()
     replicated = any(move.before.values()) or any(move.after.values())
@@ -201,7 +200,6 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
 
 
 def _shown(name: str, instead: str) -> str:
-    """Return a name, shortened."""
     label = _label(name, instead)
     return label if len(label) <= _NAME_LENGTH else f"{label[: _NAME_LENGTH - 1]}…"
 

@@ -158,7 +158,6 @@ class _LintRun:
                 self._check(found, self._stored)
 
     def report(self, paths: Iterable[str]) -> LintReport:
-        """Check every object of the paths."""
         for found in scan(paths, sys.stdin.buffer):
             match found:
                 case SourceObject():

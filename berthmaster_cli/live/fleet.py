@@ -51,7 +51,6 @@ class FleetRead:
 
     Attributes:
         documents: the objects in a fixed order.
-        records: the record of each list.
         gaps: what could not be read.
         existing: whether the objects exist that policies wait for (``Manifests.known``).
     """

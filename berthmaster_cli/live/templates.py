@@ -17,7 +17,6 @@ class TemplateKind(NamedTuple):
     """A kind whose templates are needed.
 
     Attributes:
-        api_version, kind: the kind.
         bound: whether a binding names an object of the kind, not only a policy.
     """
 

@@ -70,7 +70,6 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """What ``-o json`` prints at the end.
 
     Attributes:
-        clusters: the clusters.
         drained: whether no workload is left that counts.
         left: what is still on the clusters.
     """
@@ -164,21 +163,13 @@ def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
 
 
 def _require_choice(given: Mapping[str, Any]) -> None:
-    """Check that clusters are named or selected, before anything is read.
-
-    Raises:
-        click.UsageError: neither is given, or both are.
-    """
+    """Check that clusters are named or selected, before anything is read."""
     if bool(given["names"]) == (given["selector"] is not None):
         raise click.UsageError("name the clusters, or select them with -l")
 
 
 def _chosen(given: Mapping[str, Any], clusters: Mapping[str, Cluster]) -> list[str]:
-    """Return the names of the clusters that arguments and selector choose, each once.
-
-    Raises:
-        InputError: a cluster does not exist, or the selector matches none.
-    """
+    """Return the names of the clusters that arguments and selector choose, each once."""
     names, selector = list(dict.fromkeys(given["names"])), given["selector"]
     if selector is not None:
         wanted = parse_selector(selector)
@@ -199,9 +190,6 @@ def _change_taints(
     """Change the taints of a cluster, and no others than ours. Return whether they changed.
 
     The write is valid only for the version that was read: other taints come and go with the health of a cluster.
-
-    Raises:
-        ApiError: the API server refuses, or other clients change the cluster all the time.
     """
     key: Key = ("", name)
     for attempt in range(_TRIES):

@@ -98,12 +98,7 @@ def nearly_full(amount: FleetAmount) -> bool:
 
 
 def room_words(requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster]) -> tuple[str, ...]:
-    """Return what one replica requests, and the most that one ready cluster has free of each; empty without requests.
-
-    Args:
-        requests: what one replica requests, by resource.
-        clusters: the clusters of the fleet.
-    """
+    """Return what one replica requests, and the most that a ready cluster has free of each; empty without requests."""
     if not requests:
         return ()
     wanted = {name: each.milli_value() if name == "cpu" else each.value() for name, each in sorted(requests.items())}

@@ -41,14 +41,12 @@ class MoveLine:
         place: namespace and name of the binding as addresses have them.
         state, badge: what it does, in words and as the kind of a badge.
         reason: why it moves.
-        phase, meaning: its phase, and what that means.
         leaves, arrives: the replicas by cluster before and after, the first ones.
         more: how many clusters are not listed.
         strategy: in which order copies change.
         since, until: when the phase began, and when it ends by time.
         held_down_until: no move except a failover starts before.
         failures: how many moves failed.
-        waits: what it waits for.
         message: what it waits for, or how it ended, as the leader wrote it.
     """
 
@@ -75,7 +73,6 @@ class LimitLine(NamedTuple):
     """A limit of a budget and its use.
 
     Attributes:
-        label: what is limited.
         used, limit: the numbers.
         text: both in words.
     """

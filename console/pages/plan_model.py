@@ -27,7 +27,6 @@ class CellView(NamedTuple):
     Attributes:
         words: the names in the cell, each shown whole; empty for a sentence.
         text: the sentence; empty for names.
-        bad: whether the cell is bad news.
         place: namespace and name of the binding that the cell names, for a link; None without one.
     """
 
@@ -42,9 +41,7 @@ class TableView:
     """A table.
 
     Attributes:
-        title: the title.
         columns: the name of each column, and whether it holds numbers.
-        rows: the cells.
         more: how many rows are not shown.
     """
 
@@ -67,7 +64,6 @@ class PlanView:
         incomplete: what to know about a plan that is not complete; empty for a complete one.
         gaps: what is not known.
         hidden: what happens in namespaces that the visitor may not see; empty if nothing does.
-        drawing_title: the title of the drawing.
         drawing: the drawing; empty if nothing moves.
         flows: the same figures as rows: from, to, amount.
         tables: the tables, the worst first.

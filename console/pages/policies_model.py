@@ -71,7 +71,6 @@ class PolicyPage:
     """One policy.
 
     Attributes:
-        line: the policy.
         claimed: the first workloads that it holds.
         more: how many more it holds.
         takes, loses: takeovers, each with the place of the workload.

@@ -15,7 +15,6 @@ class PageEntry(NamedTuple):
         title: the text of the link.
         endpoint: the endpoint of the view, as in ``fleet.show``.
         key: the key that opens the page after ``g``.
-        blueprint: the blueprint with all views of the page.
     """
 
     title: str

@@ -90,7 +90,6 @@ class ResiliencePage:
         failures: the number of all failures.
         harmless: how many of them leave every workload running and no cluster overcommitted.
         workloads, clusters: the size of the fleet.
-        picture_title: the title of the picture.
         picture: the picture; empty without failures.
         rows: the failures of this part of the table, the worst first.
         paging: which part of the table this is, of the failures that the extender sent.

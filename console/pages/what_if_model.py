@@ -19,7 +19,6 @@ class ClusterBox(NamedTuple):
     """A cluster that the visitor can choose.
 
     Attributes:
-        name: the name.
         note: its state in words; empty for a ready cluster.
         checked: whether the question loses it.
     """
@@ -35,7 +34,6 @@ class RegionBox:
 
     Attributes:
         name: the region; empty for clusters without one.
-        clusters: its clusters.
     """
 
     name: str

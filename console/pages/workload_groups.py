@@ -26,7 +26,6 @@ class GroupRow:
 
     Attributes:
         position: its number in the order, from 1.
-        name: its name.
         here: whether the present assignment came from it.
         kind, verdict: the kind and the text of the badge: whether it can hold the workload.
         text: why, in one sentence.
@@ -70,7 +69,6 @@ class Rejected:
         plugin: the filter.
         reason: why, in words.
         count: how many clusters.
-        names: the first of them.
         more: how many are not named.
         also: what else rejects some of them: the names of filters.
     """
@@ -249,7 +247,6 @@ def _stage(
 
 
 def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...], int]:
-    """Return the rejections by filter and reason, and how many clusters are not in the group."""
     outside = 0
     found: dict[tuple[str, str], list[ClusterDiagnosis]] = {}
     for each in clusters:
@@ -275,12 +272,7 @@ def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...
 
 
 def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:
-    """Return the row of a cluster.
-
-    Args:
-        each: a cluster that fits.
-        explained: whether the failure of the group explains it. The page shows that once.
-    """
+    """Return the row of a cluster."""
     bound = f" ({each.bound_by})" if each.bound_by else ""
     return ClusterRow(
         name=each.cluster,

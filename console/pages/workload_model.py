@@ -85,9 +85,7 @@ class WhyNotPart:
     """The answer about one cluster.
 
     Attributes:
-        cluster: the cluster.
         taken: whether a decision takes it without any change.
-        reasons: why not.
         changes: the smallest set of changes that helps.
         alternatives: other sets.
         after: the assignment after the changes.

@@ -24,7 +24,6 @@ class TimelineRow:
         why: why the decision was made; empty for other records.
         change: what it changed, in words.
         group: the group of the assignment; empty without one.
-        message: its message.
         plan: the id of the plan that led to it; empty if the record has none.
         chosen: whether the page shows this record.
     """

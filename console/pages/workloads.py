@@ -34,11 +34,7 @@ def show() -> str:
 
 
 def _question(query: PageQuery) -> WorkloadQuery:
-    """Return the question of an address.
-
-    Raises:
-        QueryError: a parameter is invalid.
-    """
+    """Return the question of an address."""
     sort = query.sort(SORTS, SortKey.NAMESPACE.value)
     return WorkloadQuery(
         q=query.text("q"),

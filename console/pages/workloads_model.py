@@ -93,8 +93,6 @@ class WorkloadsPage:
     """What the page shows.
 
     Attributes:
-        rows: the rows of this page.
-        matched: how many workloads match.
         only: the restrictions.
         namespaces, policies, clusters, groups: values that the filters suggest.
     """

@@ -19,12 +19,7 @@ class ReviewsFirst:
 
     @contextmanager
     def judging(self, *, dry_run: bool = False, within_s: float = 0.0) -> Iterator[None]:
-        """Let others pause during the context. A dry run first waits for the reviews of changes that would be stored.
-
-        Args:
-            dry_run: whether nothing would be stored.
-            within_s: how long a dry run waits.
-        """
+        """Let others pause during the context. A dry run first waits for reviews of changes that would be stored."""
         with self._changed:
             if dry_run:
                 self._changed.wait_for(lambda: not self._stored, within_s)

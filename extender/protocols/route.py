@@ -56,7 +56,6 @@ class Operation(NamedTuple):
     Attributes:
         id: its name in generated clients.
         summary: what it does.
-        answer: the type of the answer.
         example: returns an answer as a JSON value; None for none.
         body: the type of the body; None without a body.
         bodies: examples of bodies, by what they are.

@@ -73,7 +73,6 @@ class RequestLimits:
     Attributes:
         body_bytes: the largest body.
         line_bytes: the longest line of a batch.
-        batch_lines: the most lines of a batch.
     """
 
     body_bytes: int = 32 * 2**20

@@ -132,7 +132,6 @@ class WatchSource:
             feed.informer.on_contact(partial(self._follow, feed))
 
     def _observe(self, options: BindingOptions) -> ObservedWorkloads:
-        """Add the informers of bindings, and the watches of templates."""
         self._watched.append(BINDINGS)
         informers = [Informer(each.collection, each.read, self._clock) for each in KARMADA_BINDINGS]
         apply = _apply_peers if options.workload_affinity else _apply_nothing
@@ -295,11 +294,7 @@ class _Feed:
         informer.subscribe(self._changed)
 
     def apply(self, cache: FleetCache, fingerprint: Fingerprint) -> None:
-        """Apply the pending changes, and then change the version: no new version must name the state before.
-
-        Raises:
-            InputError: the cache is full.
-        """
+        """Apply the pending changes, and then change the version: no new version must name the state before."""
         try:
             self._apply(cache, self.pending)
         except InputError as error:
@@ -311,7 +306,6 @@ class _Feed:
         self._error = ""
 
     def problems(self, now: datetime) -> Iterator[tuple[str, datetime]]:
-        """Yield each problem and its start."""
         # Another thread may reach the server again between these reads. It then updates the state itself.
         problem, since = self.informer.problem, self.informer.stale_since
         if problem and since is not None:

@@ -335,7 +335,6 @@ class _Pairing:
 
 
 def _left_out(template: Document, error: ManifestError) -> Gap:
-    """Return the gap of an invalid object."""
     return Gap(GapKind.INVALID_OBJECT, (template.resource,), {"error": str(error)})
 
 

@@ -11,7 +11,6 @@ class ReviewedChange(NamedTuple):
     Attributes:
         kind: ``PropagationPolicy`` or ``ClusterPropagationPolicy``.
         namespace: the namespace; empty for a ClusterPropagationPolicy.
-        name: the name.
         document: the policy as it would be stored; None if it is deleted.
         creates: whether the policy does not exist yet.
         author: the user who sent the change.
@@ -140,7 +139,6 @@ class GateDecision(NamedTuple):
 
     Attributes:
         result: what the gate did.
-        change: the change.
         plan: the id of the plan; empty if the impact is not known.
         message: why, in words; empty if the change is within the limits.
     """

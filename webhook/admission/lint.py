@@ -61,7 +61,6 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
 
 
 def _elsewhere(problems: tuple[FieldProblem, ...], known: list[FieldProblem]) -> tuple[FieldProblem, ...]:
-    """Return the problems of fields that no known problem is about."""
     paths = {each.path for each in known}
     return tuple(each for each in problems if each.path not in paths)
 

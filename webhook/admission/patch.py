@@ -164,11 +164,7 @@ class Draft:
 def _bounded(
     missing: Iterable[Mapping[str, Any]], tokens: tuple[str, ...], objects: int
 ) -> tuple[list[Mapping[str, Any]], int]:
-    """Return the fields that the objects of a list lack, and the bytes of these fields.
-
-    Raises:
-        PatchTooLargeError: they have more than ``MAX_PATCH_BYTES``.
-    """
+    """Return the fields that the objects of a list lack, and the bytes of these fields."""
     added, size = [], 0
     for fields in missing:
         added.append(fields)

@@ -37,7 +37,6 @@ class ReviewRoute(NamedTuple):
     """A path.
 
     Attributes:
-        group, kind: the kind that it reviews.
         function: reviews a request.
         operations: the operations that it reviews. All others are allowed.
     """
@@ -222,11 +221,7 @@ def _stored_policy(request: AdmissionRequest) -> Policy | None:
 
 
 def _spec(kind: type[S], raw: dict[str, Any]) -> S:
-    """Read the spec of an object.
-
-    Raises:
-        FieldError: a value has the wrong type.
-    """
+    """Read the spec of an object."""
     try:
         return convert(kind, {} if raw.get("spec") is None else raw["spec"])
     except FieldError as error:

@@ -151,7 +151,6 @@ def _unknown(path: str, name: str, schema: Schema) -> FieldProblem:
 
 
 def _value_problems(schema: Schema, value: Any, path: str) -> Iterator[FieldProblem]:  # noqa: ANN401
-    """Yield the violations of a scalar."""
     if schema.enum and value not in schema.enum:
         close = get_close_matches(str(value)[:64], map(str, schema.enum), n=1)
         hint = f"did you mean {close[0]}? " if close else ""

@@ -112,11 +112,7 @@ class ExtenderClient:
         return self._files.content()
 
     def _load(self) -> "_Session":
-        """Read the files.
-
-        Raises:
-            OSError, ValueError: a file cannot be used.
-        """
+        """Read the files."""
         access = self._access
         headers = {"Content-Type": _JSON, "Accept": _JSON}
         if access.token_file is not None:

@@ -315,7 +315,6 @@ class ClusterCache:
         bounds: Mapping[str, int] | None,
         moves: MoveTrace | None,
     ) -> DecisionInputs:
-        """Return what a decision read."""
         groups = ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group))
         peers = self._scheduler.peers
         return DecisionInputs(

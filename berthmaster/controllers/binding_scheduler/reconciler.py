@@ -57,7 +57,6 @@ class _PendingStatus(NamedTuple):
 
     Attributes:
         binding: the binding after the assignment was written.
-        decision: the decision.
         at: the time of the decision. A retry after a lost response writes the same time.
     """
 
@@ -70,7 +69,6 @@ class _Written(NamedTuple):
     """What was written.
 
     Attributes:
-        decision: the decision that was written.
         refusal: why the decision that it replaces was refused; None if it replaces none.
     """
 

@@ -51,7 +51,6 @@ class Difference:
     """Two assignments of a binding that differ.
 
     Attributes:
-        reason: how they differ.
         theirs: the replicas by cluster that the other scheduler assigned.
         ours: those that this scheduler would assign.
         message: what the condition would say here.

@@ -51,7 +51,6 @@ class TLSMaterial(NamedTuple):
 
     Attributes:
         roots: the trusted certificates.
-        certificate, key: the client certificate and its key; None without one.
         server_name: the name that the server's certificate must have; empty for the host of the address.
     """
 

@@ -188,11 +188,7 @@ def parse_moves_config(data: bytes, source: str) -> MovesConfig:
 
 
 def validated(raw: dict[str, Any]) -> tuple[MovesConfig | None, list[FieldError]]:
-    """Return the configuration in a document, or None and all errors.
-
-    Args:
-        raw: the document.
-    """
+    """Return the configuration in a document, or None and all errors."""
     errors = [*unknown_fields(MovesConfigFile, raw), *_type_errors(MovesConfigFile, raw, "")]
     if errors:
         return None, errors

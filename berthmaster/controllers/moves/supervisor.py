@@ -167,11 +167,7 @@ class MoveSupervisor:
 
 
 def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:
-    """Return the settings with what the annotations of a policy change.
-
-    Raises:
-        FieldError: an annotation is invalid. The path is its key.
-    """
+    """Return the settings with what the annotations of a policy change."""
     strategy = annotations.get(STRATEGY)
     if strategy is not None:
         known = [each.value for each in MoveStrategy]

@@ -155,7 +155,6 @@ class Takeover:
         self._report(resource, found, preemption, started_s)
 
     def _report(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
-        """Count, record and log a takeover."""
         preemptor, present, holder_policy = preemption
         self._metrics.preempted("success")
         self._events.took_over(preemptor, resource, found, present, holder_policy)

@@ -66,7 +66,6 @@ def _tier_by_tier(compiled: KarmadaPlacement, request: Request, selected: Candid
 
 
 def _tier_positions(selected: Candidates) -> list[IntArray]:
-    """Return the positions of the clusters of each tier, in order."""
     if selected.tiers is None:
         return [selected.positions()]
     tiers = selected.tiers

@@ -99,7 +99,6 @@ def _failure(message: str) -> Failure:
 
 
 def _by_region(ordered: Candidates) -> dict[str, list[int]]:
-    """Return the positions of the clusters of each region, in order."""
     members: dict[str, list[int]] = {}
     for position, region in enumerate(ordered.regions()):
         if region:
@@ -257,7 +256,6 @@ def _shifted(best: np.ndarray, rows: int, values: int, value: int) -> np.ndarray
 
 
 def _shortened(heaviest_first: list[ClusterGroup], shortest: int, target: int) -> list[ClusterGroup]:
-    """Return the shortest prefix that is itself recorded, or the whole sequence."""
     for length in range(shortest, len(heaviest_first)):
         prefix = heaviest_first[:length]
         value = sum(group.value for group in prefix)

@@ -149,7 +149,6 @@ def _exchanged(candidates: Candidates, count: int, needed: int) -> np.ndarray:
 
 
 def _pairs(available: IntArray, positions: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the available replicas and the position of each of these clusters."""
     return zip(available[positions].tolist(), positions.tolist(), strict=True)
 
 

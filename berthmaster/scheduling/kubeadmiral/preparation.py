@@ -80,7 +80,6 @@ class Preparation:
     """The result of ``prepare``.
 
     Attributes:
-        unit: the scheduling unit.
         suppressed: an annotation disables scheduling. The previous assignment stays.
         notes: annotations that were ignored, and why.
     """

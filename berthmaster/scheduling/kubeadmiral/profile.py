@@ -90,10 +90,6 @@ def kubeadmiral_profile(
 def plugin_names(profile: SchedulingProfile, webhooks: Container[str] = ()) -> PluginNames:
     """Return the plugins of a SchedulingProfile by extension point: remaining defaults first, then enabled ones.
 
-    Args:
-        profile: the profile.
-        webhooks: the names of the webhooks that are known.
-
     Raises:
         FieldError: an enabled plugin is unknown, is of another extension point, or is enabled already. A default plugin
             must be disabled before it can be enabled at another position. KubeAdmiral then fails every attempt.

@@ -66,7 +66,6 @@ class Snapshot(Value, frozen=True):
     """The inputs of scheduling at one time. Hashes of clusters are by name.
 
     Attributes:
-        scheduling_annotations_hash: hash of the relevant annotations.
         replica_count: 0 for a kind without replicas.
         resource_request: the whole request, not only the part that filters compare.
         auto_migration_info: the annotation's text. None if it is missing, or if the policy has no auto-migration.

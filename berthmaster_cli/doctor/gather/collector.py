@@ -106,7 +106,6 @@ class Collector:
         return self._observe(partial(api_server.server, DoctorClient(self.host, self.limit_s), self.clock.now))
 
     def _endpoints(self, registered: Observed[Sequence[WebhookFacts]] | None) -> list[EndpointFacts]:
-        """Connect to each endpoint of our webhooks with each of its bundles."""
         if registered is None or isinstance(registered, Unobserved) or "certificates" not in self.groups:
             return []
         wanted: dict[tuple[str, int, Bundle], Endpoint] = {}

@@ -41,7 +41,6 @@ def certificates(facts: Facts) -> Iterator[Finding]:
 
 
 def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
-    """Judge all bundles, and return the worst finding."""
     check = "certificates/bundle"
     remedy = diagnosis_of(CallFailure.AUTHORITY, ours[0], facts.setup).remedy
     for webhook in ours:
@@ -125,7 +124,6 @@ def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: 
 
 
 def _match(check: str, name: str, leaf: x509.Certificate, ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
-    """Judge whether the certificate in a Secret matches each bundle and each URL."""
     for webhook in ours:
         if len(webhook.bundle) and not any(issued_by(leaf, each) for each in webhook.bundle):
             message = f"caBundle of {webhook.full_name} does not trust the certificate in Secret {name}"

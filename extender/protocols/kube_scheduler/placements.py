@@ -97,7 +97,6 @@ class PlacementFinder:
         return None
 
     def _candidates(self, template: Template) -> list[Policy]:
-        """Return the policies that select the kind and namespace of a resource."""
         kind = (template.api_version, template.kind)
         return [
             *self._by_kind.get((*kind, template.namespace), ()),

@@ -31,7 +31,6 @@ class FilteredNodes(NamedTuple):
         kept: the positions of the nodes that remain: all nodes of the lowest rank.
         failed: the reasons of nodes that may pass later: those of a later group, and unknown nodes.
         unresolvable: the reasons of nodes that neither more resources nor the eviction of pods helps.
-        rejected: the number of nodes that each filter rejected.
     """
 
     kept: list[int]

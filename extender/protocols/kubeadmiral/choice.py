@@ -91,7 +91,6 @@ def _running(unit: PluginSchedulingUnit, name: str) -> int:
 
 
 def _orders(usable: Sequence[CandidateCluster], replicas: int, limit: int) -> Iterator[Sequence[CandidateCluster]]:
-    """Yield the orders in which to try the clusters."""
     yield usable
     by_capacity = sorted(usable, key=lambda each: -each.capacity)
     yield by_capacity

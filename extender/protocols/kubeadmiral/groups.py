@@ -43,7 +43,6 @@ class AffinityGroup:
     """A group of clusters.
 
     Attributes:
-        name: the name of the affinity.
         tiers: the affinity itself, then its overflow affinities in order.
     """
 

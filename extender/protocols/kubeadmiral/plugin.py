@@ -68,7 +68,6 @@ class PluginAnswer(NamedTuple, Generic[R]):
     """An answer, with what metrics and logs say about it.
 
     Attributes:
-        response: the answer.
         result: the decision in one word.
         error: why no decision was possible; empty if there is one.
         unit: the object; None if it could not be decoded.
@@ -233,11 +232,7 @@ def select_for(request: SelectRequest, bounds: Bounds = UNHURRIED) -> PluginAnsw
 def _first_that_holds(
     unit: PluginSchedulingUnit, groups: Sequence[AffinityGroup], candidates: Sequence[CandidateCluster], work: Work
 ) -> PluginAnswer[SelectResponse]:
-    """Select the clusters of the first group that can run the workload.
-
-    Raises:
-        TooLargeError: there are too many groups, tiers and clusters.
-    """
+    """Select the clusters of the first group that can run the workload."""
     reasons = []
     tiers_of = tiers_by(groups, [each.cluster for each in candidates], work)
     for group in groups:
@@ -253,14 +248,7 @@ def _first_that_holds(
 def _chosen_of(
     unit: PluginSchedulingUnit, candidates: Sequence[CandidateCluster], tiers: Sequence[int | None], work: Work
 ) -> list[str] | str:
-    """Return the chosen clusters of a group, with as few tiers as possible, or why they cannot run the workload.
-
-    Args:
-        unit: the workload.
-        candidates: all clusters.
-        tiers: the tier of each of them in the group; None for a cluster that is not in the group.
-        work: counts the steps.
-    """
+    """Return the chosen clusters of a group, with as few tiers as possible, or why they cannot run the workload."""
     chosen: list[str] | str = choose(unit, [])
     for last in sorted({tier for tier in tiers if tier is not None}):
         within = [each for each, tier in zip(candidates, tiers, strict=True) if tier is not None and tier <= last]

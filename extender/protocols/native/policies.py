@@ -151,7 +151,6 @@ class Policies:
         return known[1]
 
     def _forget(self, stored: Iterable[Policy]) -> None:
-        """Forget what was found in policies that are gone."""
         kept = {each.reference for each in stored}
         for reference in self._findings.keys() - kept:
             del self._findings[reference]
@@ -169,7 +168,6 @@ def _matches(query: PolicyQuery, policy: Policy) -> bool:
 
 
 def _recorded_drops(services: Services) -> tuple[Drops, list[str]]:
-    """Return the recent priority drops in the ledger, and what is not known."""
     if services.ledger is None:
         return {}, []
     try:

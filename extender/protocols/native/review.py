@@ -223,7 +223,6 @@ class _LongPlans:
         return plan.made
 
     def _forget(self, now_s: float) -> None:
-        """Forget plans that are old, and those that failed."""
         for key, each in list(self._plans.items()):
             if each.done.is_set() and (now_s - each.begun_s > _KEPT_S or each.made is None):
                 del self._plans[key]
@@ -243,11 +242,7 @@ def plan_request(request: ChangeReview) -> PlanRequest:
 
 
 def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:
-    """Return the stored policy. One that was created just now arrives in a moment.
-
-    Raises:
-        Refusal: the service has not observed the policy.
-    """
+    """Return the stored policy. One that was created just now arrives in a moment."""
     for _ in range(_LOOKS):
         try:
             return known_policies(services, wanted)

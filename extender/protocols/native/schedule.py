@@ -185,7 +185,6 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
 
 
 def _placement_errors(text: bytes) -> tuple[FieldError, ...]:
-    """Return an error for each unknown field of a placement, which is valid JSON."""
     return tuple(error.below("binding.spec.placement") for error in unknown_placement_fields(json_value(text)))
 
 

@@ -122,11 +122,7 @@ def simulate_answer(compared: Comparison, *, show_all: bool, observed: bool = Tr
 
 
 def _require_known(services: Services, request: SimulateRequest) -> None:
-    """Refuse changes whose effect depends on objects that the service does not watch.
-
-    Raises:
-        Refusal: workloads are not known, or for a change of a policy: their templates and other policies.
-    """
+    """Refuse changes whose effect depends on objects that the service does not watch."""
     require_watched(services, BINDINGS, subject="the workloads are")
     if any(isinstance(each, PolicyChange) for each in request.changes):
         require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")

@@ -187,11 +187,7 @@ def _record_id(text: str) -> RecordId:
 
 
 def _asked(services: Services, ask: Callable[[], T]) -> T:
-    """Return the answer of the ledger.
-
-    Raises:
-        Refusal: it has no such record, is damaged, or cannot be read.
-    """
+    """Return the answer of the ledger."""
     try:
         return ask()
     except LedgerError as error:
@@ -204,10 +200,6 @@ def _asked(services: Services, ask: Callable[[], T]) -> T:
 
 
 def _require_same(record: HistoryRow, key: tuple[str, str]) -> None:
-    """Refuse a record of another binding. The reader may not be allowed to see which one that is.
-
-    Raises:
-        Refusal: with status 404.
-    """
+    """Refuse a record of another binding. The reader may not be allowed to see which one that is."""
     if (record.namespace, binding_name(record.resource_kind, record.name)) != key:
         raise Refusal(404, f"record {record.id} is about another binding")

@@ -78,7 +78,6 @@ def _lenient_struct(kind: type[Value]) -> type[Value]:
 
 
 def _lenient(annotation: Any) -> Any:  # noqa: ANN401 - a type
-    """Return the lenient form of a field's type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return str
@@ -92,7 +91,6 @@ def _lenient(annotation: Any) -> Any:  # noqa: ANN401 - a type
 
 
 def _zero_value(annotation: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
-    """Return Go's zero value of a type."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _zero_value(get_args(annotation)[0])

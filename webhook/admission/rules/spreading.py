@@ -22,7 +22,6 @@ def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem
 
 
 def _constraints(reviewed: ReviewedPolicy) -> tuple[SpreadConstraint, ...]:
-    """Return the constraints that the scheduler applies."""
     placement = reviewed.policy.spec.placement
     return () if divides_by_static_weight(placement.replica_scheduling) else placement.spread_constraints
 
@@ -76,7 +75,6 @@ def _more_than_named(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
-    """Yield every affinity that has no overflow, with its path."""
     if placement.cluster_affinity is not None:
         yield "spec.placement.clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):

@@ -33,7 +33,6 @@ def _of_others(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _is_own(reviewed: ReviewedPolicy) -> bool:
-    """Whether a policy names one of our schedulers."""
     return (reviewed.policy.spec.scheduler_name or DEFAULT_SCHEDULER) in reviewed.settings.scheduler_names
 
 
