@@ -226,8 +226,17 @@ compatibility: $(VENV)/.dev ## Write the tables of docs/compatibility.md (KARMAD
 	@PYTHONPATH=tests $(BIN)/python tests/field_page.py
 
 .PHONY: reference
-reference: $(VENV)/.dev ## Write docs/reference.md and docs/reference/ from the help texts of the commands
+reference: $(VENV)/.dev ## Write docs/reference/ from the help texts of the commands, and docs/rules/ from the rules
 	@$(BIN)/python tests/command_pages.py
+	@$(BIN)/python tests/rule_pages.py
+
+$(VENV)/.docs: $(BIN)/python requirements/docs.txt
+	@$(PIP) install -r requirements/docs.txt
+	@touch $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the site of docs/ into dist/site; a broken link, anchor or entry of the menu fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show uncovered lines

@@ -17,6 +17,7 @@ from berthmaster_cli.lint.findings import (
     unreadable,
 )
 from berthmaster_cli.lint.formats import FORMATS, write
+from berthmaster_cli.lint.sarif import RULE_IN_URL
 from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import kubeconfig_options
@@ -29,6 +30,12 @@ from webhook.admission.settings import AdmissionSettings, Level
 
 _NO_ID: Final = ""
 _CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
+
+
+def _address(_: click.Context, __: click.Parameter, url: str) -> str:
+    if url and RULE_IN_URL not in url:
+        raise click.BadParameter(f"{url} has no {RULE_IN_URL}; write {RULE_IN_URL} where the id of the rule stands")
+    return url
 
 
 @click.command(
@@ -55,7 +62,10 @@ _CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
     help="The namespace of objects that name none.",
 )  # fmt: skip
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules with their levels and exit.")
-@click.option("--docs-url", default="", metavar="URL", help="With -o sarif: the address of the page about rules.")
+@click.option(
+    "--docs-url", default="", metavar="URL", callback=_address,
+    help="With -o sarif: the address of a rule's page, with {rule} for the id.",
+)  # fmt: skip
 @kubeconfig_options("the control plane whose policies are checked")
 @click.option("--live", is_flag=True, help="Check the policies of the control plane, too.")
 @click.option(

@@ -17,7 +17,7 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
     Args:
         report: the findings.
         output: the format.
-        docs_url: the address of the page about rules, for SARIF; empty if there is none.
+        docs_url: the address of a rule's page, with ``{rule}`` for the id, for SARIF; empty if there is none.
     """
     match output:
         case "json":

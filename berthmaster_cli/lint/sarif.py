@@ -12,7 +12,7 @@ from berthmaster_cli.lint.sources import Skipped
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT: Final = "berthmasterFinding/v1"
-_ANCHOR: Final = "#rules"
+RULE_IN_URL: Final = "{rule}"
 _KEPT: Final = "/-._~!$&'()*+,;=@"
 
 
@@ -21,7 +21,7 @@ def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
 
     Args:
         report: the findings.
-        docs_url: the address of the page about rules; empty if there is none. The rules then have no ``helpUri``.
+        docs_url: the address of a rule's page, with ``{rule}`` for the id; empty for no ``helpUri``.
     """
     known = summaries()
     used = sorted({each.rule for each in report.findings})
@@ -31,8 +31,6 @@ def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
         "semanticVersion": __version__,
         "rules": [_rule(rule, known[rule], docs_url) for rule in used],
     }
-    if docs_url:
-        driver["informationUri"] = docs_url
     seen: dict[str, int] = {}
     run = {
         "tool": {"driver": driver},
@@ -55,7 +53,7 @@ def _rule(rule: str, summary: str, docs_url: str) -> dict[str, Any]:
         "shortDescription": {"text": plain},
         "help": {"text": f"{plain} `berthmaster lint --rules` lists all rules.", "markdown": summary},
     }
-    return {**listed, "helpUri": f"{docs_url}{_ANCHOR}"} if docs_url else listed
+    return {**listed, "helpUri": docs_url.replace(RULE_IN_URL, rule)} if docs_url else listed
 
 
 def _result(finding: LintFinding, index: int, seen: dict[str, int]) -> dict[str, Any]:

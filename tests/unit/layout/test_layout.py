@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = ("berthmaster", "webhook", "extender", "certs", "console", "berthmaster_cli")
 PRODUCTION = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 
 # Words that make a sentence about systems hard to read: a message, a client or a process has a name.
 RIDDLES = re.compile(r"\b(told|whoever|nobody|somebody)\b", re.IGNORECASE)

@@ -51,7 +51,7 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path):
     environment = {
         **os.environ,
         "BERTHMASTER": str(Path(sys.executable).parent / "berthmaster"),
-        "DOCS": "https://example.org/rules.md",
+        "DOCS": "https://example.org/rules/{rule}.md",
         "PATHS": "bad.yaml",
         "FLEET": "clusters.yaml",
         "ARGS": "--strict",
@@ -65,4 +65,4 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path):
     assert ran.returncode == 1, ran.stderr
     assert ran.stdout.startswith("::error file=bad.yaml,line=1,title=unknown-type")
     (run,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
-    assert run["tool"]["driver"]["rules"][0]["helpUri"] == "https://example.org/rules.md#rules"
+    assert run["tool"]["driver"]["rules"][0]["helpUri"].startswith("https://example.org/rules/")

@@ -34,7 +34,7 @@ def sarif(tmp_path, monkeypatch):
 
 
 def test_the_log_has_the_properties_that_the_schema_requires(sarif):
-    log = sarif(BAD, "--docs-url", "https://example.org/rules.md")
+    log = sarif(BAD, "--docs-url", "https://example.org/rules/{rule}.md")
     assert log["version"] == "2.1.0"
     assert log.keys() == {"$schema", "version", "runs"}
     (run,) = log["runs"]
@@ -47,7 +47,7 @@ def test_the_log_has_the_properties_that_the_schema_requires(sarif):
     for rule in driver["rules"]:
         assert rule["shortDescription"]["text"]
         assert rule["help"]["text"]
-        assert urlsplit(rule["helpUri"]).scheme == "https"
+        assert rule["helpUri"] == f"https://example.org/rules/{rule['id']}.md"
     assert len(run["results"]) >= 3
     for result in run["results"]:
         assert ids[result["ruleIndex"]] == result["ruleId"]
@@ -93,3 +93,8 @@ def test_uris_of_files(source, expected):
     assert given == expected
     assert re.fullmatch(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+", given)
     assert unquote(urlsplit(given).path).endswith(source)
+
+
+def test_an_address_without_the_place_of_the_rule_is_an_error():
+    result = CliRunner().invoke(command, ["p.yaml", "--docs-url", "https://example.org/rules"])
+    assert (result.exit_code, "has no {rule}" in result.output) == (2, True)
