@@ -24,7 +24,16 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
-from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MoveState, MoveStrategy, annotation_of, move_of
+from berthmaster.model.move import (
+    APPLIED_AFFINITY,
+    EVICTION_REASON,
+    MOVE,
+    MovePhase,
+    MoveState,
+    MoveStrategy,
+    annotation_of,
+    move_of,
+)
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
 
@@ -283,9 +292,7 @@ def status_write(
     if not result.ok:
         return StatusWrite(changed)
     generation, group = of.metadata.generation, result.group
-    move = move_of(of)
-    if move is not None and move.under_way and move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
-        # Karmada's deployment-replicas-syncer would copy the sum of old and new replicas to the template.
+    if _differs_from_template(of):
         generation = status.scheduler_observed_generation
     last = _not_before_its_trigger(of, now) if refresh or status.last_scheduled_time is None else None
     return StatusWrite(
@@ -294,6 +301,21 @@ def status_write(
         group if group and group != status.scheduler_observing_affinity_name else None,
         last if last != status.last_scheduled_time else None,
     )
+
+
+def _differs_from_template(binding: Binding) -> bool:
+    """Whether the copies of a move are not those that its template wants: both old and new ones, or not all.
+
+    Karmada's deployment-replicas-syncer would copy their number to the template. It waits while the scheduler has not
+    observed the generation. A graceful eviction waits for the same, so the purge mode Gracefully is left out.
+    """
+    move = move_of(binding)
+    if move is None or not move.under_way:
+        return False
+    if move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+        return True
+    own = [each for each in binding.spec.graceful_eviction_tasks if each.reason == EVICTION_REASON]
+    return move.phase is MovePhase.ADMITTED and all(each.suppress_deletion for each in own)
 
 
 def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:

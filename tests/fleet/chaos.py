@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,7 @@ OWN_PREEMPTION: Final = ("--controllers=binding-scheduler,preemption", "--featur
 PLAN_LIMIT_S: Final = 300.0
 REPLAY_LIMIT_S: Final = 600.0
 _CLUSTER_EVENTS: Final = (
-    "kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "cordon", "drain", "drain", "forget",
+    "kill", "kill", "freeze", "flap", "slow", "stuck", "failing", "crashing", "cordon", "drain", "drain", "forget",
 )  # fmt: skip
 _APP_EVENTS: Final = (
     "scale", "scale", "rollout", "rollout", "place", "rebalance", "unclaim", "delete", "preempt", "yield",
@@ -148,12 +149,10 @@ class Chaos:
         fleet.berthmaster(*OWN_PREEMPTION, brake=BRAKE, rules=[JOBS_MOVE])
         for each in what:
             self._start(each)
-        for each in what:
-            with suppress(NotInTimeError):
-                fleet.until(
-                    f"{each.app} runs", lambda each=each: sum(fleet.ready(each.app).values()) == each.replicas, 60
-                )
-        started_s, by_app = time.monotonic(), {each.app: each for each in what}
+        by_app = {each.app: each for each in what}
+        with suppress(NotInTimeError):
+            fleet.until("all workloads run", lambda: not any(map(fleet.unrest, by_app)))
+        started_s = time.monotonic()
         for event in history:
             time.sleep(max(0.0, started_s + event.at_s - time.monotonic()))
             with suppress(RefusedError, KeyError, NotInTimeError):
@@ -366,6 +365,7 @@ def main() -> int:
         "--shrink", type=int, default=int(os.environ.get("SHRINK", "0")), help="how often a failing history is halved"
     )
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the processes of the fleet end first
     folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="chaos-"))).resolve()
     what = workloads(chosen.seed, chosen.workloads)
     history = events(chosen.seed, chosen.seconds, [each.app for each in what])

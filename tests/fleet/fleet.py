@@ -168,24 +168,25 @@ class Fleet:
         duplicated: bool = False,
         grace_s: int = 5,
         failover: JSON | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> JSON:
         """Create a workload and its policy, with one group of clusters after the other. Return the workload.
 
-        ``failover`` is the field of the policy with this name.
+        ``failover`` is the field of the policy with this name; ``labels`` are further ones of the workload.
         """
-        labels = {"app": app}
+        own = {"app": app}
         container = {
             "name": "main",
             "image": "registry.example/app:1",
             "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}},
         }
         pod: JSON = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
-        spec: JSON = {"template": {"metadata": {"labels": labels}, "spec": pod}}
+        spec: JSON = {"template": {"metadata": {"labels": own}, "spec": pod}}
         if kind == "Job":
             spec |= {"parallelism": replicas, "backoffLimit": 1000}
             pod["restartPolicy"] = "Never"
         else:
-            spec["selector"] = {"matchLabels": labels}
+            spec["selector"] = {"matchLabels": own}
         if kind in ("Deployment", "StatefulSet"):
             spec["replicas"] = replicas
         if kind == "Deployment":
@@ -196,7 +197,7 @@ class Fleet:
         workload = {
             "apiVersion": KINDS[kind],
             "kind": kind,
-            "metadata": {"name": app, "namespace": SPACE, "labels": labels},
+            "metadata": {"name": app, "namespace": SPACE, "labels": {**own, **(labels or {})}},
             "spec": spec,
         }
         division = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
@@ -412,6 +413,11 @@ class Fleet:
         lines = self.observer.lines if self.observer is not None else []
         found = next((line["move"] for line in reversed(lines) if line.get("binding") == app), {})
         return dict(found)
+
+    def wanted(self, app: str) -> set[int]:
+        """Return the numbers of replicas that the binding of an application had."""
+        lines = self.observer.lines if self.observer is not None else []
+        return {line["wanted"] for line in lines if line.get("binding") == app and not line["gone"]}
 
     def works(self, app: str, *clusters: str) -> list[str]:
         """Return the states that the Works of an application had, in some clusters or in all."""

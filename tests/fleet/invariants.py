@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fleet.member import Pods
+from fleet.member import FAIL_S, Pods
 from kube_store import JSON
 
 from berthmaster.model.move import UNDER_WAY
@@ -154,7 +154,7 @@ class Invariants:
         if event in _LOST:
             self._excuse(cluster, now_s)
         if event in ("pods", "forget", "rejoin"):
-            lasts = event == "forget" or pods == Pods.FAILING.value
+            lasts = event == "forget" or (event == "pods" and Pods(pods) in FAIL_S)
             if lasts or self._excused.get(cluster) == float("inf"):
                 self._excused[cluster] = float("inf") if lasts else now_s + AFTERWARDS_S
         for app in self.apps.values():

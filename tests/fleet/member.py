@@ -60,11 +60,14 @@ class Pods(Enum):
     """No further pod becomes ready. Ready ones stay."""
     FAILING = "failing"
     """No pod is ready, not even those that were."""
+    CRASHING = "crashing"
+    """A pod becomes ready, fails some seconds later, and becomes ready again."""
     LINGERING = "lingering"
     """A deleted pod stays for its whole grace period."""
 
 
-START_S: Final = {Pods.NORMAL: 2.0, Pods.SLOW: 25.0, Pods.LINGERING: 2.0}
+START_S: Final = {Pods.NORMAL: 2.0, Pods.SLOW: 25.0, Pods.LINGERING: 2.0, Pods.CRASHING: 4.0}
+FAIL_S: Final = {Pods.FAILING: 0.5, Pods.CRASHING: 12.0}
 STOP_S: Final = 2.0
 
 
@@ -79,9 +82,9 @@ def stages(pods: Pods) -> str:
     if pods in START_S:
         waits = {"key": status, "operator": "NotIn", "values": ["True"]}
         found.append(_stage("pod-ready", START_S[pods], [alive, waits], statusTemplate=_status(ready=True)))
-    if pods is Pods.FAILING:
+    if pods in FAIL_S:
         runs = {"key": status, "operator": "In", "values": ["True"]}
-        found.append(_stage("pod-fails", 0.5, [alive, runs], statusTemplate=_status(ready=False)))
+        found.append(_stage("pod-fails", FAIL_S[pods], [alive, runs], statusTemplate=_status(ready=False)))
     return yaml.safe_dump_all(found)
 
 

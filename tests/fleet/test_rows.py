@@ -9,6 +9,7 @@ import pytest
 from e2e.controllers_process import COMMAND
 from fleet.fleet import Fleet
 from fleet.member import Pods
+from karmada_model.replicas import RETAINED
 
 pytestmark = pytest.mark.e2e
 
@@ -219,6 +220,34 @@ def test_copies_that_fail_while_they_soak_are_rolled_back(fleet: Fleet):
     fleet.until_phase("crashing", "RolledBack")
     fleet.treat("m2", Pods.NORMAL)
     fleet.until_ready("crashing", {"m2": 2}, 240)  # after the hold-down
+
+
+def test_copies_that_crash_while_they_soak_are_rolled_back(fleet: Fleet):
+    """Each becomes ready, and fails before the end of the soak. The old copies stay."""
+    fleet.berthmaster(soak="20s")
+    fleet.treat("m2", Pods.CRASHING)
+    fleet.run("looping", 2, ["m1"], ["m2"])
+    fleet.until_ready("looping", {"m1": 2})
+    fleet.drain("m1")
+    fleet.until_phase("looping", "RolledBack")
+    fleet.until_ready("looping", {"m1": 2})
+
+
+@pytest.mark.parametrize("strategy", ["", "BreakBeforeMake"])
+def test_a_move_changes_no_replicas_that_karmada_takes_from_members(fleet: Fleet, strategy: str):
+    """With this label Karmada copies what all members run to the template, as for a HorizontalPodAutoscaler."""
+    fleet.restart_karmada("--controllers=*,deploymentReplicasSyncer")
+    try:
+        fleet.berthmaster()
+        app = f"retained{strategy.lower()}"
+        fleet.run(app, 2, ["m1"], ["m2"], strategy=strategy, labels=RETAINED)
+        fleet.until_ready(app, {"m1": 2})
+        fleet.drain("m1")
+        fleet.until_ready(app, {"m2": 2}, 240)
+        fleet.until("the end of the move", lambda: not fleet.moves(app))
+        assert fleet.wanted(app) == {2}
+    finally:
+        fleet.restart_karmada()
 
 
 def test_a_quota_without_room_for_both_holds_a_move_down(fleet: Fleet):

@@ -19,6 +19,7 @@ from karmada_model.garbage import GarbageCollector
 from karmada_model.members import Delays, Members
 from karmada_model.objects import Objects, ObjectsInMemory
 from karmada_model.rebalancer import RebalancerController
+from karmada_model.replicas import ReplicasSyncer
 from karmada_model.status import StatusController
 from karmada_model.taints import TaintManager
 from karmada_model.works import BindingController, WorkIndex
@@ -35,6 +36,7 @@ ALL: Final = (
     "members",
     "status",
     "rebalancer",
+    "replicas",
 )
 """The names of the controllers. A test that plays only some of them names those."""
 
@@ -121,6 +123,7 @@ class KarmadaModel:
             "members": self.members,
             "status": self._status,
             "rebalancer": RebalancerController(objects, agenda, clock.now),
+            "replicas": ReplicasSyncer(objects, agenda),
         }
         self._controllers = [works, *(controllers[name] for name in ALL if name in only)]
 

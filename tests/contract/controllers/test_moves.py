@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from faults import nothing
+from karmada_model.replicas import RETAINED
 from karmada_plane import cluster, resource
 from kube_store import JSON
 from move_plays import AFTER_S, BREAK, DUPLICATED, DYNAMIC, ON, REPLICAS, STATEFUL, STATIC, WEB, Play
@@ -31,20 +32,18 @@ def test_a_workload_returns_to_its_first_group_and_is_never_short_of_healthy_rep
     assert play.stage.condition(WEB, "Moving") == {}
 
 
-def test_while_both_copies_run_the_scheduler_does_not_confirm_the_generation():
-    """Karmada's deployment-replicas-syncer would copy the sum of both to the template."""
-    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
-    play.watch()
+@pytest.mark.parametrize("moves", [pytest.param(ON, id="MakeBeforeBreak"), pytest.param(BREAK, id="BreakBeforeMake")])
+def test_karmada_copies_no_number_of_a_move_to_the_template(moves: MovesConfig):
+    """Its deployment-replicas-syncer would copy the sum of old and new copies, or 0 while there are none."""
+    template = {**WEB, "metadata": {**WEB["metadata"], "labels": RETAINED}}
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC, moves=moves, template=template)
     play.drain("m1")
-    while play.clusters != {"m2": 4}:
+    for _ in range(300):
         play.run(1)
-        binding = play.stage.binding(WEB) or {}
-        confirmed = binding["status"]["schedulerObservedGeneration"] == binding["metadata"]["generation"]
-        assert confirmed is (play.clusters != {"m1": 4, "m2": 4})
-    play.run(5)
-    binding = play.stage.binding(WEB) or {}
+        assert (play.stage.get(template) or {})["spec"]["replicas"] == REPLICAS
+    binding = play.stage.binding(template) or {}
     assert binding["status"]["schedulerObservedGeneration"] == binding["metadata"]["generation"]
-    assert play.stage.condition(WEB, "Moving")["reason"] == "Released"
+    assert play.stage.condition(template, "Moving")["reason"] == "Released"
 
 
 def test_dependencies_stay_with_the_old_copies_until_these_go():
