@@ -12,9 +12,11 @@ from berthmaster.simulation.planner import first_scheduled, plan
 from berthmaster_cli.inputs import current_time, profile_from, scheduling_options, workload_affinity_on
 from berthmaster_cli.options import kubeconfig_options
 from berthmaster_cli.output import complain
+from berthmaster_cli.plan.comment import SERVICES, write_comment
 from berthmaster_cli.plan.formats import FORMATS, write
 from berthmaster_cli.plan.inputs import read_input
 from berthmaster_cli.plan.limits import CONDITIONS, EXIT_CODES_HELP, EXIT_ERROR, Limits, outcome
+from berthmaster_cli.plan.markdown import markdown_lines
 from berthmaster_cli.present import assumption_options, present_options
 
 _NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
@@ -69,6 +71,11 @@ class _PlanCommand(click.Command):
     "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True,
     help="Output format: markdown for a comment on a pull request, html for a page of its own.",
 )  # fmt: skip
+@click.option(
+    "--comment", type=click.Choice(SERVICES),
+    help="Also write the plan as a comment on the pull request (GitHub) or merge request (GitLab) of the CI job. A "
+    "later plan replaces the comment. GITHUB_TOKEN or GITLAB_TOKEN has the token.",
+)  # fmt: skip
 @click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2 if something moves.")
 @click.option(
     "--fail-on", "conditions", multiple=True, type=click.Choice(CONDITIONS),
@@ -105,6 +112,8 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     )
     exit_code, messages = outcome(found, limits)
     write(found, given["output"], messages)
+    if given["comment"]:
+        write_comment(given["comment"], markdown_lines(found, messages))
     for message in messages:
         complain(message)
     if exit_code:

@@ -21,13 +21,13 @@ _SPECIAL: Final = re.compile(r"[^A-Za-z0-9 /.,;()=→%…-]|(?<=www)\.")
 
 def markdown_lines(plan: Plan, problems: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a plan in Markdown. ``problems`` are the limits that it exceeds."""
+    for problem in problems:
+        yield f"**{_escaped(problem, len(problem))}**"
+        yield ""
     yield f"### Plan <code>{plan.id}</code>: {_escaped(headline(plan), len(headline(plan)))}"
     yield ""
     for line in opening(plan):
         yield _escaped(line, len(line))
-        yield ""
-    for problem in problems:
-        yield f"**{_escaped(problem, len(problem))}**"
         yield ""
     if not plan.complete:
         yield f"**{_escaped(INCOMPLETE)}**"

@@ -15,8 +15,24 @@ from click.testing import CliRunner
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).parents[4]
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 BAD = "apiVersion: policy.karmada.io/v1beta1\nkind: PropagationPolicy\nmetadata: {name: web}\n"
+
+
+def script_of(file, name):
+    (script,) = [
+        step["run"] for step in yaml.safe_load((ROOT / file).read_text())["runs"]["steps"] if step["name"] == name
+    ]
+    return script
+
+
+def run(script, environment, folder):
+    """Run a script as GitHub runs `shell: bash`."""
+    berthmaster = {"BERTHMASTER": str(Path(sys.executable).parent / "berthmaster")}
+    return subprocess.run(  # noqa: S603 - the script of the repository
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],  # noqa: S607 - the bash of the PATH
+        cwd=folder, env={**os.environ, **berthmaster, **environment},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
 
 
 def test_the_hook_runs_lint_on_the_files_that_it_gets(tmp_path):
@@ -32,12 +48,14 @@ def test_the_hook_runs_lint_on_the_files_that_it_gets(tmp_path):
     assert "[unknown-type]" in result.output
 
 
-def test_the_action_passes_only_inputs_that_it_declares():
-    assert ACTION["runs"]["using"] == "composite"
-    text = (ROOT / "action.yml").read_text()
+@pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+def test_an_action_passes_only_inputs_that_it_declares(file):
+    text = (ROOT / file).read_text()
+    action = yaml.safe_load(text)
+    assert action["runs"]["using"] == "composite"
     named = {part.split("}")[0].strip() for part in text.split("${{ inputs.")[1:]}
-    assert named == ACTION["inputs"].keys()
-    for step in ACTION["runs"]["steps"]:
+    assert named == action["inputs"].keys()
+    for step in action["runs"]["steps"]:
         assert step["shell"] == "bash"
         assert "${{" not in step["run"], "an expression in a script would be executed as shell"
     assert (ROOT / "requirements" / "run.txt").exists()
@@ -45,24 +63,35 @@ def test_the_action_passes_only_inputs_that_it_declares():
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
 def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path):
-    (script,) = [step["run"] for step in ACTION["runs"]["steps"] if step["name"] == "Lint"]
+    script = script_of("action.yml", "Lint")
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "clusters.yaml").write_text("")
     environment = {
-        **os.environ,
-        "BERTHMASTER": str(Path(sys.executable).parent / "berthmaster"),
         "DOCS": "https://example.org/rules/{rule}.md",
         "PATHS": "bad.yaml",
         "FLEET": "clusters.yaml",
         "ARGS": "--strict",
         "SARIF": "out.sarif",
     }
-    # As GitHub runs `shell: bash`.
-    ran = subprocess.run(  # noqa: S603 - the script of the repository
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],  # noqa: S607 - the bash of the PATH
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+    ran = run(script, environment, tmp_path)
     assert ran.returncode == 1, ran.stderr
     assert ran.stdout.startswith("::error file=bad.yaml,line=1,title=unknown-type")
-    (run,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
-    assert run["tool"]["driver"]["rules"][0]["helpUri"].startswith("https://example.org/rules/")
+    (log,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
+    assert log["tool"]["driver"]["rules"][0]["helpUri"].startswith("https://example.org/rules/")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
+def test_the_script_of_the_plan_action_comments_and_keeps_the_exit_code(tmp_path, httpserver):
+    comments = "/repos/shop/fleet/issues/7/comments"
+    httpserver.expect_ordered_request(comments, method="GET").respond_with_json([])
+    httpserver.expect_ordered_request(comments, method="POST").respond_with_json({}, 201)
+    environment = {
+        "CONFIG": "kubeconfig", "CONTENT": "", "PATHS": str(ROOT / "examples-plan"), "AGAINST": str(ROOT / "examples"),
+        "ARGS": "--max-moves=0", "GITHUB_TOKEN": "secret", "GITHUB_STEP_SUMMARY": "summary.md",
+        "GITHUB_API_URL": httpserver.url_for("").rstrip("/"), "GITHUB_REPOSITORY": "shop/fleet",
+        "GITHUB_REF": "refs/pull/7/merge",
+    }  # fmt: skip
+    ran = run(script_of("actions/plan/action.yml", "Plan"), environment, tmp_path)
+    assert ran.returncode == 3, ran.stderr
+    httpserver.check_assertions()
+    assert "1 of 5 workloads moves" in (tmp_path / "summary.md").read_text()

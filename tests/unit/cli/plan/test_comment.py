@@ -1,0 +1,101 @@
+"""A plan as a comment on a pull request or a merge request, beside servers that speak the APIs of GitHub and GitLab."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from werkzeug import Request, Response
+
+from berthmaster_cli.main import main
+
+PLAN = ("plan", "--against", "examples", "-f", "examples-plan/nginx.yaml", "-o", "markdown")
+MARK = "<!-- berthmaster plan -->"
+
+
+class Forge:
+    """The comments of one request. It answers with at most 100 in a page, and lists the oldest first."""
+
+    def __init__(self, server, path, one, change, header):
+        self.comments = [{"id": number, "body": f"comment {number}"} for number in range(250)]
+        self.credentials, self._header = [], header
+        server.expect_request(path, method="GET").respond_with_handler(self._list)
+        server.expect_request(path, method="POST").respond_with_handler(self._create)
+        for number in range(251):
+            server.expect_request(f"{one}/{number}", method=change).respond_with_handler(self._change)
+
+    def _list(self, request: Request) -> Response:
+        self.credentials.append(request.headers.get(self._header))
+        size, page = int(request.args["per_page"]), int(request.args["page"])
+        return Response(json.dumps(self.comments[(page - 1) * size : page * size]))
+
+    def _create(self, request: Request) -> Response:
+        self.comments.append({"id": len(self.comments), **request.get_json()})
+        return Response(json.dumps(self.comments[-1]), 201)
+
+    def _change(self, request: Request) -> Response:
+        self.comments[int(request.path.rpartition("/")[2])] |= request.get_json()
+        return Response("{}")
+
+
+def github(server):
+    issues = "/api/v3/repos/shop/fleet/issues"
+    forge = Forge(server, f"{issues}/7/comments", f"{issues}/comments", "PATCH", "Authorization")
+    return forge, {
+        "GITHUB_API_URL": server.url_for("/api/v3"), "GITHUB_REPOSITORY": "shop/fleet",
+        "GITHUB_REF": "refs/pull/7/merge", "GITHUB_TOKEN": "secret",
+    }  # fmt: skip
+
+
+def gitlab(server):
+    notes = "/api/v4/projects/12/merge_requests/3/notes"
+    forge = Forge(server, notes, notes, "PUT", "PRIVATE-TOKEN")
+    return forge, {
+        "CI_API_V4_URL": server.url_for("/api/v4"), "CI_PROJECT_ID": "12", "CI_MERGE_REQUEST_IID": "3",
+        "GITLAB_TOKEN": "secret",
+    }  # fmt: skip
+
+
+def planned(service, environment, *options):
+    return CliRunner().invoke(main, [*PLAN, "--comment", service, *options], env=environment)
+
+
+@pytest.mark.parametrize("service", [github, gitlab])
+def test_a_later_plan_replaces_the_comment(httpserver, service):
+    forge, environment = service(httpserver)
+    first = planned(service.__name__, environment)
+    assert (first.exit_code, len(forge.comments)) == (0, 251)
+    written = forge.comments[250]["body"]
+    assert written.split("\n") == [MARK, *first.stdout.splitlines()]
+    second = planned(service.__name__, environment, "--max-moves=0")
+    assert (second.exit_code, len(forge.comments)) == (3, 251)
+    assert forge.comments[250]["body"].splitlines()[1].startswith("**--max-moves 0&#58; 1 workload would move**")
+    assert {each.removeprefix("Bearer ") for each in forge.credentials} == {"secret"}
+
+
+@pytest.mark.parametrize(
+    ("service", "changed", "problem"),
+    [
+        pytest.param(github, {"GITHUB_TOKEN": ""}, "GITHUB_TOKEN is not set", id="no token"),
+        pytest.param(github, {"GITHUB_REF": "refs/heads/main"}, "which is no pull request", id="no pull request"),
+        pytest.param(github, {"GITHUB_API_URL": "api.github.com"}, "is no URL of an API", id="no URL"),
+        pytest.param(github, {"GITHUB_REPOSITORY": "shop/other"}, "was answered with 500", id="a refusal"),
+        pytest.param(gitlab, {"CI_MERGE_REQUEST_IID": ""}, "CI_MERGE_REQUEST_IID is not set", id="no merge request"),
+        pytest.param(gitlab, {"CI_API_V4_URL": "http://127.0.0.1:1"}, "cannot be reached", id="no server"),
+    ],
+)
+def test_a_comment_that_cannot_be_written_is_an_error(httpserver, service, changed, problem):
+    forge, environment = service(httpserver)
+    result = planned(service.__name__, environment | changed)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert "secret" not in result.output
+    assert len(forge.comments) == 250
+
+
+def test_a_long_plan_is_cut_at_a_whole_line(httpserver, monkeypatch):
+    forge, environment = github(httpserver)
+    monkeypatch.setattr("berthmaster_cli.plan.comment._MAX_LENGTH", 300)
+    planned("github", environment)
+    lines = forge.comments[250]["body"].splitlines()
+    assert lines[-1].startswith("The plan is longer than a comment may be.")
+    assert sum(len(each) + 1 for each in lines[:-2]) <= 300
