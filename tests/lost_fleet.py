@@ -43,6 +43,8 @@ _TOLERATIONS: Final[tuple[list[JSON], ...]] = (
     [{"key": "other", "operator": "Exists"}],
 )  # fmt: skip
 _REMOVED: Final = "removed"
+_SHORT_OF_THE_END_OF_EVICTIONS_S: Final = 500
+"""A simulation ends before eviction tasks time out. A duplicated workload may then return to a cluster it tolerates."""
 MODES: Final = (*Switch, _REMOVED)
 
 
@@ -93,7 +95,7 @@ class LostFleet:
         lost = self._draw.choice(sorted({name for each in before.values() for name in each} or {"m0"}))
         found = self._simulated(lost)
         self._lose(lost)
-        self.stage.run(700)
+        self.stage.run(_SHORT_OF_THE_END_OF_EVICTIONS_S)
         return [*self._moves(found, lost, before), *self._hangs(found, lost)]
 
     # What is random

@@ -1,8 +1,9 @@
 """Which objects exist that policies name and Karmada waits for, as far as that is known."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy
 
 OVERRIDES: Final = {"PropagationPolicy": "OverridePolicy", "ClusterPropagationPolicy": "ClusterOverridePolicy"}
@@ -10,8 +11,31 @@ OVERRIDES: Final = {"PropagationPolicy": "OverridePolicy", "ClusterPropagationPo
 PRIORITY_CLASS: Final = "PriorityClass"
 KUBE_PRIORITY_CLASS: Final = "KubePriorityClass"
 """The only source of a priority that Karmada supports."""
-WAITED_FOR: Final = frozenset({*OVERRIDES.values(), PRIORITY_CLASS})
+_POLICY_API: Final = "policy.karmada.io/v1alpha1"
+_API_VERSIONS: Final = {**dict.fromkeys(OVERRIDES.values(), _POLICY_API), PRIORITY_CLASS: "scheduling.k8s.io/v1"}
+WAITED_FOR: Final = frozenset(_API_VERSIONS)
 _OF_EVERY_SERVER: Final = frozenset({"PriorityClass system-cluster-critical", "PriorityClass system-node-critical"})
+
+
+class WaitedFor(NamedTuple):
+    """An object that policies wait for.
+
+    Attributes:
+        api_version: its API version.
+        kind: its kind.
+        key: its namespace, empty for a cluster-scoped one, and its name.
+    """
+
+    api_version: str
+    kind: str
+    key: Key
+
+    @classmethod
+    def of(cls, name: str) -> "WaitedFor":
+        """Return the object with a name of ``waited_for``."""
+        kind, _, path = name.partition(" ")
+        namespace, _, own = path.rpartition("/")
+        return cls(_API_VERSIONS[kind], kind, (namespace, own))
 
 
 class Existing:
@@ -37,6 +61,10 @@ class Existing:
     def changed(self, known: Mapping[str, bool]) -> "Existing":
         """Return the same after objects were created or deleted."""
         return Existing({**self._known, **known}, complete=self._complete) if known else self
+
+    def differences(self, other: "Existing") -> set[str]:
+        """Return the names whose existence the other one knows otherwise."""
+        return {name for name in self._known.keys() | other._known.keys() if self.has(name) is not other.has(name)}
 
     def missing(self, names: Iterable[str]) -> list[str]:
         return [each for each in names if self.has(each) is False]

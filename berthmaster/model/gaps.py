@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.model.errors import name_list
+from berthmaster.model.kinds import group_of
 from berthmaster.model.reader import ELSEWHERE, Reader
 
 _NAMED: Final = 5
@@ -36,7 +37,7 @@ class GapKind(StrEnum):
     LABELS = "Labels"
     REPLICAS = "Replicas"
     DEPENDENCIES = "Dependencies"
-    DEPENDENT_OVERRIDES = "DependentOverrides"
+    WAITED_FOR = "WaitedFor"
     UNKNOWN_PAUSE = "UnknownPause"
     NO_BUDGETS = "NoBudgets"
     INVALID_BUDGETS = "InvalidBudgets"
@@ -61,15 +62,13 @@ class _Words(NamedTuple):
 _FROM_BINDINGS: Final = (
     "their replicas and labels are taken from their bindings, and those without a binding are missing"
 )
-_OF_KIND: Final = (
-    "; replicas and labels of its workloads are taken from their bindings, and those without a binding are missing"
-)
+_SO: Final = ": {consequence}"
 _INVALID_BUDGETS: Final = "the budgets in the lease of the controllers are invalid, and not shown"
 _WORDS: Final[Mapping[GapKind, _Words]] = {
     GapKind.OTHER: _Words("{text}"),
-    GapKind.FORBIDDEN: _Words("no right to {verb} {type}{where}", ": {consequence}"),
+    GapKind.FORBIDDEN: _Words("no right to {verb} {type}{where}", _SO),
     GapKind.FORBIDDEN_MOVES: _Words("no right to {verb} {type}{where}", ": what moves there is not shown"),
-    GapKind.NOT_SERVED: _Words("{kind} of {api_version} is not served", f": {_FROM_BINDINGS}"),
+    GapKind.NOT_SERVED: _Words("{kind} of {api_version} is not served", _SO),
     GapKind.NOT_SERVED_UNUSED: _Words(
         "{kind} of {api_version} is not served", ": a policy selects it, but it has no objects"
     ),
@@ -89,18 +88,19 @@ _WORDS: Final[Mapping[GapKind, _Words]] = {
         "templates are not watched: workloads without a binding are missing, and so are the policies that match a "
         "workload; watch them with --watch workloads"
     ),
-    GapKind.NOT_WATCHABLE: _Words("{kind} of {api_version} is not served, or cannot be listed and watched", _OF_KIND),
+    GapKind.NOT_WATCHABLE: _Words("{kind} of {api_version} is not served, or cannot be listed and watched", _SO),
     GapKind.TOO_MANY_KINDS: _Words(
-        "{kind} of {api_version} is not watched: bindings and policies name more than {limit} kinds", _OF_KIND
+        "{kind} of {api_version} is not watched: bindings and policies name more than {limit} kinds", _SO
     ),
-    GapKind.DISCOVERY_FAILED: _Words("{kind} of {api_version} is not watched: discovery failed: {error}", _OF_KIND),
-    GapKind.NOT_LISTED: _Words("{kind} of {api_version} is not listed: {problem}", _OF_KIND),
+    GapKind.DISCOVERY_FAILED: _Words("{kind} of {api_version} is not watched: discovery failed: {error}", _SO),
+    GapKind.NOT_LISTED: _Words("{kind} of {api_version} is not listed: {problem}", _SO),
     GapKind.NOT_WATCHED_YET: _Words("{kind} of {api_version} is not watched yet; retry in a moment"),
     GapKind.LABELS: _Words("the labels are not known, so that it is not known whether {policy} selects {names}"),
     GapKind.REPLICAS: _Words("the replicas are not known, so that it is not known where {policy} places {names}"),
     GapKind.DEPENDENCIES: _Words("the dependencies of {names} are not known, so that more resources may move"),
-    GapKind.DEPENDENT_OVERRIDES: _Words(
-        "{policy} claims nothing before its dependentOverrides exist ({overrides})", "; the plan assumes that they do"
+    GapKind.WAITED_FOR: _Words(
+        "{policy} waits for objects, and it is not known whether they exist ({objects})",
+        "; the plan assumes that they do",
     ),
     GapKind.UNKNOWN_PAUSE: _Words("the pause {pause} of the leader is unknown: it is not known what moves wait for"),
     GapKind.NO_BUDGETS: _Words(
@@ -184,12 +184,13 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
             names.append(ELSEWHERE)
         facts = self.facts
         namespace = facts.get("namespace")
+        kind = facts.get("group", group_of(facts.get("api_version", ""))), facts.get("kind", "")
         return f"{words.cause}{consequence}".format_map(
             {
                 **facts,
                 "names": " and ".join(names),
                 "where": f" in the namespace {namespace}" if namespace else "",
-                "consequence": _CONSEQUENCES.get((facts.get("group", ""), facts.get("kind", "")), _FROM_BINDINGS),
+                "consequence": _CONSEQUENCES.get(kind, _FROM_BINDINGS),
             }
         )
 

@@ -15,6 +15,7 @@ _METADATA_SUFFICES: Final = frozenset(
         "apiextensions.k8s.io": "CustomResourceDefinition",
         "networking.k8s.io": "IngressClass NetworkPolicy",
         "policy": "PodDisruptionBudget",
+        "policy.karmada.io": "ClusterOverridePolicy OverridePolicy",
         "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
         "scheduling.k8s.io": "PriorityClass",
         "storage.k8s.io": "StorageClass",

@@ -186,15 +186,17 @@ def with_followers(
     """
     if not any(_leads_or_follows(index.get(key), each) for key, each in concerned.items()):
         return list(concerned.values()), []
-    before = _followed(_workloads_before(index))
-    after = _followed(_workloads_after(index, concerned))
+    known = _workloads_before(index)
+    known = {**{key_of(each.resource): each for each in _unclaimed_dependencies(index, concerned.values())}, **known}
+    before = _followed(known)
+    after = _followed(_workloads_after(known, concerned))
     names = companions(list(after.values()))
     result, followers = dict(concerned), []
     for position, (key, workload) in enumerate(after.items()):
-        known = before.get(key)
-        if known is not None and _required_by(known) == _required_by(workload):
+        followed = before.get(key)
+        if followed is not None and _required_by(followed) == _required_by(workload):
             continue
-        if known is None and not _required_by(workload):
+        if followed is None and not _required_by(workload):
             continue
         decided = _decided_follower(decider, workload, concerned.get(key))
         decided = replace(decided, companions=names.get(position, decided.companions))
@@ -203,8 +205,8 @@ def with_followers(
         else:
             stored = index.get(key)
             present = present_result(stored, index.world.schedulers) if stored is not None else _absent(workload)
-            settled = WorkloadResult(known, Trigger.NONE) if known is not None else None
-            followers.append(PlannedWorkload(present, decided, settled, is_new=stored is None))
+            settled = WorkloadResult(followed, Trigger.NONE) if followed is not None else None
+            followers.append(PlannedWorkload(present, decided, settled, is_new=followed is None))
     return list(result.values()), followers
 
 
@@ -224,11 +226,19 @@ def _workloads_before(index: PlanIndex) -> dict[WorkloadKey, SimulatedWorkload]:
     return {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
 
 
+def _unclaimed_dependencies(index: PlanIndex, concerned: Iterable[PlannedWorkload]) -> Iterator[SimulatedWorkload]:
+    """Yield the dependencies of the concerned workloads that the world may leave out."""
+    for planned in concerned:
+        workload = planned.after.workload
+        if not planned.is_deleted and workload.binding is not None and workload.binding.spec.propagate_deps:
+            for dependency in workload.dependencies or ():
+                yield from index.world.unclaimed(dependency)
+
+
 def _workloads_after(
-    index: PlanIndex, concerned: dict[WorkloadKey, PlannedWorkload]
+    known: Mapping[WorkloadKey, SimulatedWorkload], concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> dict[WorkloadKey, SimulatedWorkload]:
-    found = _workloads_before(index)
-    gone = set()
+    found, gone = dict(known), set()
     for key, planned in concerned.items():
         if not planned.is_deleted:
             found[key] = planned.after.workload

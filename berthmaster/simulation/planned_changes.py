@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from berthmaster.model.existing import UNKNOWN, Existing, overrides_of
+from berthmaster.model.existing import UNKNOWN, Existing, waited_for
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
@@ -175,6 +175,6 @@ def edited_workloads(
     for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
         if about:
             found.gaps.append(Gap(kind, tuple(about), facts))
-    unread = found.existing.unknown(overrides_of(edit.after)) if edit.has_effect and edit.after is not None else ()
+    unread = found.existing.unknown(waited_for((edit.after,))) if edit.has_effect and edit.after is not None else ()
     if unread:
-        found.gaps.append(Gap(GapKind.DEPENDENT_OVERRIDES, facts={**facts, "overrides": ", ".join(unread)}))
+        found.gaps.append(Gap(GapKind.WAITED_FOR, facts={**facts, "objects": ", ".join(unread)}))

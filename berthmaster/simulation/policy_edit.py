@@ -206,8 +206,8 @@ class Detector:
             first = self._first(workload, template)
             return self._applied(workload, first, lazily=lazily) if first is not None else _unclaimed(workload)
         policy = self._catalog.get(reference)
-        if policy is None:
-            return workload
+        if policy is None:  # Karmada missed the template when the policy was deleted, and cleans it up now
+            return self._reconciled(without_record(workload, reference), template)
         level = _level(policy, workload, template)
         if level is MatchLevel.NONE:
             return workload
@@ -394,9 +394,12 @@ def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:
 def _replicas(workload: SimulatedWorkload) -> Replicas:
     """Return the replicas of the binding, which may have been scaled.
 
-    A binding whose policy is gone, or no longer selects the template, does not follow the template any more.
+    A binding does not follow the template unless it records the policy that holds the template.
     """
-    binding = workload.binding
-    if binding is None or (workload.claim is None and workload.template is not None):
+    binding, claim = workload.binding, workload.claim
+    if binding is None:
+        return workload.replicas
+    follows = claim is not None and recorded_by_binding(workload, claim.policy.reference, permanent_id(claim.policy))
+    if not follows and workload.template is not None:
         return workload.replicas
     return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

@@ -1,12 +1,13 @@
 """The clusters and workloads of a simulation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.gaps import Gap, GapKind
@@ -18,6 +19,10 @@ from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.policy_edit import PolicyEdit, after_edits
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+
+
+def _none(_: Dependency) -> Iterable[SimulatedWorkload]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class World:
         assumptions: the switches of the control plane, as far as the answer depends on them.
         lost: the clusters that changes have taken down.
         removed: the clusters that changes have deleted.
+        unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
+            them, and they have no binding.
     """
 
     clusters: Mapping[str, Cluster]
@@ -45,6 +52,7 @@ class World:
     assumptions: Assumptions = ALL_OFF
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
+    unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = _none
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]

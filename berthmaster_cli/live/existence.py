@@ -9,7 +9,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.existing import waited_for
+from berthmaster.model.existing import WaitedFor, waited_for
 from berthmaster.model.gaps import Gap
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
@@ -17,11 +17,6 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster_cli.live.collections import CollectionReader
 from berthmaster_cli.live.fleet import BINDING_GROUP, POLICY_GROUP, FleetRead, concurrently, forbidden
 
-_API_VERSIONS: Final = {
-    "OverridePolicy": "policy.karmada.io/v1alpha1",
-    "ClusterOverridePolicy": "policy.karmada.io/v1alpha1",
-    "PriorityClass": "scheduling.k8s.io/v1",
-}
 _MOST: Final = 200
 """The most objects that are looked up, each by its name. The existence of others is not known."""
 
@@ -39,9 +34,7 @@ def read_waited_for(reader: CollectionReader, types: ServedTypes, read: FleetRea
     names = list(dict.fromkeys(waited_for(_policies(documents))))[:_MOST]
 
     def look(name: str) -> bool | Gap | None:
-        kind, _, path = name.partition(" ")
-        namespace, _, found = path.rpartition("/")
-        return _exists(reader, types, (_API_VERSIONS[kind], kind), (namespace, found))
+        return _exists(reader, types, WaitedFor.of(name))
 
     for name, answer in zip(names, concurrently(look, names), strict=True):
         if isinstance(answer, bool):
@@ -85,16 +78,16 @@ def read_dependencies(reader: CollectionReader, types: ServedTypes, read: FleetR
             read.gaps.append(found)
 
 
-def _exists(reader: CollectionReader, types: ServedTypes, kind: tuple[str, str], key: Key) -> bool | Gap | None:
-    served = types.find(*kind)
+def _exists(reader: CollectionReader, types: ServedTypes, wanted: WaitedFor) -> bool | Gap | None:
+    served = types.find(wanted.api_version, wanted.kind)
     if served is None:
         return None
     try:
-        return reader.get(served, key, metadata_only=True) is not None
+        return reader.get(served, wanted.key, metadata_only=True) is not None
     except ApiError as error:
         if not error.forbidden:
             raise
-        return forbidden(served, key[0], "get")
+        return forbidden(served, wanted.key[0], "get")
 
 
 def _needed(read: FleetRead, workload: Key, kind: str) -> Sequence[Dependency]:

@@ -1,9 +1,10 @@
 """What differs between two sets of policies, and which templates that can concern."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.manifests import Document
+from berthmaster.model.existing import waited_for
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 
 _MAX_CHANGED: Final = 100
@@ -22,6 +23,18 @@ class PolicyChanges(NamedTuple):
     references: frozenset[PolicyReference]
     current: tuple[Policy, ...]
     all: bool = False
+
+    def with_waiting(self, policies: Iterable[Policy], names: Collection[str]) -> "PolicyChanges":
+        """Return the same with the policies that wait for an object whose existence has changed.
+
+        Args:
+            policies: all policies, in their current content.
+            names: the objects, named as by ``existing.waited_for``.
+        """
+        waiting = [each for each in policies if any(name in names for name in waited_for((each,)))] if names else []
+        return self._replace(
+            references=self.references | {each.reference for each in waiting}, current=(*self.current, *waiting)
+        )
 
 
 def changed_policies(before: Sequence[Policy], after: Sequence[Policy]) -> PolicyChanges:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from berthmaster.model.binding import Binding
@@ -201,7 +202,13 @@ class State:
         if self.observed is None:
             return world
         workloads = self.observed.workloads(world.policies, check, claimants)
-        return replace(world, workloads=workloads, workload_affinity=self.observed.workload_affinity)
+        return replace(
+            world,
+            workloads=workloads,
+            workload_affinity=self.observed.workload_affinity,
+            existing=self.observed.existing((*world.policies, *claimants)),
+            unclaimed=partial(self.observed.unclaimed, world.policies),
+        )
 
     def assuming(
         self, world: World, now: datetime, failover: Switch = Switch.AUTO, preemption: Switch = Switch.AUTO

@@ -7,7 +7,7 @@ workloads of its bindings are known without their templates.
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -102,15 +102,12 @@ class TemplateWatches:
             self._named = frozenset(kinds)
             self._update_wanted()
 
-    def unknown(self, kinds: Collection[KindName], timeout_s: float) -> Gap | None:
+    def watch(self, kinds: Collection[KindName], timeout_s: float) -> None:
         """Watch these kinds too, for some time, and wait until their templates are listed.
 
         Args:
-            kinds: the kinds. Templates of a kind that is not served do not exist, so nothing is unknown about it.
+            kinds: the kinds.
             timeout_s: the longest time to wait.
-
-        Returns:
-            Why the templates of one of the kinds are not known; None if all are.
         """
         with self._changed:
             for kind in kinds:
@@ -120,7 +117,18 @@ class TemplateWatches:
                 self._asked.popitem(last=False)
             self._update_wanted()
             self._changed.wait_for(lambda: not any(map(self._is_pending, kinds)), timeout_s)
+
+    def unknown(self, kinds: Iterable[KindName]) -> Gap | None:
+        """Return why the templates of one of these kinds are not known; None if all are.
+
+        Templates of a kind that is not served do not exist, so nothing is unknown about it.
+        """
         return next(filter(None, map(self._why_unknown, kinds)), None)
+
+    def has(self, kind: KindName, key: Key) -> bool | None:
+        """Return whether an object exists; None if its kind is not listed."""
+        informer = self._informer(kind)
+        return informer.get(key) is not None if informer is not None and informer.listed else None
 
     def fingerprint(self) -> int:
         """Return the fingerprint of the templates of kinds that bindings and policies name.

@@ -7,6 +7,7 @@ template or a policy changes.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -16,12 +17,12 @@ from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
-from berthmaster.model.existing import UNKNOWN
+from berthmaster.model.existing import UNKNOWN, Existing, WaitedFor, waited_for
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
@@ -90,12 +91,26 @@ class KindCounts:
 
 
 def _kinds_of(named_by: Binding | Policy | None) -> Iterable[KindName]:
-    """Return the kinds that an object names, without those that Karmada never propagates."""
+    """Return the kinds that an object names, without those that Karmada never propagates, and those it waits for."""
     if named_by is None:
         return ()
-    resources = (named_by.spec.resource,) if isinstance(named_by, Binding) else named_by.spec.resource_selectors
+    if isinstance(named_by, Binding):
+        return _propagated_kinds((named_by.spec.resource,))
+    return _selected_kinds((named_by,)) | _waiting_kinds((named_by,))
+
+
+def _selected_kinds(policies: Iterable[Policy]) -> set[KindName]:
+    return _propagated_kinds(selector for policy in policies for selector in policy.spec.resource_selectors)
+
+
+def _propagated_kinds(resources: Iterable[ObjectReference | ResourceSelector]) -> set[KindName]:
     kinds = {KindName(each.api_version, each.kind) for each in resources}
-    return [kind for kind in kinds if reason_not_propagated(*kind) is None]
+    return {kind for kind in kinds if reason_not_propagated(*kind) is None}
+
+
+def _waiting_kinds(policies: Iterable[Policy]) -> set[KindName]:
+    """Return the kinds of the objects that policies wait for."""
+    return {KindName(*WaitedFor.of(name)[:2]) for name in waited_for(policies)}
 
 
 class ObservedWorkloads:
@@ -175,7 +190,8 @@ class ObservedWorkloads:
             claimants: policies, with their defaults, that are not among the others and may claim resources.
         """
         with self._building:
-            pairing, version = self._pairing_for(policies), self._version()
+            version = self._version()  # a change after this line is one of the next version
+            pairing = self._pairing_for(policies)
             found = self._known.workloads if self._known is not None and self._known.version == version else None
             if found is None or self._known is None or self._known.policies is not policies:
                 found = self._built(pairing, check)
@@ -206,7 +222,7 @@ class ObservedWorkloads:
 
     def left_out(self, policies: Sequence[Policy]) -> list[Gap]:
         """Return which invalid objects of the kinds that policies select are left out."""
-        kinds = {kind for policy in policies for kind in _kinds_of(policy)}
+        kinds = _selected_kinds(policies)
         gaps = [
             each.gap
             for each in list(self._pairing.built.values())
@@ -221,12 +237,25 @@ class ObservedWorkloads:
 
         Args:
             policies: the policies.
-            timeout_s: the longest time to wait for the lists of kinds that are not watched yet.
+            timeout_s: the longest time to wait for the lists of kinds that are not watched yet. Those of the objects
+                that the policies wait for are awaited, too.
         """
         if self._templates is None:
             return Gap(GapKind.NO_TEMPLATES)
-        kinds = {kind for policy in policies for kind in _kinds_of(policy)}
-        return self._templates.unknown(sorted(kinds), timeout_s)
+        needed = sorted(_selected_kinds(policies))
+        self._templates.watch([*needed, *_waiting_kinds(policies)], timeout_s)
+        return self._templates.unknown(needed)
+
+    def existing(self, policies: Iterable[Policy]) -> Existing:
+        """Return whether the objects exist that policies wait for, as far as their kinds are listed."""
+        return self._existing(dict.fromkeys(waited_for(policies)))
+
+    def _existing(self, names: Iterable[str]) -> Existing:
+        if self._templates is None:
+            return UNKNOWN
+        wanted = {name: WaitedFor.of(name) for name in names}
+        found = {name: self._templates.has(KindName(*each[:2]), each.key) for name, each in wanted.items()}
+        return Existing({name: exists for name, exists in found.items() if exists is not None})
 
     def _identities(self, bindings: Iterable["_Identity"]) -> Iterator[tuple["_Identity", Document | None]]:
         """Yield the identity of each resource, and its template if it is known."""
@@ -245,10 +274,16 @@ class ObservedWorkloads:
             if binding is not None:
                 yield self._of_binding(pairing, binding)
             else:
-                for template in self._templates_of(dependency):
-                    found = pairing.build(template, self._binding_of(template)).workload
-                    if found is not None:
-                        yield found
+                yield from self._meant_by(pairing, dependency)
+
+    def unclaimed(self, policies: Sequence[Policy], dependency: Dependency) -> Sequence[SimulatedWorkload]:
+        """Return the resources that a dependency means, also those that no policy selects and that have no binding."""
+        return list(self._meant_by(self._pairing_for(policies), dependency))
+
+    def _meant_by(self, pairing: "_Pairing", dependency: Dependency) -> Iterator[SimulatedWorkload]:
+        for template in self._templates_of(dependency):
+            with suppress(ManifestError):
+                yield pairing.builder.of_pair(template, self._binding_of(template))
 
     def _templates_of(self, dependency: Dependency) -> Iterable[Document]:
         if self._templates is None:
@@ -268,14 +303,19 @@ class ObservedWorkloads:
 
     def _pairing_for(self, policies: Sequence[Policy]) -> "_Pairing":
         """Return what was built with these policies. Of what was built with others, the rest stays that they share."""
-        pairing = self._pairing
-        if pairing.policies is not policies:
-            before, pairing = pairing, self._paired_with(policies)
-            pairing.built = before.unaffected_by(changed_policies(before.policies, policies))
-            self._pairing = pairing
+        before = self._pairing
+        same = before.policies is policies
+        existing = self._existing(before.waited_for) if same else self.existing(policies)
+        others = existing.differences(before.existing)
+        if same and not others:
+            return before
+        pairing = self._paired_with(policies, existing)
+        changed = changed_policies(before.policies, policies).with_waiting(policies, others)
+        pairing.built = before.unaffected_by(changed)
+        self._pairing = pairing
         return pairing
 
-    def _paired_with(self, policies: Sequence[Policy]) -> "_Pairing":
+    def _paired_with(self, policies: Sequence[Policy], existing: Existing = UNKNOWN) -> "_Pairing":
         catalog = PolicyCatalog(policies)
         builder = WorkloadBuilder(
             Manifests(),
@@ -283,9 +323,9 @@ class ObservedWorkloads:
             workload_affinity=self.workload_affinity,
             catalog=catalog,
             live=True,
-            existing=UNKNOWN,
+            existing=existing,
         )
-        return _Pairing(policies, catalog, builder)
+        return _Pairing(policies, catalog, builder, existing)
 
     def _binding(self, key: BindingKey) -> Binding | None:
         return next((found for each in self._bindings if (found := each.get(key)) is not None), None)
@@ -298,8 +338,12 @@ class ObservedWorkloads:
 class _Pairing:
     """Workloads that were built from templates and bindings with one set of policies."""
 
-    def __init__(self, policies: Sequence[Policy], catalog: PolicyCatalog, builder: WorkloadBuilder) -> None:
+    def __init__(
+        self, policies: Sequence[Policy], catalog: PolicyCatalog, builder: WorkloadBuilder, existing: Existing
+    ) -> None:
         self.policies = policies
+        self.waited_for = tuple(dict.fromkeys(waited_for(policies)))
+        self.existing = existing
         self.builder = builder
         self.built: dict[_Identity, _Built] = {}
         self._catalog = catalog

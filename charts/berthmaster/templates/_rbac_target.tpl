@@ -122,6 +122,12 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
   verbs: [list, watch]
 {{- end }}
 {{- if has "workloads" $watch }}
+- apiGroups: [policy.karmada.io]
+  resources: [overridepolicies, clusteroverridepolicies]
+  verbs: [list, watch] # metadata: whether the dependentOverrides of a policy exist
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: [list, watch] # metadata: whether the priority class of a policy exists
 {{- range $.Values.extender.templates }}
 - apiGroups: {{ .apiGroups | toJson }}
   resources: {{ .resources | toJson }}

@@ -13,7 +13,7 @@ MINE, THEIRS, WIDE = "shop/Deployment/web", "vault/Deployment/secret", "ClusterR
 SHOP = Reader(frozenset({"shop"}))
 FACTS = dict.fromkeys(
     [
-        "text", "verb", "type", "kind", "api_version", "error", "number", "limit", "problem", "policy", "overrides",
+        "text", "verb", "type", "kind", "api_version", "error", "number", "limit", "problem", "policy", "objects",
         "pause", "name",
     ],
     "x",
