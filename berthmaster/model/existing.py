@@ -62,10 +62,6 @@ class Existing:
         """Return the same after objects were created or deleted."""
         return Existing({**self._known, **known}, complete=self._complete) if known else self
 
-    def differences(self, other: "Existing") -> set[str]:
-        """Return the names whose existence the other one knows otherwise."""
-        return {name for name in self._known.keys() | other._known.keys() if self.has(name) is not other.has(name)}
-
     def missing(self, names: Iterable[str]) -> list[str]:
         return [each for each in names if self.has(each) is False]
 

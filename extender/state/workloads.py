@@ -278,7 +278,8 @@ class ObservedWorkloads:
 
     def unclaimed(self, policies: Sequence[Policy], dependency: Dependency) -> Sequence[SimulatedWorkload]:
         """Return the resources that a dependency means, also those that no policy selects and that have no binding."""
-        return list(self._meant_by(self._pairing_for(policies), dependency))
+        known = self._pairing
+        return list(self._meant_by(known if known.policies is policies else self._pairing_for(policies), dependency))
 
     def _meant_by(self, pairing: "_Pairing", dependency: Dependency) -> Iterator[SimulatedWorkload]:
         for template in self._templates_of(dependency):
@@ -305,17 +306,20 @@ class ObservedWorkloads:
         """Return what was built with these policies. Of what was built with others, the rest stays that they share."""
         before = self._pairing
         same = before.policies is policies
-        existing = self._existing(before.waited_for) if same else self.existing(policies)
-        others = existing.differences(before.existing)
+        names = before.waited_for if same else tuple(dict.fromkeys(waited_for(policies)))
+        existing = self._existing(names)
+        others = [name for name in names if existing.has(name) is not before.existing.has(name)]
         if same and not others:
             return before
-        pairing = self._paired_with(policies, existing)
+        pairing = self._paired_with(policies, names, existing)
         changed = changed_policies(before.policies, policies).with_waiting(policies, others)
         pairing.built = before.unaffected_by(changed)
         self._pairing = pairing
         return pairing
 
-    def _paired_with(self, policies: Sequence[Policy], existing: Existing = UNKNOWN) -> "_Pairing":
+    def _paired_with(
+        self, policies: Sequence[Policy], names: Sequence[str] = (), existing: Existing = UNKNOWN
+    ) -> "_Pairing":
         catalog = PolicyCatalog(policies)
         builder = WorkloadBuilder(
             Manifests(),
@@ -325,7 +329,7 @@ class ObservedWorkloads:
             live=True,
             existing=existing,
         )
-        return _Pairing(policies, catalog, builder, existing)
+        return _Pairing(policies, catalog, builder, (names, existing))
 
     def _binding(self, key: BindingKey) -> Binding | None:
         return next((found for each in self._bindings if (found := each.get(key)) is not None), None)
@@ -339,11 +343,14 @@ class _Pairing:
     """Workloads that were built from templates and bindings with one set of policies."""
 
     def __init__(
-        self, policies: Sequence[Policy], catalog: PolicyCatalog, builder: WorkloadBuilder, existing: Existing
+        self,
+        policies: Sequence[Policy],
+        catalog: PolicyCatalog,
+        builder: WorkloadBuilder,
+        waited_for: tuple[Sequence[str], Existing] = ((), UNKNOWN),
     ) -> None:
         self.policies = policies
-        self.waited_for = tuple(dict.fromkeys(waited_for(policies)))
-        self.existing = existing
+        self.waited_for, self.existing = waited_for
         self.builder = builder
         self.built: dict[_Identity, _Built] = {}
         self._catalog = catalog

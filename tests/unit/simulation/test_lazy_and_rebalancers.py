@@ -71,6 +71,7 @@ def test_when_an_edit_of_a_policy_counts(objects, over, changes, clusters):
 EAGER = stored_policy("p", to=["b"], placement=DIVIDED)
 UNCLAIMED = stored_template()
 OTHER = {"target": {"name": "other"}}
+EVERYTHING = stored_policy("q", to=["b"], priority=1)
 BY_LABEL = {"target": {"labelSelector": {"matchLabels": {"app": "before"}}}}
 READ = {
     "apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"},
@@ -92,6 +93,14 @@ READ = {
         pytest.param([OLD, stored_policy("q", to=["b"], **LAZY), stored_template(held_by=stored_policy("q")), BOUND],
             [stored_policy("q", to=["b"])], {"a": 2}, "q",
             id="a policy does not find a binding that records another one"),
+        pytest.param([OLD, EVERYTHING, stored_template(held_by=stored_policy("deleted")), BOUND],
+            [stored_policy("p", to=["a"])], {"b": 2}, "q",
+            id="a resource that records a deleted policy is released, and the first policy gets it"),
+        pytest.param([stored_policy("l", to=["a"], placement=DIVIDED, **LAZY),
+            stored_template(held_by=stored_policy("l"), replicas=3), UNLABELLED],
+            [stored_policy("q", to=["b"], placement=DIVIDED, priority=1, preemption="Always",
+                target={"name": "web"}, new=True)],
+            {"b": 3}, "q", id="preemption brings the replicas of the template if the binding recorded no policy"),
         pytest.param([stored_policy("p", to=["a"], placement=DIVIDED, **BY_LABEL), stored_policy("q", to=["b"]),
             TEMPLATE, BOUND], [], {"a": 2}, "p",
             id="a claim outlives the labels by which the policy selected"),

@@ -23,6 +23,7 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.run import compare
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import PlannedWorld, Planner
 from extender.protocols.problem import Refusal
@@ -112,6 +113,15 @@ def test_a_workload_without_a_place_is_lost(plane):
 def test_a_new_policy_claims_what_no_policy_selects(plane):
     claimant = policy("all", selector(name="unclaimed"), placement=MOVED)
     assert resources(plane().ask(create=[claimant])) == {"shop/Deployment/unclaimed": {"member3": 2}}
+
+
+def test_a_dependency_that_no_policy_selects_begins_to_follow(plane):
+    running = plane()
+    volumes = [{"name": "v", "configMap": {"name": "unrelated"}}]
+    store(running.api, deployment("web", 4, by=web({}), volumes=volumes))
+    running.wait(lambda: "volumes" in str(running.services.state.world().find(ResourceName.parse("Deployment/web"))))
+    answer = running.ask(update=[web(MOVED, propagateDeps=True)])
+    assert resources(answer)["shop/ConfigMap/unrelated"] == {"member3": 0}
 
 
 def test_a_kind_that_is_not_watched_yet_is_listed_for_the_answer(plane):
