@@ -8,6 +8,7 @@ import click
 from berthmaster.runtime import logs
 from berthmaster_cli.environment import environment_text
 from berthmaster_cli.extender_options import extender_access_from, extender_options
+from berthmaster_cli.oidc_options import oidc_from, oidc_options
 from berthmaster_cli.options import FILE, config_option, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
@@ -48,6 +49,7 @@ _STREAMS: Final = 60
     help='A file with the bearer tokens of visitors, one TOKEN[,NAME[,UID[,"GROUP,GROUP"]]] per line. Visitors sign in '
     "with a form, or send the token in the Authorization header.",
 )
+@oidc_options
 @click.option(
     "--session-secret-file",
     type=FILE,
@@ -142,6 +144,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
                 given["trusted_groups_header"],
                 frozenset(given["trusted_proxy_names"]),
                 given["trusted_proxy_secret_file"],
+                oidc_from(given),
             ),
             reviews=None if given["authorize"] == "none" else ReviewOptions(given["kubeconfig"], given["context"]),
             session_secret_file=given["session_secret_file"],

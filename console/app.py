@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from flask import Flask, Response, g, redirect, render_template, request, session, url_for
@@ -40,12 +40,15 @@ from console.static_files import StaticFiles
 from console.visible_source import VisibleSource
 from console.visitor import Visitor
 
+if TYPE_CHECKING:
+    from console.oidc import OidcSignIn
+
 _LOG: Final = logging.getLogger("berthmaster.console")
-_PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin")
+_PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin", "sign_in.lead", "sign_in.callback")
 _EVENTS: Final = "events"
 _WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show", "sign_in.end", None)
 _ERRORS: Final[dict[int, str]] = {
-    401: "Sign in first: the console needs a valid token, a client certificate, or a proxy that names the user.",
+    401: "Sign in first, or send a valid token or a client certificate, or come through the proxy that names users.",
     404: "There is no such page.",
     405: "This address does not take such a request.",
     413: "The form is too large.",
@@ -141,7 +144,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
     attempts = SignInAttempts(parts.clock, parts.metrics)
     _RequestHooks(app, options, parts, attempts)
-    app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock))
+    app.register_blueprint(sign_in_pages(parts.authentication, attempts, parts.clock, _provider(options.sign_in)))
     for page in PAGES:
         app.register_blueprint(page.blueprint)
     app.register_blueprint(search.BLUEPRINT)
@@ -233,7 +236,7 @@ class _RequestHooks:
     def _ask_to_sign_in(self) -> Response:
         """Lead a person to the form, if there is one."""
         wants_page = request.method == "GET" and request.accept_mimetypes.accept_html and request.endpoint != _EVENTS
-        if not self._parts.authentication.by_form or not wants_page:
+        if not self._parts.authentication.by_page or not wants_page:
             raise Unauthorized
         here = request.full_path if request.query_string else request.path
         address = url_for(SIGN_IN) if here == "/" else url_for(SIGN_IN, next=here)
@@ -242,7 +245,7 @@ class _RequestHooks:
     def _finish(self, response: Response) -> Response:
         parts, endpoint = self._parts, request.endpoint or ""
         response.headers["X-Request-Id"] = g.request_id
-        if response.status_code == HTTPStatus.UNAUTHORIZED and parts.authentication.by_form:
+        if response.status_code == HTTPStatus.UNAUTHORIZED and parts.authentication.by_token:
             response.headers["WWW-Authenticate"] = 'Bearer realm="berthmaster"'
         elapsed_s = parts.clock.monotonic_s() - g.begun_s
         parts.metrics.answered(endpoint, response.status_code, elapsed_s)
@@ -312,6 +315,15 @@ class _RequestHooks:
         title = _TITLES.get(status.value, status.phrase)
         page = render_template("error.html", status=status.value, title=title, reason=reason)
         return Response(page, status.value, content_type="text/html; charset=utf-8")
+
+
+def _provider(options: SignInOptions) -> "OidcSignIn | None":
+    """Return the sign-in with OpenID Connect, which needs an extra; None if it is not wanted."""
+    if options.oidc is None:
+        return None
+    from console.oidc import OidcSignIn  # noqa: PLC0415 - an extra
+
+    return OidcSignIn(options.oidc)
 
 
 def _key_of(visitor: Visitor | None) -> str:

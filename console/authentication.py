@@ -12,12 +12,16 @@ from typing import Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.serving.tokens import TokenFile, TokenUser, bearer_token
+from console.oidc_options import OidcOptions, OidcUser
 from console.revoked_sessions import RevokedSessions
 from console.visitor import Visitor
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 _SECRET_FIELD: Final = "HTTP_X_BERTHMASTER_PROXY_SECRET"  # noqa: S105 - a header field in a WSGI environment
 _TOKEN_KEY: Final = "token"  # noqa: S105 - a key of the session
+_USER_KEY: Final = "user"
+_GROUPS_KEY: Final = "groups"
+_ISSUER_KEY: Final = "issuer"
 _ID_KEY: Final = "id"
 _ID_BYTES: Final = 16
 _UNTIL_KEY: Final = "until"
@@ -37,6 +41,7 @@ class SignInOptions:
         groups_header: the header in which it lists the groups, separated by commas.
         proxy_names: the common names of the client certificates that prove a proxy.
         proxy_secret_file: the secrets that prove a proxy, in the format of a token file.
+        oidc: the provider of OpenID Connect; None for none.
     """
 
     token_file: Path | None = None
@@ -45,6 +50,7 @@ class SignInOptions:
     groups_header: str = ""
     proxy_names: frozenset[str] = frozenset()
     proxy_secret_file: Path | None = None
+    oidc: OidcOptions | None = None
 
     def __post_init__(self) -> None:
         """Check that a trusted header comes with a proof.
@@ -66,7 +72,12 @@ class SignInOptions:
     @property
     def required(self) -> bool:
         """Whether visitors must sign in."""
-        return self.token_file is not None or self.client_certificates or bool(self.user_header)
+        return self.by_page or self.client_certificates or bool(self.user_header)
+
+    @property
+    def by_page(self) -> bool:
+        """Whether visitors can sign in on a page, which begins a session."""
+        return self.token_file is not None or self.oidc is not None
 
     @property
     def files(self) -> list[Path]:
@@ -109,9 +120,14 @@ class Authentication:
         return self._options.required
 
     @property
-    def by_form(self) -> bool:
-        """Whether visitors can sign in with a form."""
+    def by_token(self) -> bool:
+        """Whether visitors can sign in with a token."""
         return self._tokens is not None
+
+    @property
+    def by_page(self) -> bool:
+        """Whether visitors can sign in on a page."""
+        return self._options.by_page
 
     def visitor(self, environ: Mapping[str, Any], session: Mapping[str, Any], now: datetime) -> Visitor | None:
         """Return who sent a request, or None if the visitor must sign in.
@@ -130,8 +146,8 @@ class Authentication:
             user = self._tokens.user_of(bearer_token(environ.get("HTTP_AUTHORIZATION", "")))
             if user is not None:
                 return Visitor(user.name, "token", user.groups)
-            user = self._of_session(self._tokens, session, now)
-            return None if user is None else Visitor(user.name, "session", user.groups)
+        if self.by_page:
+            return self._of_session(session, now)
         if self._options.user_header or subject is None:
             return None
         return Visitor(subject[0], "certificate", subject[1])
@@ -144,11 +160,13 @@ class Authentication:
         user = None if self._tokens is None else self._tokens.user_of(token.strip())
         if user is None:
             return False
-        session.clear()
-        session[_TOKEN_KEY] = self._key_of(user)
-        session[_ID_KEY] = secrets.token_urlsafe(_ID_BYTES)
-        session[_UNTIL_KEY] = int((now + SESSION_LIFETIME).timestamp())
+        _begin(session, {_TOKEN_KEY: self._key_of(user)}, now)
         return True
+
+    def begin_oidc_session(self, user: OidcUser, session: MutableMapping[str, Any], now: datetime) -> None:
+        """Begin a session for a user of the provider. It has the groups of this moment until it ends."""
+        issuer = "" if self._options.oidc is None else self._options.oidc.issuer_url
+        _begin(session, {_ISSUER_KEY: issuer, _USER_KEY: user.name, _GROUPS_KEY: list(user.groups)}, now)
 
     def end_session(self, session: MutableMapping[str, Any]) -> None:
         """End a session. Copies of its cookie are of no use."""
@@ -162,14 +180,21 @@ class Authentication:
         token = bearer_token(environ.get("HTTP_AUTHORIZATION", "")) if self._tokens is not None else ""
         return (environ.get(_SECRET_FIELD, "") if self._proofs is not None else "") or token
 
-    def _of_session(self, tokens: TokenFile, session: Mapping[str, Any], now: datetime) -> TokenUser | None:
-        key, name, until = session.get(_TOKEN_KEY), session.get(_ID_KEY), session.get(_UNTIL_KEY)
-        if not (isinstance(key, str) and isinstance(name, str) and isinstance(until, int)):
+    def _of_session(self, session: Mapping[str, Any], now: datetime) -> Visitor | None:
+        name, until = session.get(_ID_KEY), session.get(_UNTIL_KEY)
+        if not (isinstance(name, str) and isinstance(until, int)):
             return None
         if now.timestamp() >= until or (self._revoked is not None and name in self._revoked):
             return None
-        matching = [user for user in tokens.users.values() if hmac.compare_digest(self._key_of(user), key)]
-        return matching[0] if matching else None
+        oidc = self._options.oidc
+        if oidc is not None and session.get(_ISSUER_KEY) == oidc.issuer_url:
+            return Visitor(session[_USER_KEY], "OpenID Connect", tuple(session[_GROUPS_KEY]))
+        key = session.get(_TOKEN_KEY)
+        if self._tokens is None or not isinstance(key, str):
+            return None
+        matching = (user for user in self._tokens.users.values() if hmac.compare_digest(self._key_of(user), key))
+        user = next(matching, None)
+        return None if user is None else Visitor(user.name, "session", user.groups)
 
     def _key_of(self, user: TokenUser) -> str:
         """Return what stands for a token in a cookie. The cookie is signed, not encrypted."""
@@ -188,6 +213,13 @@ class Authentication:
         listed = environ.get(_field(self._options.groups_header), "") if self._options.groups_header else ""
         groups = tuple(filter(None, (each.strip() for each in listed.split(","))))
         return Visitor(name, "proxy", groups[:_MAX_GROUPS])
+
+
+def _begin(session: MutableMapping[str, Any], content: Mapping[str, Any], now: datetime) -> None:
+    session.clear()
+    session.update(content)
+    session[_ID_KEY] = secrets.token_urlsafe(_ID_BYTES)
+    session[_UNTIL_KEY] = int((now + SESSION_LIFETIME).timestamp())
 
 
 def _field(header: str) -> str:

@@ -6,12 +6,14 @@ import signal
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
@@ -30,8 +32,8 @@ _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0
 _SECRET_BYTES: Final = 32
 _REMEDY: Final = (
-    "set --cert-file and --key-file, and --token-file, --client-ca-file or --trusted-user-header; or listen on "
-    "127.0.0.1"
+    "set --cert-file and --key-file, and --oidc-issuer-url, --token-file, --client-ca-file or --trusted-user-header; "
+    "or listen on 127.0.0.1"
 )
 
 
@@ -88,6 +90,8 @@ def serve(options: ConsoleOptions) -> None:
     # Each worker reads the files; an error must show before there are workers.
     for path in options.sign_in.files:
         TokenFile(path)
+    if options.sign_in.oidc is not None and find_spec("authlib") is None:
+        raise InputError(f"--oidc-issuer-url needs the library Authlib; {extra_remedy('console')}")
     ExtenderClients(options.extender, options.extender_timeout_s)
     run_server(options.server, _Console(options))
 

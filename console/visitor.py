@@ -5,7 +5,7 @@ from typing import Literal
 
 from berthmaster.model.reader import Reader
 
-SignedInBy = Literal["loopback", "token", "session", "certificate", "proxy"]
+SignedInBy = Literal["loopback", "token", "session", "OpenID Connect", "certificate", "proxy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,11 @@ class Visitor:
     signed_in_by: SignedInBy = "loopback"
     groups: tuple[str, ...] = ()
     namespaces: frozenset[str] | None = None
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the visitor can sign out."""
+        return self.signed_in_by in {"session", "OpenID Connect"}
 
     def seeing(self, namespaces: frozenset[str] | None) -> "Visitor":
         """Return the same visitor with these namespaces."""

@@ -71,6 +71,18 @@ CASES: Final[dict[str, Values]] = {
         "extender": {**EXTENDER, "watch": EVERYTHING},
         "console": {"enabled": True, "signIn": {"tokenSecretName": "visitors"}, "sessionSecretName": "console-session"},
     },
+    "console-with-oidc": {
+        "extender": {**EXTENDER, "watch": EVERYTHING},
+        "console": {
+            "enabled": True, "sessionSecretName": "console-session",
+            "signIn": {
+                "oidc": {
+                    "issuerURL": "https://login.example.org", "clientID": "console", "clientSecretName": "console-oidc",
+                    "publicURL": "https://console.example.org", "caSecretName": "login-ca", "groupsPrefix": "oidc:",
+                },
+            },
+        },
+    },
     "console-behind-a-proxy": {
         "mode": "single",
         "networkPolicy": {

@@ -110,7 +110,11 @@ WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"]
             "certData and keyData", id="client certificates without one for KubeAdmiral",
         ),
         pytest.param({"console": {"enabled": True}}, "console.enabled needs extender.enabled", id="a console without an extender"),
-        pytest.param({**WITH_BINDINGS, "console": {"enabled": True}}, "console.signIn: name a Secret", id="a console without sign-in"),
+        pytest.param({**WITH_BINDINGS, "console": {"enabled": True}}, "console.signIn: name a provider", id="a console without sign-in"),
+        pytest.param(
+            {**WITH_BINDINGS, "console": {"enabled": True, "signIn": {"oidc": {"issuerURL": "https://login.example.org"}}}},
+            "issuerURL needs clientID and publicURL", id="a provider that does not know the console",
+        ),
         pytest.param(
             {**WITH_BINDINGS, "console": {"enabled": True, "signIn": {"proxy": {"userHeader": "X-Forwarded-User"}}}},
             "anyone can send a header", id="a proxy that does not prove itself",

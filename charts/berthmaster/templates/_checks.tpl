@@ -55,8 +55,13 @@
 {{- fail "console: the extender requires client certificates; name a Secret with tls.crt and tls.key in console.clientCertificateSecretName" -}}
 {{- end -}}
 {{- $proxy := .signIn.proxy -}}
-{{- if and .enabled (not (or .signIn.tokenSecretName .signIn.clientCASecretName $proxy.userHeader)) -}}
-{{- fail "console.signIn: name a Secret with tokens, a Secret with a client CA, or the header of a proxy" -}}
+{{- if and .enabled (not (or .signIn.oidc.issuerURL .signIn.tokenSecretName .signIn.clientCASecretName $proxy.userHeader)) -}}
+{{- fail "console.signIn: name a provider of OpenID Connect, a Secret with tokens, a Secret with a client CA, or the header of a proxy" -}}
+{{- end -}}
+{{- with .signIn.oidc -}}
+{{- if and $.Values.console.enabled .issuerURL (not (and .clientID .publicURL)) -}}
+{{- fail "console.signIn.oidc.issuerURL needs clientID and publicURL: the provider must know the console and its address" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .enabled $proxy.userHeader (not (or $proxy.secretName $proxy.clientNames)) -}}
 {{- fail "console.signIn.proxy: anyone can send a header; name a Secret with a secret of the proxy in secretName, or the names of its client certificate in clientNames" -}}

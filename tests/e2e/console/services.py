@@ -28,7 +28,7 @@ class _Reviewer(KubeInMemory):
     """An API server that answers SubjectAccessReviews.
 
     Attributes:
-        may_list: the namespaces in which a user may list bindings, by the name of the user.
+        may_list: the namespaces in which users may list bindings, by the name of a user or of a group.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,8 @@ class _Reviewer(KubeInMemory):
         if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
             return super().send(request)
         spec = json.loads(request.body)["spec"]
-        allowed = spec["resourceAttributes"]["namespace"] in self.may_list.get(spec["user"], set())
+        namespace, names = spec["resourceAttributes"]["namespace"], [spec["user"], *spec["groups"]]
+        allowed = any(namespace in self.may_list.get(each, set()) for each in names)
         return ReadyResponse([json.dumps({"status": {"allowed": allowed}}).encode()])
 
 
@@ -115,9 +116,13 @@ class Console:
         finally:
             os.killpg(self._extender.pid, signal.SIGCONT)
 
-    def start_console(self, *options: str) -> str:
+    def free_port(self) -> int:
+        """Return a port for a console whose address must be known before it starts."""
+        return self._processes.ports.free()
+
+    def start_console(self, *options: str, port: int = 0) -> str:
         """Start a console before the extender and wait until it is ready. Return its address."""
-        port, probes = self._processes.ports.free(), self._processes.ports.free()
+        port, probes = port or self.free_port(), self.free_port()
         process = self._processes.start(
             "console",
             [

@@ -1,0 +1,195 @@
+"""Sign-in with OpenID Connect: tokens that prove nothing, claims that name no user, and options that cannot work."""
+
+import hashlib
+import json
+import time
+from base64 import urlsafe_b64encode
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from console_source import GivenSource, console_app
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+from werkzeug import Response
+
+from berthmaster.model.errors import InputError
+from console.authentication import SignInOptions
+from console.oidc_options import OidcOptions, OidcUser, SignInFailedError, user_of
+
+HTML = {"Accept": "text/html"}
+KEY = RSAKey.generate_key(2048, parameters={"kid": "one"})
+OTHER_KEY = RSAKey.generate_key(2048, parameters={"kid": "one"})
+SECRET = "the-secret-of-the-console-at-the-provider"  # noqa: S105 - for these tests only
+
+LONG = [hashlib.sha256(bytes([n])).hexdigest() for n in range(200)]
+
+
+class Provider:
+    """A provider that signs what a test wants.
+
+    Attributes:
+        sends: the answer of its token endpoint, from the claims of a valid token.
+    """
+
+    def __init__(self, server, folder):
+        self.url = server.url_for("").rstrip("/")
+        self.sends = signed
+        self.nonce = ""
+        self.asked = []
+        self.secret_file = folder / "secret"
+        self.secret_file.write_text(f"{SECRET}\n")
+        metadata = {
+            "issuer": self.url,
+            "authorization_endpoint": f"{self.url}/auth",
+            "token_endpoint": f"{self.url}/token",
+            "jwks_uri": f"{self.url}/keys",
+            # A provider that offers weak algorithms does not make them count.
+            "id_token_signing_alg_values_supported": ["RS256", "HS256", "none"],
+        }
+        server.expect_request("/.well-known/openid-configuration").respond_with_json(metadata)
+        server.expect_request("/keys").respond_with_json({"keys": [KEY.as_dict(private=False)]})
+        server.expect_request("/token").respond_with_handler(self._token)
+
+    def options(self, **changes):
+        given = {"issuer_url": self.url, "client_id": "console", "public_url": "http://localhost"}
+        return OidcOptions(**given, client_secret_file=self.secret_file, **changes)
+
+    def _token(self, request):
+        self.asked.append(request)
+        now = int(time.time())
+        claims = {
+            "iss": self.url, "aud": "console", "sub": "1", "iat": now, "exp": now + 60, "nonce": self.nonce,
+            "email": "ada@example.org", "groups": ["platform", "system:masters"],
+        }  # fmt: skip
+        return Response(
+            json.dumps({"access_token": "a", "token_type": "Bearer", **self.sends(claims)}), mimetype="application/json"
+        )
+
+
+def signed(claims, key=KEY, algorithm="RS256"):
+    return {"id_token": jwt.encode({"alg": algorithm, "kid": "one"}, claims, key, algorithms=[algorithm])}
+
+
+def part(content):
+    return urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+@pytest.fixture
+def provider(httpserver, tmp_path):
+    return Provider(httpserver, tmp_path)
+
+
+@pytest.fixture
+def client(provider):
+    return console_app(GivenSource(), sign_in=SignInOptions(oidc=provider.options())).test_client()
+
+
+def come_back(client, provider, **changes):
+    """Begin a sign-in, and come back as the provider sends a visitor."""
+    led = client.get("/sign-in/provider?next=/help")
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(led.headers["Location"]).query).items()}
+    provider.nonce = asked["nonce"]
+    return asked, client.get("/sign-in/callback", query_string={"code": "c", "state": asked["state"], **changes})
+
+
+def test_a_visitor_is_led_to_the_provider_and_back_with_code_verifier_and_secret(client, provider):
+    asked, answer = come_back(client, provider)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/help")
+    assert (asked["code_challenge_method"], asked["scope"], asked["response_type"]) == ("S256", "openid email", "code")
+    [exchange] = provider.asked
+    assert exchange.authorization.password == SECRET
+    assert len(exchange.form["code_verifier"]) >= 43
+    page = client.get("/help")
+    assert "ada@example.org" in page.text
+    assert "Sign out" in page.text
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        pytest.param(lambda claims: signed(claims, OTHER_KEY), id="the key of another provider"),
+        pytest.param(lambda claims: signed(claims, OctKey.import_key(SECRET), "HS256"), id="the client's secret as key"),
+        pytest.param(lambda claims: {"id_token": f"{part({'alg': 'none'})}.{part(claims)}."}, id="no signature"),
+        pytest.param(lambda claims: signed({**claims, "iss": "https://other.example.org"}), id="another issuer"),
+        pytest.param(lambda claims: signed({**claims, "aud": "another"}), id="another client"),
+        pytest.param(lambda claims: signed({**claims, "nonce": "of another sign-in"}), id="another nonce"),
+        pytest.param(lambda claims: signed({k: v for k, v in claims.items() if k != "nonce"}), id="no nonce"),
+        pytest.param(lambda claims: signed({**claims, "exp": 1}), id="an expired token"),
+        pytest.param(lambda claims: signed({**claims, "email_verified": False}), id="an address that is not verified"),
+        pytest.param(lambda claims: signed({**claims, "email": "system:admin"}), id="a reserved name"),
+        pytest.param(lambda _claims: {}, id="no ID token"),
+        pytest.param(lambda claims: signed({**claims, "groups": LONG}), id="more groups than a cookie holds"),
+    ],
+)  # fmt: skip
+def test_a_token_that_does_not_prove_the_user_begins_no_session(client, provider, sends):
+    provider.sends = sends
+    answer = come_back(client, provider)[1]
+    assert (answer.status_code, 'role="alert"' in answer.text) == (403, True)
+    assert client.get("/help", headers=HTML).status_code == 302
+
+
+def test_an_answer_with_another_state_is_not_asked_about(client, provider):
+    answer = come_back(client, provider, state="of another sign-in")[1]
+    assert (answer.status_code, provider.asked) == (403, [])
+
+
+def test_answers_of_a_provider_are_limited_like_tokens(client):
+    found = [client.get(f"/sign-in/callback?code={n}&state=s").status_code for n in range(11)]
+    assert found == [403] * 10 + [429]
+
+
+def test_a_session_of_another_provider_or_after_a_copy_is_of_no_use(client, provider, tmp_path):
+    come_back(client, provider)
+    cookie = client.get_cookie("berthmaster").value
+    other = OidcOptions("https://other.example.org", "console", "http://localhost")
+    for options, status in ((provider.options(), 200), (other, 302)):
+        thief = console_app(GivenSource(), sign_in=SignInOptions(oidc=options), revoked=tmp_path).test_client()
+        thief.set_cookie("berthmaster", cookie)
+        assert thief.get("/help", headers=HTML).status_code == status
+
+
+def test_begun_sign_ins_do_not_fill_the_cookie(client):
+    for _ in range(20):
+        assert client.get("/sign-in/provider").status_code == 302
+    assert len(client.get_cookie("berthmaster").value) < 3800
+
+
+@pytest.mark.parametrize(
+    ("claims", "options", "user"),
+    [
+        pytest.param({"email": "ada@x", "groups": ["a", "system:b"]}, {}, OidcUser("ada@x", ("a",)), id="claims alone"),
+        pytest.param({"email": "ada@x", "groups": "a"}, {}, OidcUser("ada@x", ("a",)), id="one group as a text"),
+        pytest.param(
+            {"sub": "1", "roles": ["a"]},
+            {"username_claim": "sub", "username_prefix": "oidc:", "groups_claim": "roles", "groups_prefix": "oidc:"},
+            OidcUser("oidc:1", ("oidc:a",)), id="other claims with prefixes",
+        ),
+        pytest.param({"email": "ada@x", "groups": {"a": 1}}, {}, OidcUser("ada@x", ()), id="groups of another type"),
+        pytest.param({"groups": ["a"]}, {}, None, id="no name"),
+        pytest.param({"email": ["ada@x"]}, {}, None, id="a name of another type"),
+        pytest.param({"email": "a\nb"}, {}, None, id="a control character"),
+    ],
+)  # fmt: skip
+def test_claims_name_user_and_groups(claims, options, user):
+    given = OidcOptions("https://login.example.org", "console", "https://console.example.org", **options)
+    if user is not None:
+        assert user_of(claims, given) == user
+        return
+    with pytest.raises(SignInFailedError):
+        user_of(claims, given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"issuer_url": "http://login.example.org"}, "--oidc-issuer-url"),
+        ({"public_url": ""}, "--public-url"),
+        ({"public_url": "https://console.example.org/console"}, "has a path"),
+        ({"client_id": ""}, "--oidc-client-id"),
+        ({"scopes": "email"}, "lacks openid"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(changes, named):
+    good = {"issuer_url": "https://login.example.org", "client_id": "c", "public_url": "https://console.example.org"}
+    with pytest.raises(InputError, match=named):
+        OidcOptions(**{**good, **changes})
