@@ -11,8 +11,8 @@ ACCOUNTS_GIVEN = {"platform-controllers", "platform-certs"}
 GIVEN = {
     "karmada-kubeconfig", "kubeadmiral-kubeconfig-secret", "berthmaster-tokens", "kubeadmiral-client-ca", "my-tls",
     "kube-scheduler-client-ca", "estimator-client-tls", "apiserver-client-ca", "berthmaster-controllers-kubeconfig",
-    "berthmaster-certs-kubeconfig", "our-ledger", "visitors", "visitors-ca", "console-session", "console-oidc", "login-ca",
-    "proxy-secret",
+    "berthmaster-certs-kubeconfig", "our-ledger", "visitors", "visitors-ca", "console-session",
+    "console-oidc", "login-ca", "proxy-secret",
 }  # fmt: skip
 
 

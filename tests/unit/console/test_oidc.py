@@ -108,7 +108,7 @@ def test_a_visitor_is_led_to_the_provider_and_back_with_code_verifier_and_secret
     "sends",
     [
         pytest.param(lambda claims: signed(claims, OTHER_KEY), id="the key of another provider"),
-        pytest.param(lambda claims: signed(claims, OctKey.import_key(SECRET), "HS256"), id="the client's secret as key"),
+        pytest.param(lambda claims: signed(claims, OctKey.import_key(SECRET), "HS256"), id="the secret as key"),
         pytest.param(lambda claims: {"id_token": f"{part({'alg': 'none'})}.{part(claims)}."}, id="no signature"),
         pytest.param(lambda claims: signed({**claims, "iss": "https://other.example.org"}), id="another issuer"),
         pytest.param(lambda claims: signed({**claims, "aud": "another"}), id="another client"),
