@@ -67,7 +67,7 @@ class Plane:
                 if each["kind"] == "Cluster":
                     cache.apply_cluster(convert(Cluster, each))
         self._bindings = [each for each in manifests if each["kind"] == "ResourceBinding"]
-        self._informer.replace({key_of(each): encoded(each) for each in self._bindings})
+        self._informer.replace({key_of(each): encoded(each) for each in self._bindings}.items())
         self._services = Services(self.state, PrometheusServiceMetrics(), logging.getLogger("bench"), self._clock)
         self._routes: dict[str, Handler] = {each.path: each.handler for each in routes() if each.method == "GET"}
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
@@ -120,9 +120,9 @@ class Informer(Generic[T]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def replace(self, objects: dict[Key, msgspec.Raw]) -> None:
+    def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
         """See ``ObjectStore``. Readers see the old list or the new one, never a mixture."""
-        after = {key: value for key, raw in objects.items() if (value := self._value(key, raw)) is not None}
+        after = {key: value for key, raw in objects if (value := self._value(key, raw)) is not None}
         with self._delivering:
             before, self._values = self._values, after
             for key, value in before.items():

@@ -15,7 +15,8 @@ from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, defaulted
 from berthmaster.model.quota import FederatedResourceQuota
-from berthmaster.model.unsupported import decode_checked_binding, decode_checked_policy
+from berthmaster.model.sharing import SharingReader
+from berthmaster.model.unsupported import decode_checked_policy
 from berthmaster.model.validation import binding_errors
 
 T = TypeVar("T")
@@ -33,8 +34,9 @@ class Watched(NamedTuple, Generic[T]):
 
 
 NODES = Watched(Collection.of("v1", "nodes"), lambda raw: cluster_of_node(decode_json(Node, raw)))
+_SHARING: Final = SharingReader()
 KARMADA_CLUSTERS = Watched(
-    Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: decode_json(Cluster, raw)
+    Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: _SHARING.cluster(decode_json(Cluster, raw))
 )
 FEDERATED_CLUSTERS = Watched(
     Collection.of("core.kubeadmiral.io/v1alpha1", "federatedclusters"),
@@ -53,7 +55,7 @@ RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebi
 CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 WORKS: Final = Collection.of("work.karmada.io/v1alpha1", "works")
 KARMADA_BINDINGS = tuple(
-    Watched(collection, lambda raw: _reduced(decode_checked_binding(raw)))
+    Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 )
 """Bindings without their version, and of what members report only which clusters of the assignment run the workload.

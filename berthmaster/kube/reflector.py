@@ -8,7 +8,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
@@ -43,8 +43,13 @@ _MIN_USEFUL_WATCH_S: Final = 1.0
 class ObjectStore(Protocol):
     """Holds the objects of a reflector. Called from the reflector's thread only."""
 
-    def replace(self, objects: dict[Key, msgspec.Raw]) -> None:
-        """Replace all objects by a complete list."""
+    def replace(self, objects: Iterable[tuple[Key, msgspec.Raw]]) -> None:
+        """Replace all objects by a complete list.
+
+        Args:
+            objects: the list, which is requested page by page. It raises if a page cannot be read; then nothing is
+                replaced.
+        """
 
     def put(self, key: Key, raw: msgspec.Raw) -> None:
         """Add or update an object."""
@@ -103,7 +108,7 @@ class Reflector:
         """List if necessary, then watch once. Wait after an error."""
         try:
             if not self._version:
-                self._version = self._list()
+                self._store.replace(self._list())
                 self._store.mark_fresh()
             self._version = self._watch(self._version)
         except ApiError as error:
@@ -115,20 +120,23 @@ class Reflector:
                 self._store.mark_stale(str(error))
             self._stopping.wait(self._backoff.next_s())
 
-    def _list(self) -> str:
-        """List all objects page by page. Return the resource version of the list."""
-        found: dict[Key, msgspec.Raw] = {}
+    def _list(self) -> Iterator[tuple[Key, msgspec.Raw]]:
+        """Yield all objects, and set the resource version. No more than one page is in memory.
+
+        Raises:
+            ApiError: a page cannot be read.
+        """
         continue_token = ""
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
             request = page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
             with self._opened(self._client.send(request)) as response:
                 part = decode_response(ListPage, read_body(response), "a list page")
             for raw in part.items or ():
-                found[decode_identity(bytes(raw)).key] = raw
+                yield decode_identity(bytes(raw)).key, raw
             continue_token = part.metadata.continue_
             if not continue_token:
-                self._store.replace(found)
-                return part.metadata.resource_version
+                self._version = part.metadata.resource_version
+                return
         raise ApiError(0, "", f"more than {MAX_OBJECTS} {self._collection.plural}")
 
     def _watch(self, version: str) -> str:

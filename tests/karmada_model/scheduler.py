@@ -127,10 +127,9 @@ class SteppedScheduler:
             self._seen = self._api.version
             for path, informer in self._informers.items():
                 informer.replace(
-                    {
-                        (each["metadata"].get("namespace", ""), each["metadata"]["name"]): msgspec.Raw(
-                            msgspec.json.encode(each)
-                        )
-                        for each in self._api.all(path)
-                    }
+                    (
+                        (each["metadata"].get("namespace", ""), each["metadata"]["name"]),
+                        msgspec.Raw(msgspec.json.encode(each)),
+                    )
+                    for each in self._api.all(path)
                 )

@@ -2,19 +2,13 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import json_value
 from berthmaster.model.meta import Key
-from berthmaster.model.placement import Placement
-from berthmaster.model.unsupported import checked_placement, decode_binding
-from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
-
-_PLACEMENT_BYTES: Final = 32 * 2**20
+from berthmaster.model.sharing import SharingReader
 
 
 class BindingCache:
@@ -32,10 +26,9 @@ class BindingCache:
             hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the
                 fields are ignored.
         """
-        self._hold_unknown = hold_unknown
-        self._placements: BoundedCache[bytes, Placement] = BoundedCache(_PLACEMENT_BYTES)
+        read = SharingReader(hold_unknown=hold_unknown).binding
         self._informers = [
-            context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+            context.informer(collection, read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
         self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
         self._writing = threading.Lock()
@@ -85,14 +78,3 @@ class BindingCache:
 
     def _informer(self, key: Key) -> Informer[Binding]:
         return self._informers[0 if key[0] else 1]
-
-    def _read(self, raw: bytes) -> Binding:
-        return decode_binding(raw, self._shared)
-
-    def _shared(self, placement: Placement, text: bytes) -> Placement:
-        """Return the placement that the bindings of one policy share. Its fields are checked once."""
-        shared = self._placements.get(text)
-        if shared is None:
-            shared = checked_placement(placement, json_value(text)) if self._hold_unknown else placement
-            self._placements.add(text, shared, BYTES_OF_JSON * len(text))
-        return shared

@@ -35,7 +35,7 @@ class Process:
         self.election = ""
         self.informers = [Informer(Collection.of("v1", plural), len, self.clock) for plural in ("bindings", "clusters")]
         for informer in self.informers:
-            informer.replace({})
+            informer.replace({}.items())
             informer.mark_fresh()
         self.source = SourceCheck([each.collection for each in self.informers], self.clock)
         self.health = ProcessHealth(

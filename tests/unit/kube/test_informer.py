@@ -49,7 +49,7 @@ def calls(informer) -> list:
 
 
 def test_handlers_get_the_state_before_and_after(informer, calls):
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)}.items())
     assert informer.listed
     informer.put(("", "a"), raw(3))
     informer.put(("", "a"), raw(3))
@@ -60,9 +60,9 @@ def test_handlers_get_the_state_before_and_after(informer, calls):
 
 
 def test_a_new_list_yields_the_differences(informer, calls):
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2), ("", "c"): raw(3)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2), ("", "c"): raw(3)}.items())
     calls.clear()
-    informer.replace({("", "b"): raw(2), ("", "c"): raw(4), ("", "d"): raw(5)})
+    informer.replace({("", "b"): raw(2), ("", "c"): raw(4), ("", "d"): raw(5)}.items())
     assert calls == [("a", 1, None), ("c", 3, 4), ("d", None, 5)]
 
 
@@ -86,14 +86,14 @@ def test_an_unreadable_object_keeps_its_known_state(informer, calls, caplog, val
 @pytest.mark.parametrize(("value", "_level"), UNREADABLE)
 def test_an_unreadable_object_does_not_affect_the_rest_of_a_list(informer, calls, value, _level):
     informer.put(("", "b"), raw(1))
-    informer.replace({("", "a"): raw(value), ("", "b"): raw(value), ("", "c"): raw(2)})
+    informer.replace({("", "a"): raw(value), ("", "b"): raw(value), ("", "c"): raw(2)}.items())
     assert dict(informer.items()) == {("", "b"): 1, ("", "c"): 2}
     assert calls == [("b", None, 1), ("c", None, 2)]
 
 
 def test_a_muted_informer_calls_no_handler_until_unmute(informer, calls):
     informer.mute()
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)}.items())
     informer.put(("", "a"), raw(3))
     informer.delete(("", "b"))
     informer.put(("", "c"), raw(4))
@@ -119,7 +119,7 @@ def test_stale_since_is_the_time_of_the_first_problem(informer, clock):
 def test_a_list_is_stored_completely_before_handlers_are_called(informer):
     seen = []
     informer.subscribe(lambda *_: seen.append((dict(informer.items()), informer.listed)))
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)}.items())
     assert seen == [({("", "a"): 1, ("", "b"): 2}, False)] * 2
     assert informer.listed
 
@@ -128,7 +128,7 @@ def test_contact_callbacks_run_once_after_a_list_and_when_contact_is_lost(inform
     seen = []
     informer.subscribe(lambda key, *_: seen.append(key[1]))
     informer.on_contact(lambda: seen.append(informer.problem or "contact"))
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)}.items())
     informer.mark_fresh()
     informer.mark_stale("no response")
     informer.mark_fresh()
@@ -173,7 +173,7 @@ def delete(name: str):
 
 
 def listed(**values: int):
-    return lambda informer: informer.replace({("", name): raw(value) for name, value in values.items()})
+    return lambda informer: informer.replace({("", name): raw(value) for name, value in values.items()}.items())
 
 
 A_1 = [("a", None, 1)]
@@ -234,7 +234,7 @@ def test_a_crash_of_a_handler_is_logged_with_the_object_and_the_traceback(inform
 
 def test_a_crash_for_one_object_does_not_affect_other_objects(informer, fragile):
     fragile.broken = lambda name: name == "a"
-    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
+    informer.replace({("", "a"): raw(1), ("", "b"): raw(2)}.items())
     informer.put(("", "b"), raw(3))
     informer.mark_fresh()
     assert fragile.calls == [("b", None, 2), ("b", 2, 3)]
@@ -276,7 +276,7 @@ def test_undelivered_changes_are_bounded_and_the_oldest_is_dropped(informer, fra
 
 def test_a_crash_during_unmute_is_retried(informer, fragile):
     informer.mute()
-    informer.replace({("", "a"): raw(1)})
+    informer.replace({("", "a"): raw(1)}.items())
     informer.unmute()
     fragile.broken = lambda _name: False
     informer.mark_fresh()

@@ -33,7 +33,7 @@ class RecordingStore:
 
     def replace(self, objects) -> None:
         with self._changed:
-            self.names = {name: self._version(raw) for (_, name), raw in objects.items()}
+            self.names = {name: self._version(raw) for (_, name), raw in objects}
             self.calls.append("replace")
             self._changed.notify_all()
 
@@ -118,6 +118,24 @@ def test_pages_are_joined(server, store):
     store.wait(lambda seen: set(seen.names) == {"a", "b"})
     assert server.asked[1]["continue"] == "next page"
     assert store.calls == ["replace"]
+
+
+def test_a_page_is_read_before_the_next_one_is_requested(server, store):
+    server.lists = [page([item("a")], 5, "next page"), page([item("b")], 5)]
+    requests: dict[str, int] = {}
+    kept = store.replace
+
+    def replace(objects) -> None:
+        def counted():
+            for (namespace, name), raw in objects:
+                requests[name] = len(server.asked)
+                yield (namespace, name), raw
+
+        kept(counted())
+
+    store.replace = replace
+    store.wait(lambda seen: set(seen.names) == {"a", "b"})
+    assert requests == {"a": 1, "b": 2}
 
 
 def test_the_next_watch_continues_where_the_last_one_ended(server, store):

@@ -1,0 +1,332 @@
+"""Measure how memory and cost grow up to 100,000 bindings and 5,000 clusters: ``make bench-scale``.
+
+Each part runs in a process of its own, with a model of an API server that makes the objects while it is read. The
+controllers schedule everything and read all reports; a restarted process reads what is scheduled, and then gets events;
+an extender reads templates and plans. Costs are processor time, so that other processes of the machine matter little.
+Totals may grow as n log n from size to size. An event that concerns the same objects may not cost more.
+"""
+
+import gc
+import json
+import logging
+import math
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+from kube_in_memory import ReadyResponse
+from scale_fleet import PINNED_CLUSTER, ScaleFleet
+
+from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.metrics import ControllerMetrics
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, KARMADA_POLICIES, RESOURCE_BINDINGS
+from berthmaster.kube.requests import PAGE_SIZE, APIRequest, Collection
+from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.errors import ApiError
+from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.failures import FailureDomain, Failures, losses
+from extender.metrics import PrometheusServiceMetrics
+from extender.protocols.native.plan import Planner
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+LIMIT_MIB: Final = {"controllers": 1024, "restart": 1024, "extender": 2048}
+SIZES: Final = (1000, 10_000, 100_000)
+_LIMIT_S: Final = 3000.0
+_NOISE: Final = 1.5
+"""How much more than n log n a total may grow, and how many times more an event may cost, between two sizes."""
+_LEAST: Final = {"MiB": 4.0, "s": 0.2, "ms": 2.0}
+"""Smaller figures say nothing about growth."""
+_DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
+_WAITING: Final = threading.Event()
+
+
+class Silence(ReadyResponse):
+    """A watch without events."""
+
+    def chunks(self) -> Iterator[bytes]:
+        _WAITING.wait(_LIMIT_S)
+        return iter(())
+
+
+class ModelAPI:
+    """An ``APIClient`` that makes objects while they are listed, and accepts every patch.
+
+    Attributes:
+        made_s: the processor time that the objects took.
+    """
+
+    def __init__(self, fleet: ScaleFleet, binding: Callable[[int], bytes]) -> None:
+        policies = list(fleet.policies())
+        self._lists: dict[str, tuple[int, Callable[[int], bytes]]] = {
+            KARMADA_CLUSTERS.collection.path: (len(fleet.names), fleet.cluster),
+            RESOURCE_BINDINGS.path: (fleet.size, binding),
+            KARMADA_POLICIES[0].collection.path: (len(policies), policies.__getitem__),
+            _DEPLOYMENTS.path: (fleet.size, fleet.template),
+        }
+        self.made_s, self._version = 0.0, 10**9
+
+    def send(self, request: APIRequest) -> ReadyResponse:
+        begun_s = time.thread_time()
+        try:
+            return Silence([]) if request.verb == "watch" else ReadyResponse([self._answer(request)])
+        finally:
+            self.made_s += time.thread_time() - begun_s
+
+    def _answer(self, request: APIRequest) -> bytes:
+        if request.method == "PATCH":
+            self._version += 1
+            return encode_json({"metadata": {"resourceVersion": str(self._version), "generation": 2}})
+        if request.path in ("/api", "/apis"):
+            raise ApiError(404, "NotFound", "no aggregated discovery")
+        if request.path == "/apis/apps/v1":
+            verbs = ["list", "watch"]
+            return encode_json(
+                {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]}
+            )
+        if "limit" not in dict(request.query):
+            raise ApiError(404, "NotFound", str(request))
+        size, make = self._lists.get(request.path, (0, str.encode))
+        first = int(dict(request.query).get("continue", 0))
+        last = min(size, first + PAGE_SIZE)
+        following = {"continue": str(last)} if last < size else {}
+        items = b",".join(make(each) for each in range(first, last))
+        return b'{"metadata":' + encode_json({"resourceVersion": "1", **following}) + b',"items":[' + items + b"]}"
+
+
+class Figures:
+    """The figures of one part at one size, by their names, which end with the unit."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+        self._base_mib = self.resident_mib()
+
+    @staticmethod
+    def resident_mib(measure: str = "VmRSS") -> float:
+        gc.collect()
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{measure}:")) / 1024
+
+    def memory(self, name: str) -> None:
+        """Note the memory since the start of the part."""
+        self.found[f"{name}, MiB"] = round(self.resident_mib() - self._base_mib, 1)
+
+    def cost(self, name: str, work: Callable[[], object], unit: str = "ms", per: int = 1) -> None:
+        """Note the processor time of one piece of work; divided by ``per``."""
+        begun_s = time.thread_time()
+        work()
+        self.found[f"{name}, {unit}"] = round((time.thread_time() - begun_s) * {"s": 1, "ms": 1e3}[unit] / per, 3)
+
+    def peak(self) -> None:
+        self.found["the most of the whole process, peak MiB"] = round(self.resident_mib("VmHWM"), 1)
+
+
+class Plane:
+    """A binding scheduler without threads of its own, on a model of an API server."""
+
+    def __init__(self, size: int, clusters: int, *, scheduled: bool) -> None:
+        self.fleet, self.figures, clock = ScaleFleet(size, clusters), Figures(), SystemClock()
+
+        def binding(number: int) -> bytes:
+            return self.fleet.binding(number, self.fleet.assigned(number) if scheduled else {}, reports=scheduled)
+
+        self.api = ModelAPI(self.fleet, binding)
+        context = ControllerContext(self.api, clock, FakeRecorder(), ControllerMetrics())
+        self.scheduler = BindingScheduler(context, ControllerSettings())
+        self._informers = context.informers
+        self.queue = self.scheduler.queue
+        for collection in (KARMADA_CLUSTERS.collection, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS):
+            begun_s, made_s, informer = time.process_time(), self.api.made_s, context.informers[collection]
+            informer.start(self.api)
+            if not informer.wait(_LIMIT_S):
+                raise click.ClickException(f"{collection.plural} were not read")
+            taken_s = time.process_time() - begun_s - (self.api.made_s - made_s)
+            if len(informer):
+                self.figures.found[f"reading {collection.plural}, s"] = round(taken_s, 2)
+                self.figures.memory(f"after {collection.plural} are read")
+
+    def put_binding(self, number: int, raw: bytes) -> None:
+        self._informers[RESOURCE_BINDINGS].put(self.fleet.key(number), msgspec.Raw(raw))
+
+    def put_cluster(self, number: int, raw: bytes) -> None:
+        self._informers[KARMADA_CLUSTERS.collection].put(("", self.fleet.names[number]), msgspec.Raw(raw))
+
+    def assignment(self, number: int) -> dict[str, int]:
+        found = self._informers[RESOURCE_BINDINGS].get(self.fleet.key(number))
+        return found.assignment if found is not None else {}
+
+    def decide_all(self) -> int:
+        """Reconcile until no key is ready. Return the number of reconciles."""
+        done = 0
+        while self.scheduler.workers.step() is not None:
+            done += 1
+        return done
+
+
+class FakeRecorder:
+    """Records no events."""
+
+    def record(self, _event: object) -> None:
+        """Drop an event."""
+
+
+def controllers(size: int, clusters: int) -> dict[str, float]:
+    """Schedule all bindings, and let all members report."""
+    plane = Plane(size, clusters, scheduled=False)
+    figures, fleet = plane.figures, plane.fleet
+    begun_s, made_s = time.thread_time(), plane.api.made_s
+    latest = plane.scheduler._bindings  # noqa: SLF001 - what was written, and not observed yet
+    numbers = {fleet.key(number): number for number in range(size)}
+    figures.cost("first decision", plane.scheduler.workers.step)
+    observed_s = 0.0
+    while (key := plane.queue.take(wait=False)) is not None:
+        plane.scheduler.workers.reconcile(key)
+        plane.queue.done(key)
+        written = latest.get(key)
+        if written is not None and written.assignment:
+            number = numbers[key]
+            raw = fleet.binding(number, written.assignment, version=2)
+            before_s = time.thread_time()
+            plane.put_binding(number, raw)
+            observed_s += time.thread_time() - before_s
+    taken_s = time.thread_time() - begun_s - (plane.api.made_s - made_s)
+    figures.found["scheduling everything with its events and this benchmark, s"] = round(taken_s, 2)
+    figures.found["observing an assignment, ms"] = round(observed_s * 1e3 / size, 3)
+    figures.memory("after everything is scheduled")
+    figures.cost("housekeeping with everything assumed", plane.scheduler.housekeep)
+    report_s = 0.0
+    for number in range(size):
+        if assignment := plane.assignment(number):
+            raw = fleet.binding(number, assignment, version=2, reports=True)
+            before_s = time.thread_time()
+            plane.put_binding(number, raw)
+            report_s += time.thread_time() - before_s
+    figures.found["a report of all members, ms"] = round(report_s * 1e3 / size, 3)
+    figures.memory("after all members have reported")
+    figures.peak()
+    return figures.found
+
+
+def restart(size: int, clusters: int) -> dict[str, float]:
+    """Read what is scheduled, and get events of clusters and bindings."""
+    plane = Plane(size, clusters, scheduled=True)
+    figures, fleet = plane.figures, plane.fleet
+    pinned = fleet.names.index(PINNED_CLUSTER)
+    figures.cost("first decision", plane.scheduler.workers.step)
+    figures.cost("all decisions", plane.decide_all, "s")
+    figures.peak()
+    figures.cost("first housekeeping", plane.scheduler.housekeep)
+    figures.cost("housekeeping", lambda: [plane.scheduler.housekeep() for _ in range(10)], per=10)
+    lost, back = fleet.cluster(pinned, ready=False), fleet.cluster(pinned)
+    labelled = fleet.cluster(pinned, labels={"new": "label"})
+    figures.cost("60 workloads lose their cluster", lambda: plane.put_cluster(pinned, lost))
+    figures.found["60 workloads lose their cluster, keys"] = len(plane.queue)
+    figures.cost("deciding for them", plane.decide_all)
+    figures.cost("the cluster is ready again", lambda: plane.put_cluster(pinned, back))
+    figures.cost("the cluster gets a label", lambda: plane.put_cluster(pinned, labelled))
+    plane.decide_all()
+    storm = [fleet.cluster(number % clusters, used=1 + number) for number in range(1000)]
+    figures.cost(
+        "1,000 statuses of clusters", lambda: [plane.put_cluster(n % clusters, raw) for n, raw in enumerate(storm)]
+    )
+    figures.cost("housekeeping after them", plane.scheduler.housekeep)
+    figures.found["housekeeping after them, keys"] = len(plane.queue)
+    return figures.found
+
+
+def extender(size: int, clusters: int) -> dict[str, float]:
+    """Read bindings and templates, plan changes and lose clusters."""
+    fleet, figures, state, clock = ScaleFleet(size, clusters), Figures(), State(karmada_profile()), SystemClock()
+    api = ModelAPI(fleet, lambda number: fleet.binding(number, fleet.assigned(number), reports=True))
+    source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
+    begun_s = time.process_time()
+    source.start(state)
+    while not state.freshness.synced:
+        time.sleep(0.2)
+    figures.found["reading everything, s"] = round(time.process_time() - begun_s - api.made_s, 2)
+    figures.memory("after everything is read")
+    services = Services(state, PrometheusServiceMetrics(), logging.getLogger("bench"), clock)
+    planner = Planner()
+    sizes = [fleet.policy_of.count(policy) for policy in range(1, min(2000, len(fleet.shapes)))]
+    few = [policy for policy in range(1, len(sizes) + 1) if fleet.shapes[policy] == "few"]
+    chosen = min(few, key=lambda policy: abs(sizes[policy - 1] - 100))
+
+    def planned(clusters_named: int) -> None:
+        request = convert(PlanRequest, {"update": [json.loads(fleet.policy(chosen, clusters_named))], "limit": 3})
+        planner.plan(services, Call("bench", clock.monotonic_s() + _LIMIT_S), request)
+
+    figures.cost("the first plan, which builds the index", lambda: planned(5), "s")
+    figures.cost("a plan of a policy with about 100 workloads", lambda: [planned(4 + each) for each in range(5)], per=5)
+    figures.memory("after plans")
+    world, found = state.world(), []
+    settle = lambda: found.append(Failures(world, state.profile, datetime.now(UTC)))  # noqa: E731 - used once
+    figures.cost("settling the world before failures", settle, "s")
+    some = losses(world.clusters, [FailureDomain.CLUSTER])[:50]
+    figures.cost("a failure of a cluster", lambda: found[0].impacts(some), per=len(some))
+    figures.memory("after failures")
+    figures.peak()
+    source.stop()
+    return figures.found
+
+
+_PARTS: Final[dict[str, Callable[[int, int], dict[str, float]]]] = {
+    "controllers": controllers, "restart": restart, "extender": extender,
+}  # fmt: skip
+
+
+def growing(name: str, values: list[float], sizes: list[int]) -> list[str]:
+    """Return what grows too fast. Times and memory of everything may grow as n log n, others not at all."""
+    unit = name.rpartition(" ")[2]
+    if unit not in _LEAST or "peak" in name:
+        return []
+    found = []
+    for (before, after), (small, large) in zip(pairwise(values), pairwise(sizes), strict=True):
+        allowed = 1.0 if unit == "ms" else large * math.log(large) / (small * math.log(small))
+        if after > max(before, _LEAST[unit]) * allowed * _NOISE:
+            found.append(f"{name}: {before:g} with {small} bindings, {after:g} with {large}")
+    return found
+
+
+@click.command()
+@click.option("--size", "sizes", multiple=True, type=int, default=SIZES, help="The numbers of bindings.")
+@click.option("--clusters", default=5000, show_default=True, help="The number of clusters.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(_PARTS)), default=list(_PARTS))
+@click.option("--one", is_flag=True, hidden=True, help="Measure one part at one size, and print JSON.")
+def main(sizes: tuple[int, ...], clusters: int, parts: tuple[str, ...], one: bool) -> None:  # noqa: FBT001 - a flag
+    """Measure how memory and cost grow."""
+    if one:
+        print(json.dumps(_PARTS[parts[0]](sizes[0], clusters)))
+        return
+    problems = []
+    for part in parts:
+        columns = []
+        for size in sizes:
+            asked = [f"--part={part}", f"--size={size}", f"--clusters={clusters}", "--one"]
+            run = subprocess.run([sys.executable, __file__, *asked], check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+            columns.append(decode_json(dict[str, float], run.stdout.splitlines()[-1]))
+        print(f"{part}, {clusters} clusters" + "".join(f"{size:>12,}" for size in sizes), flush=True)
+        for name in columns[0]:
+            values = [each[name] for each in columns]
+            print(f"{name:<60}" + "".join(f"{each:>12g}" for each in values), flush=True)
+            problems += growing(f"{part}: {name}", values, list(sizes))
+        if (most := columns[-1].get("the most of the whole process, peak MiB", 0.0)) > LIMIT_MIB[part]:
+            problems.append(f"{part}: {most:g} MiB are more than {LIMIT_MIB[part]}")
+    if problems:
+        raise click.ClickException("\n".join(problems))
+
+
+if __name__ == "__main__":
+    main()
