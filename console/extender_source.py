@@ -16,7 +16,7 @@ from berthmaster.native_api.connection import RequestRefusedError, UnansweredErr
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
-from berthmaster.native_api.why import MovesView, PolicyList, PolicyQuery, ResilienceView, WhyNotView
+from berthmaster.native_api.why import MovesView, PolicyList, PolicyQuery, PolicyView, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
@@ -24,7 +24,7 @@ from berthmaster.serving.reloaded_files import ReloadedFiles
 from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.answer_cache import AnswerCache
-from console.source import Namespaces, SourceError
+from console.source import HistoryQuery, Namespaces, SourceError
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _FILE_CHECK_S: Final = 1.0
@@ -171,29 +171,18 @@ class ExtenderSource:
         )
 
     def recorded_decision(
-        self, record: str, name: str, namespace: str = "", *, namespaces: Namespaces = None
+        self, record: str, name: str, namespace: str = "", *, of_page: bool = False, namespaces: Namespaces = None
     ) -> PastExplanation:
-        return self._simulated(lambda client: client.recorded_decision(record, name, namespace, namespaces=namespaces))
+        def ask(client: Client) -> PastExplanation:
+            return client.recorded_decision(record, name, namespace, namespaces=namespaces)
+
+        return self._ask(ask, _LEDGER_S) if of_page else self._simulated(ask)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         return self._simulated(lambda client: client.why_not(cluster, name, namespace, record=record))
 
-    def history(
-        self,
-        namespace: str,
-        kind: str,
-        name: str,
-        *,
-        after: str = "",
-        limit: int = 50,
-        namespaces: Namespaces = None,
-    ) -> HistoryPage:
-        return self._ask(
-            lambda client: client.history(
-                namespace=namespace, kind=kind, name=name, after=after, limit=limit, namespaces=namespaces
-            ),
-            _LEDGER_S,
-        )
+    def history(self, query: HistoryQuery, *, namespaces: Namespaces = None) -> HistoryPage:
+        return self._ask(lambda client: client.history(**query._asdict(), namespaces=namespaces), _LEDGER_S)
 
     def moves(self, query: MoveQuery) -> MovesView:
         # Windows open and deadlines pass without a new version.
@@ -201,6 +190,12 @@ class ExtenderSource:
 
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._kept(("policies", query), lambda client: client.policies(**query._asdict()))
+
+    def policy(self, name: str, namespace: str = "", *, namespaces: Namespaces = None) -> PolicyView:
+        return self._kept(
+            ("policy", name, namespace, namespaces),
+            lambda client: client.policy(name, namespace, namespaces=namespaces),
+        )
 
     def resilience(
         self,

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Collection
 from http import HTTPStatus
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from console.source import SourceError
 
 T = TypeVar("T")
+NO_LEDGER: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
+"""There is no ledger, or it cannot be read now."""
 
 
 class Offered(NamedTuple, Generic[T]):

@@ -1,6 +1,7 @@
 """The query of a page: every parameter is checked and bounded. A wrong value is an error that names it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from werkzeug.datastructures import MultiDict
@@ -78,6 +79,23 @@ class PageQuery:
         if not (value.isascii() and value.isdecimal() and len(value) <= 7 and 1 <= int(value) <= _MAX_PAGE):
             raise QueryError(f"page: {shown(value)} is not a number from 1 to {_MAX_PAGE:,}")
         return int(value)
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a time; without an offset it is in UTC. None without the parameter.
+
+        Raises:
+            QueryError: the value is no time.
+        """
+        value = self.text(name)
+        if not value:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise QueryError(
+                f"{name}: {shown(value)} is not a time; accepted is a time such as 2026-11-21T03:12"
+            ) from None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
     def given(self) -> Mapping[str, str]:
         """Return the parameters that have a value, for links that change one of them."""

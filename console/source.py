@@ -1,6 +1,8 @@
 """The errors of the extender as the pages ask it, and the reader of its answers."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.problem import InvalidField
@@ -29,6 +31,21 @@ class SourceError(ServiceError):
         self.errors = errors
         self.unanswered = unanswered
         super().__init__(message, status)
+
+
+class HistoryQuery(NamedTuple):
+    """Which records to list; the fields are the arguments of ``Client.history``."""
+
+    namespace: str = ""
+    kind: str = ""
+    name: str = ""
+    cluster: str = ""
+    policy: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    moves: bool = False
+    after: str = ""
+    limit: int = 50
 
 
 Namespaces = frozenset[str] | None

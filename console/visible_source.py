@@ -15,6 +15,7 @@ from berthmaster.native_api.why import (
     MovesView,
     PolicyList,
     PolicyQuery,
+    PolicyView,
     ResilienceView,
     WhyNotView,
 )
@@ -22,7 +23,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage
 from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.extender_source import ExtenderSource
-from console.source import SourceError
+from console.source import HistoryQuery, SourceError
 from console.visitor import Visitor
 
 _FORBIDDEN: Final = 403
@@ -58,24 +59,30 @@ class VisibleSource:
         self._require(namespace)
         return self._source.overview(name, namespace, group, namespaces=self._visitor.namespaces)
 
-    def recorded_decision(self, record: str, name: str, namespace: str = "") -> PastExplanation:
+    def recorded_decision(
+        self, record: str, name: str, namespace: str = "", *, of_page: bool = False
+    ) -> PastExplanation:
         self._require(namespace)
-        return self._source.recorded_decision(record, name, namespace, namespaces=self._visitor.namespaces)
+        namespaces = self._visitor.namespaces
+        return self._source.recorded_decision(record, name, namespace, of_page=of_page, namespaces=namespaces)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         self._require(namespace)
         return self._source.why_not(cluster, name, namespace, record=record)
 
-    def history(self, namespace: str, kind: str, name: str, *, after: str = "", limit: int = 50) -> HistoryPage:
-        self._require(namespace)
-        namespaces = self._visitor.namespaces
-        return self._source.history(namespace, kind, name, after=after, limit=limit, namespaces=namespaces)
+    def history(self, query: HistoryQuery) -> HistoryPage:
+        if query.name:
+            self._require(query.namespace)
+        return self._source.history(query, namespaces=self._visitor.namespaces)
 
     def moves(self, query: MoveQuery) -> MovesView:
         return self._source.moves(query._replace(namespaces=self._visitor.namespaces))
 
     def policies(self, query: PolicyQuery) -> PolicyList:
         return self._source.policies(query._replace(namespaces=self._visitor.namespaces))
+
+    def policy(self, name: str, namespace: str = "") -> PolicyView:
+        return self._source.policy(name, namespace, namespaces=self._visitor.namespaces)
 
     def resilience(
         self, by: Iterable[str] = ("cluster",), *, limit: int = 200, failover: Switch = Switch.AUTO

@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+from berthmaster.model.decode import convert
+from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetCluster, FleetView
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
-from berthmaster.native_api.why import ImpactView, MovesView, PolicyList, ResilienceView
+from berthmaster.native_api.why import AllowedGroup, ImpactView, MovesView, PolicyList, PolicyView, ResilienceView
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.assumptions import ALL_ON
@@ -99,6 +101,14 @@ def policy_row(name="all", namespace="shop", **fields):
     }  # fmt: skip
     kind = "PropagationPolicy" if namespace else "ClusterPropagationPolicy"
     return PolicyRow(kind=kind, namespace=namespace, name=name, **values)
+
+
+def policy_view(row, groups=(), **placement):
+    """A policy whose placement is in the form of the API, and what its groups allow: pairs of a name and clusters."""
+    kind = {"kind": row.kind, "metadata": {"name": row.name, "namespace": row.namespace}}
+    policy = convert(Policy, {**kind, "spec": {"resourceSelectors": [], "placement": placement}})
+    allowed = [AllowedGroup(name, "", 3 + len(each), 2, 1, list(each), {}) for name, each in groups]
+    return PolicyView(row, policy, allowed, None, [], "1", FRESH)
 
 
 def policy_list(*rows, matched=None, total=None, gaps=()):

@@ -16,11 +16,14 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecordedError
+from berthmaster.model.meta import CLUSTER_SCOPED
 
 _CHUNK: Final = 256
 _RARE_BATCHES: Final = 500
 _RECENT_SEGMENTS: Final = 64
 _MOST_WRITTEN: Final = 4096
+_MOST_SKIPPED: Final = 2048
+"""The most records that a page reads and leaves out."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,10 +41,15 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
         LedgerError: the database cannot be read.
     """
     rows: list[HistoryRow] = []
+    last, skipped = "", 0
     for row in _rows(store, query, _found(store, query, after)):
-        if len(rows) >= limit:
-            return Page(rows, RecordId.parse(rows[-1].id))
-        rows.append(row)
+        if len(rows) >= limit or skipped >= _MOST_SKIPPED:
+            return Page(rows, RecordId.parse(last))
+        last = row.id
+        if query.moves_only and not row.moves:
+            skipped += 1
+        else:
+            rows.append(row)
     return Page(rows, None)
 
 
@@ -238,6 +246,11 @@ def _statement(query: Query, position: tuple[int, int, int] | None, *, rare: boo
         statement = statement.where(columns.kind == "decision")
     if query.cluster_scoped:
         statement = statement.where(columns.namespace == "")
+    if query.namespaces is not None:
+        seen = ["" if each == CLUSTER_SCOPED else each for each in sorted(query.namespaces)]
+        statement = statement.where(columns.namespace.in_(seen))
+    if query.moves_only:
+        statement = statement.where(columns.kind == "decision")
     if query.cluster:
         statement = _of_batches(statement, query.cluster, rare=rare)
     if position is not None:

@@ -47,6 +47,8 @@ class Query(NamedTuple):
         since_us, until_us: the range of times, in microseconds since 1970.
         decisions_only: whether notes are left out.
         cluster_scoped: whether only workloads without a namespace count.
+        namespaces: the namespaces of the objects, ``CLUSTER_SCOPED`` for those without one; None for all.
+        moves_only: whether only decisions that change an assignment or evict from a cluster count.
     """
 
     namespace: str = ""
@@ -59,6 +61,8 @@ class Query(NamedTuple):
     until_us: int = END_US
     decisions_only: bool = False
     cluster_scoped: bool = False
+    namespaces: frozenset[str] | None = None
+    moves_only: bool = False
 
 
 class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -109,9 +113,17 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
         """The workload as ``NAMESPACE/KIND/NAME``."""
         return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
 
+    @property
+    def moves(self) -> bool:
+        """Whether the decision changes the assignment or evicts from a cluster."""
+        return self.before != self.after or bool(self.evicted_from)
+
 
 class Page(NamedTuple):
-    """Records, the latest first, and the last record after which the next page starts; None at the end."""
+    """Records, the latest first, and the record after which the next page starts; None at the end.
+
+    A page can have fewer records than its limit, and none, if the query skips most records.
+    """
 
     rows: list[HistoryRow]
     after: RecordId | None

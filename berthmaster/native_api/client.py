@@ -5,6 +5,7 @@ It uses the types of ``berthmaster.native_api.wire`` and persistent connections.
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -29,7 +30,7 @@ from berthmaster.native_api.what_if import (
     SimulateAnswer,
     SimulateRequest,
 )
-from berthmaster.native_api.why import MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -227,6 +228,9 @@ class Client:
         name: str = "",
         cluster: str = "",
         policy: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        moves: bool = False,
         after: str = "",
         limit: int = 50,
         namespaces: Iterable[str] | None = None,
@@ -239,15 +243,22 @@ class Client:
             name: its name.
             cluster: only records of decisions that changed this cluster.
             policy: only records about workloads of this policy.
+            since: only records from this time on; None for all.
+            until: only records up to this time; None for all.
+            moves: only decisions that change an assignment or evict from a cluster.
             after: ``next`` of the page before.
-            limit: the most records.
+            limit: the most records. A page can have fewer.
             namespaces: as in ``binding``.
 
         Raises:
             ServiceError: the service has no ledger, refuses the request, or cannot be reached.
         """
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
-        return self._for_reader("/v1/history", HistoryPage, namespaces, **given, after=after, limit=limit)
+        times = {name: time.isoformat() for name, time in (("since", since), ("until", until)) if time is not None}
+        only = {"moves": "true"} if moves else {}
+        return self._for_reader(
+            "/v1/history", HistoryPage, namespaces, **given, **times, **only, after=after, limit=limit
+        )
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         """Return the smallest change under which a cluster would get a workload.
@@ -308,6 +319,20 @@ class Client:
             "/v1/policies", PolicyList, namespaces,
             q=q, kind=kind, name=name, only=restrictions, offset=offset, limit=limit,
         )  # fmt: skip
+
+    def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
+        """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy.
+
+        Args:
+            name: its name.
+            namespace: its namespace.
+            namespaces: as in ``binding``.
+
+        Raises:
+            ServiceError: there is no such policy, the service refuses the request, or cannot be reached.
+        """
+        where = f"policies/{quote(namespace, safe='')}" if namespace else "clusterpolicies"
+        return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", PolicyView, namespaces)
 
     def resilience(
         self,

@@ -1,5 +1,6 @@
 """The fleet and its workloads as the native API lists them: what is where, as observed, without a new decision."""
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Final
@@ -44,6 +45,16 @@ class FleetAmount(AnswerPart, frozen=True):
     allocatable: int
     used: int | None
     assumed: int | None
+
+
+def sum_of(amounts: Collection[FleetAmount]) -> FleetAmount:
+    """Return the sum of amounts. What one cluster does not report, the sum does not count."""
+    known = [each for each in amounts if each.used is not None]
+    return FleetAmount(
+        sum(each.allocatable for each in known),
+        sum(each.used or 0 for each in known),
+        sum(each.assumed or 0 for each in known),
+    )
 
 
 class FleetCluster(AnswerPart, frozen=True):

@@ -6,6 +6,8 @@ Recorded decisions are explained by ``berthmaster.ledger.records.PastExplanation
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.wire import AnswerPart, Staleness
 from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.failures import FailureDomain, Impact
@@ -70,6 +72,55 @@ class PolicyList(AnswerPart, frozen=True):
     items: list[PolicyRow]
     matched: int
     total: int
+    gaps: list[str]
+    version: str
+    staleness: Staleness
+
+
+class AllowedGroup(AnswerPart, frozen=True):
+    """The clusters that a group of a placement allows. Whether a workload fits there is another question.
+
+    Attributes:
+        name: the name of the group; empty for a placement without groups.
+        extends: the group that overflows to this one; empty for a group of its own.
+        matching: how many clusters the affinity matches.
+        repelling: how many of them have a taint that the placement does not tolerate.
+        unready: how many of the others are not ready or are being removed.
+        names: the clusters that remain, by name; at most ``MAX_NAMES``.
+        resources: what the clusters that remain have together, by resource.
+    """
+
+    name: str
+    extends: str
+    matching: int
+    repelling: int
+    unready: int
+    names: list[str]
+    resources: dict[str, FleetAmount]
+
+    @property
+    def remaining(self) -> int:
+        """How many clusters remain."""
+        return self.matching - self.repelling - self.unready
+
+
+class PolicyView(AnswerPart, frozen=True):
+    """One policy, and what its placement allows.
+
+    Attributes:
+        row: the policy as the list of policies has it.
+        policy: the policy as the service reads it: the fields that decisions use, with Karmada's defaults.
+        groups: what its groups allow, in order.
+        failback: the default mode of failbacks of the controllers; null if it is not known.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``.
+        staleness: how current the state of the service is.
+    """
+
+    row: PolicyRow
+    policy: Policy
+    groups: list[AllowedGroup]
+    failback: str | None
     gaps: list[str]
     version: str
     staleness: Staleness

@@ -5,10 +5,12 @@ why an earlier group was left, or what a later one would hold.
 """
 
 from dataclasses import replace
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 
+from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.decision import Attempt, Decision, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.request import Request
@@ -88,6 +90,11 @@ def outlook(scheduler: Scheduler, request: Request, explained: int | None = None
 def _outlook(scheduler: Scheduler, request: Request, attempt: Attempt) -> GroupOutlook:
     counts = dict(scheduler.rejected(request, attempt))
     matched = len(scheduler.fleet) - counts.pop(AFFINITY, 0)
+    deleting = scheduler.profile.stages.members.name
+    if counts.get(deleting):
+        # The scheduler leaves these clusters out before it looks at affinities.
+        outside = _deleting_outside(scheduler, request, attempt.group)
+        matched, counts[deleting] = matched - outside, counts[deleting] - outside
     fitting = len(attempt.rows)
     # Filters that look at the binding are not counted one by one.
     other = matched - sum(counts.values()) - fitting
@@ -97,13 +104,22 @@ def _outlook(scheduler: Scheduler, request: Request, attempt: Attempt) -> GroupO
     return GroupOutlook(
         group=attempt.group.name,
         matched=matched,
-        rejected=dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))),
+        rejected=dict(sorted(filter(itemgetter(1), counts.items()), key=lambda pair: (-pair[1], pair[0]))),
         fitting=fitting,
         capacity=_capacity(attempt, request),
         clusters=dict(attempt.assignment or {}),
         error=failure.kind if failure is not None else None,
         message=failure.message if failure is not None else "",
     )
+
+
+def _deleting_outside(scheduler: Scheduler, request: Request, group: Group) -> int:
+    """Return how many clusters are being deleted and in no affinity of the group."""
+    if group.own is None:
+        return 0
+    columns = [group.own, *((group.overflow or ()) if request.is_workload else ())]
+    clusters = (each for each in scheduler.fleet.clusters if each is not None and each.deleting)
+    return sum(not any(column.term.matches(each) for column in columns) for each in clusters)
 
 
 def _capacity(attempt: Attempt, request: Request) -> int | None:

@@ -126,16 +126,6 @@ def room_words(requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster
     )
 
 
-def sum_of(amounts: "list[FleetAmount]") -> FleetAmount:
-    """Return the sum of amounts. What one cluster does not report, the sum does not count."""
-    known = [each for each in amounts if each.used is not None]
-    return FleetAmount(
-        sum(each.allocatable for each in known),
-        sum(each.used or 0 for each in known),
-        sum(each.assumed or 0 for each in known),
-    )
-
-
 def _percent(part: int, whole: int) -> int:
     # A cluster with something in use is not empty, and one with something free is not full.
     percent = round(100 * part / whole)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from berthmaster.model.printable import printable
-from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView
+from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, sum_of
 from console.pages import lists
-from console.pages.amounts import BASIC, Load, load_of, sum_of
+from console.pages.amounts import BASIC, Load, load_of
 from console.pages.fleet_tiles import Tile, is_nearly_full, number_text, state_of, tile_of
 
 VIEWS: Final = ("tiles", "table")

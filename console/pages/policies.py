@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flask import Blueprint, abort, render_template, request
+from flask import Blueprint, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
@@ -14,7 +14,6 @@ from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
 
 BLUEPRINT: Final = Blueprint("policies", __name__)
-_MOST: Final = 1000
 
 
 @BLUEPRINT.get("/policies")
@@ -45,13 +44,7 @@ def show() -> str:
 @BLUEPRINT.get("/policies/<namespace>/<name>")
 def one(namespace: str, name: str) -> str:
     """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
-    cluster_scoped = namespace == CLUSTER_SCOPED
-    kind = POLICY_KINDS[cluster_scoped]
-    view = services().source.policies(PolicyQuery(kind=kind, name=name, limit=_MOST))
-    model = policy_page(view, "" if cluster_scoped else namespace, name)
-    if model is None:
-        where = "" if cluster_scoped else f" in the namespace {namespace}"
-        abort(404, f"There is no {kind} {name}{where}, or you may not see it.")
+    model = policy_page(services().source.policy(name, "" if namespace == CLUSTER_SCOPED else namespace))
     question = encoded(WhatIfQuestion(deleted=(model.delete_word,)))
     restricted = visitor().namespaces is not None
     return render_template(

@@ -4,9 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import yaml
+
+from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.why import PolicyList
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.why import AllowedGroup, PolicyList, PolicyView
+from berthmaster.views.placement_words import (
+    affinity_words,
+    division_words,
+    failback_words,
+    spread_words,
+    terms_of,
+    toleration_words,
+)
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
+from console.pages.amounts import Load, load_of
 from console.pages.plan_model import binding_place
 
 RESTRICTIONS: Final = {
@@ -16,6 +29,8 @@ RESTRICTIONS: Final = {
 }
 """What a list can be restricted to, by the word in the address."""
 _SHOWN_SELECTORS: Final = 3
+_WRITTEN_BY_PROGRAMS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class PolicyLine(NamedTuple):
@@ -66,11 +81,28 @@ class ClaimLink(NamedTuple):
     place: tuple[str, str] | None
 
 
+class AllowedView(NamedTuple):
+    """The clusters that a group allows.
+
+    Attributes:
+        group: what the extender says.
+        affinity: which clusters its affinity matches, in words.
+        loads: what its clusters have together.
+    """
+
+    group: AllowedGroup
+    affinity: str
+    loads: Sequence[Load]
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyPage:
     """One policy.
 
     Attributes:
+        groups: the clusters that it allows, by group in order.
+        asks: what its placement asks for besides clusters: a title, and sentences.
+        manifest: the policy as the extender reads it, in YAML, line by line.
         claimed: the first workloads that it holds.
         more: how many more it holds.
         takes, loses: takeovers, each with the place of the workload.
@@ -80,6 +112,9 @@ class PolicyPage:
     """
 
     line: PolicyLine
+    groups: Sequence[AllowedView]
+    asks: Sequence[tuple[str, Sequence[str]]]
+    manifest: Sequence[str]
     claimed: Sequence[ClaimLink]
     more: int
     takes: Sequence[tuple[TakeoverRow, tuple[str, str] | None]]
@@ -99,19 +134,23 @@ def policies_page(view: PolicyList) -> PoliciesPage:
     )
 
 
-def policy_page(view: PolicyList, namespace: str, name: str) -> PolicyPage | None:
-    """Return one policy; None if the answer does not have it.
-
-    Args:
-        view: the extender's answer to a question with this name, without what the visitor may not see.
-        namespace: the namespace; empty for a ClusterPropagationPolicy.
-        name: the name.
-    """
-    row = next((each for each in view.items if (each.namespace, each.name) == (namespace, name)), None)
-    if row is None:
-        return None
+def policy_page(view: PolicyView) -> PolicyPage:
+    """Return the page of one policy."""
+    row, placement = view.row, view.policy.spec.placement
+    words = [affinity_words(each) for _, _, each in terms_of(placement)]
     return PolicyPage(
         line=_line(row),
+        groups=[
+            AllowedView(group, text, [load_of(*each) for each in group.resources.items()])
+            for group, text in zip(view.groups, words, strict=True)
+        ],
+        asks=[
+            ("Spread", spread_words(placement)),
+            ("Replicas", division_words(placement)),
+            ("Tolerates", toleration_words(placement.cluster_tolerations) or ["No taint."]),
+            ("Failback", [failback_words(view.policy, view.failback)]),
+        ],
+        manifest=_manifest(view.policy),
         claimed=[ClaimLink(each, binding_place(each)) for each in row.claimed],
         more=max(0, (row.claims or 0) - len(row.claimed)),
         takes=_takeovers(row.takes),
@@ -120,6 +159,16 @@ def policy_page(view: PolicyList, namespace: str, name: str) -> PolicyPage | Non
         delete_word="/".join(filter(None, (row.namespace, row.kind, row.name))),
         gaps=view.gaps,
     )
+
+
+def _manifest(policy: Policy) -> Sequence[str]:
+    """Return a policy in YAML, without what programs wrote into its metadata."""
+    document = builtins(policy)
+    for name in _WRITTEN_BY_PROGRAMS:
+        document["metadata"].pop(name, None)
+    document["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
+    text: str = yaml.safe_dump({"apiVersion": policy.api_version, **document}, sort_keys=False, allow_unicode=True)
+    return text.splitlines()
 
 
 def policy_address(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from flask import Blueprint
 
-from console.pages import fleet, help_page, moves, policies, resilience, what_if, workloads
+from console.pages import fleet, help_page, history, moves, policies, resilience, what_if, workloads
 
 
 class PageEntry(NamedTuple):
@@ -29,6 +29,7 @@ PAGES: Final[Sequence[PageEntry]] = (
     PageEntry("What if", "what_if.show", "i", what_if.BLUEPRINT),
     PageEntry("Resilience", "resilience.show", "r", resilience.BLUEPRINT),
     PageEntry("Moves", "moves.show", "m", moves.BLUEPRINT),
+    PageEntry("History", "history.show", "y", history.BLUEPRINT),
     PageEntry("Policies", "policies.show", "p", policies.BLUEPRINT),
     PageEntry("Help", "help.show", "h", help_page.BLUEPRINT),
 )

@@ -8,19 +8,19 @@ from flask import abort, render_template, request
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
-from console.offers import Offered, optional
+from console.offers import NO_LEDGER, Offered, optional
 from console.pages.policies_model import policy_address
 from console.pages.workload_answers import lacks_room
 from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
+from console.pages.workload_timeline import departure_of
 from console.pages.workload_words import sentence
 from console.query import PageQuery
+from console.source import HistoryQuery
 
 _RECORDS: Final = 20
 _ALL: Final = "all"
 _NOTHING: Final[Offered[Any]] = Offered(None, "")
-_NO_LEDGER: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
-"""There is no ledger, or it cannot be read now."""
-_NO_ANSWER: Final = (*_NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
+_NO_ANSWER: Final = (*NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS)
 """There is no such cluster, the placement has too many groups, or another such question is being answered."""
 
 
@@ -35,14 +35,20 @@ def one(namespace: str, binding: str) -> str:
     everything = query.choice("clusters", (_ALL,), "") == _ALL
     overview = None if record else source.overview(binding, place, group)
     known = source.binding(binding, place) if overview is None else overview.binding
-    history = optional(lambda: _history(known, query.text("after")), _NO_LEDGER)
+    history = optional(lambda: _history(known, query.text("after")), NO_LEDGER)
     reviews = _NOTHING
     if overview is not None and known.policy and history.answer is not None:
         policy = known.policy
-        reviews = optional(lambda: _reviews(policy), _NO_LEDGER)
+        reviews = optional(lambda: _reviews(policy), NO_LEDGER)
     why_not = _NOTHING
     if cluster:
         why_not = optional(lambda: source.why_not(cluster, binding, place, record=record), _NO_ANSWER)
+    departure, departed = None, _NOTHING
+    if overview is not None and history.answer is not None and not query.text("after"):
+        departure = departure_of(history.answer.items, known.groups, known.observed_group)
+    if departure is not None:
+        left = departure.record.id
+        departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
     fleet = optional(source.fleet) if overview is not None and lacks_room(known) else _NOTHING
     facts = WorkloadFacts(
         binding=known,
@@ -53,6 +59,8 @@ def one(namespace: str, binding: str) -> str:
         reviews=() if reviews.answer is None else reviews.answer.items,
         past=source.recorded_decision(record, binding, place) if record else None,
         why_not=why_not.answer,
+        departure=departure,
+        departed=departed.answer,
         fleet=() if fleet.answer is None else fleet.answer.clusters,
     )
     hints = {"history": history.hint, "why_not": why_not.hint, **({} if overview is None else overview.missing)}
@@ -72,7 +80,8 @@ def one(namespace: str, binding: str) -> str:
 
 def _history(known: BindingView, after: str) -> HistoryPage:
     resource = known.resource
-    return services().source.history(resource.namespace, resource.kind, resource.name, after=after, limit=_RECORDS)
+    named = HistoryQuery(resource.namespace, resource.kind, resource.name, after=after, limit=_RECORDS)
+    return services().source.history(named)
 
 
 def _reviews(policy: str) -> HistoryPage:
@@ -81,4 +90,4 @@ def _reviews(policy: str) -> HistoryPage:
     namespace, _, name = resource.rpartition("/")
     if not visitor().may_see(namespace):
         return HistoryPage([], None)
-    return services().source.history(namespace, kind, name, limit=_RECORDS)
+    return services().source.history(HistoryQuery(namespace, kind, name, limit=_RECORDS))

@@ -17,6 +17,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
 from console.pages.amounts import room_words
+from console.pages.workload_timeline import Departure, moment_of
 from console.pages.workload_words import (
     assignment_words,
     counted,
@@ -25,6 +26,7 @@ from console.pages.workload_words import (
     ordinal,
     outlook_words,
     sentence,
+    time_words,
     trigger_words,
 )
 
@@ -45,11 +47,13 @@ class AnswerLine:
         question: what it answers, in one or two words.
         kind: the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``.
         texts: the sentences.
+        record: the recorded decision that it is about; empty without one.
     """
 
     question: str
     kind: str
     texts: tuple[str, ...]
+    record: str = ""
 
 
 def answers(
@@ -58,6 +62,8 @@ def answers(
     outlook: BindingOutlook | None,
     now: datetime,
     fleet: Sequence[FleetCluster] = (),
+    departure: Departure | None = None,
+    departed: PastExplanation | None = None,
 ) -> tuple[AnswerLine, ...]:
     """Return the first lines of the page.
 
@@ -67,11 +73,14 @@ def answers(
         outlook: what each group could hold; None if it is not known.
         now: the time.
         fleet: the clusters, to compare what is free with what a replica requests; empty if they are not known.
+        departure: the decision by which it left an earlier group; None without one on record.
+        departed: the explanation of this decision; None if it is not known.
     """
     lines = [
         _where(binding, outlook, fleet),
         _group(binding),
         _why_not_preferred(binding, outlook),
+        None if departure is None else _why_left(departure, departed),
         _next(binding, explained, outlook, now),
     ]
     return tuple(line for line in lines if line is not None)
@@ -174,6 +183,22 @@ def _why_not_preferred(binding: BindingView, outlook: BindingOutlook | None) -> 
 
 def _of_earlier(group: GroupOutlook, replicas: int, *, named: bool) -> str:
     return f"{group.group}: {outlook_words(group, replicas)}" if named else outlook_words(group, replicas)
+
+
+def _why_left(departure: Departure, departed: PastExplanation | None) -> AnswerLine:
+    record, left = departure.record, departure.left
+    why = f"It left at {time_words(moment_of(record.time))}, because {trigger_words(record.trigger)}."
+    gone = record.evicted_from
+    texts = [why, *([f"It was evicted from {listed(gone, 'cluster')}."] if gone else [])]
+    tried = departed.explanation.diagnosis.groups if departed is not None and departed.explanation.diagnosis else []
+    texts += [sentence(f"{left}: {each.failure.message}") for each in tried if each.group == left and each.failure]
+    if departed is not None and departed.difference is not None:
+        changes = [each for each in departed.difference.changes if each.decisive]
+        texts += [
+            f"This made the difference: {each.subject}, {each.aspect}: {each.before} → {each.after}."
+            for each in changes[:3]
+        ]
+    return AnswerLine(f"Why it left {left}", "off", tuple(texts), record.id)
 
 
 def _next(

@@ -14,7 +14,7 @@ from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.simulation.report import ClaimRow, Explanation
 from console.pages.workload_answers import AnswerLine, answers, past_answers
 from console.pages.workload_groups import GroupRow, StageView, group_rows, stage_view
-from console.pages.workload_timeline import DifferenceView, TimelineRow, difference_view, moment_of, timeline
+from console.pages.workload_timeline import Departure, DifferenceView, TimelineRow, difference_view, moment_of, timeline
 from console.pages.workload_words import assignment_words, sentence
 
 _PASSED: Final = frozenset({"plan-accepted", "exemption"})
@@ -35,6 +35,8 @@ class WorkloadFacts:
         past: the recorded decision that the visitor opened.
         why_not: the answer about the cluster that the visitor asked about.
         fleet: the clusters, if replicas have no place.
+        departure: the decision by which it left an earlier group.
+        departed: the explanation of this decision.
     """
 
     binding: BindingView
@@ -46,6 +48,8 @@ class WorkloadFacts:
     past: PastExplanation | None = None
     why_not: WhyNotView | None = None
     fleet: Sequence[FleetCluster] = ()
+    departure: Departure | None = None
+    departed: PastExplanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
     shown, from_scratch = _shown_group(explained, outlook, question)
     observed = binding.observed_group if past is None else past.record.group or None
     return WorkloadPart(
-        answers=answers(binding, explained, outlook, now, facts.fleet) if past is None else past_answers(past),
+        answers=_answers(facts, now),
         groups=group_rows(
             outlook,
             explained.diagnosis if explained is not None else None,
@@ -179,6 +183,12 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         notes=_notes(facts, explained),
         gaps=_gaps(facts) if past is None else (),
     )
+
+
+def _answers(facts: WorkloadFacts, now: datetime) -> tuple[AnswerLine, ...]:
+    if facts.past is not None:
+        return past_answers(facts.past)
+    return answers(facts.binding, facts.explained, facts.outlook, now, facts.fleet, facts.departure, facts.departed)
 
 
 def _shown_group(

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 from berthmaster.ledger.records import HistoryRow, InputDifference
+from console.pages.plan_model import binding_place
 from console.pages.workload_words import sentence, trigger_words
 
 _DECISION: Final = "decision"
@@ -19,6 +21,8 @@ class TimelineRow:
 
     Attributes:
         id: the id of the record; empty if it cannot be opened.
+        resource: the workload, or the object of a note.
+        place: namespace and name of its binding as addresses have them; None if there is none.
         time: when it was; None if its text is no time.
         kind, title: the kind and the text of its badge.
         why: why the decision was made; empty for other records.
@@ -29,6 +33,8 @@ class TimelineRow:
     """
 
     id: str
+    resource: str
+    place: tuple[str, str] | None
     time: datetime | None
     kind: str
     title: str
@@ -60,6 +66,39 @@ class DifferenceView:
 def timeline(records: Sequence[HistoryRow], chosen: str = "") -> tuple[TimelineRow, ...]:
     """Return the rows of a timeline, in the order of the records."""
     return tuple(_row(each, chosen) for each in records)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """The decision by which a workload left an earlier group for its present one.
+
+    Attributes:
+        record: the decision.
+        left: the group that it left.
+    """
+
+    record: HistoryRow
+    left: str
+
+
+def departure_of(records: Sequence[HistoryRow], groups: Sequence[str] | None, observed: str | None) -> Departure | None:
+    """Return the last decision by which a workload left an earlier group; None if it is not among the records.
+
+    Args:
+        records: the records of the workload, the latest first.
+        groups: the groups of its placement, in order.
+        observed: its group.
+    """
+    if not groups or observed not in groups[1:]:
+        return None
+    grouped = [each for each in records if each.kind == _DECISION and each.group]
+    for later, before in pairwise(grouped):
+        if later.group == observed != before.group:
+            earlier = groups[: groups.index(observed)]
+            return Departure(later, before.group) if before.group in earlier else None
+        if later.group != observed:
+            break
+    return None
 
 
 def change_words(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> str:
@@ -113,6 +152,8 @@ def _row(record: HistoryRow, chosen: str) -> TimelineRow:
         kind, title = ("good", "placed") if moved else ("off", "confirmed")
     return TimelineRow(
         id=record.id if decision else "",
+        resource=record.resource,
+        place=binding_place(record.resource) if decision else None,
         time=moment_of(record.time),
         kind=kind,
         title=title,

@@ -38,7 +38,7 @@ class KarmadaPlacement(CompiledPlacement):
         self.weights = _static_weights(placement.replica_scheduling, fleet, affinities)
         if self.weights is not None:
             self.steps += self.weights.steps(fleet.capacity)
-        self.constrained = bool(placement.spread_constraints) and not _ignores_constraints(placement.replica_scheduling)
+        self.constrained = bool(placement.spread_constraints) and not ignores_constraints(placement.replica_scheduling)
         self.whole_sets = any(
             (each.spread_by_field, each.min_groups, each.max_groups) == ("cluster", 1, 1)
             for each in placement.spread_constraints
@@ -86,7 +86,7 @@ class StaticWeights(Column[np.int64]):
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
 
 
-def _ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
+def ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
     """Return whether static weights disable spread constraints. An empty weight preference does not."""
     if strategy_of(scheduling) is not Strategy.STATIC_WEIGHT or scheduling is None:
         return False

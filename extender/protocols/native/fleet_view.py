@@ -34,14 +34,15 @@ def fleet_view(services: Services) -> FleetView:
     with state.reading() as cache:
         clusters = [each for each in cache.fleet.clusters if each is not None]
     clusters.sort(key=lambda each: each.name)
-    if not _knows_bindings(state):
+    if not knows_bindings(state):
         return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)
     with state.placed() as index:
         rows = list(_rows(clusters, index, reported=state.observed is not None))
     return FleetView(rows, version, gaps, staleness)
 
 
-def _knows_bindings(state: State) -> bool:
+def knows_bindings(state: State) -> bool:
+    """Return whether it is known what is assigned to clusters."""
     return state.watched is None or BINDINGS in state.watched
 
 

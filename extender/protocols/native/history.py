@@ -7,10 +7,12 @@ from typing import Final
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.model.meta import is_valid_name
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.wire import HistoryPage
-from extender.protocols.native.parameters import count, text, time
+from extender.protocols.native.parameters import count, flag, text, time
 from extender.protocols.problem import Refusal
+from extender.protocols.route import Parameter
 from extender.protocols.services import Services
 
 MAX_PAGE: Final = 1000
@@ -28,12 +30,15 @@ PARAMETERS: Final = {
     "cluster": text("Only records that change the replicas on this cluster."),
     "policy": text("Only workloads of this policy: NAME or NAMESPACE/NAME."),
     "trigger": text("Only decisions with this trigger, records of this kind."),
+    "moves": Parameter(
+        "Only decisions that change an assignment or evict from a cluster.", {"type": "boolean", "default": False}
+    ),
 }
 _MAX_NAME: Final = 512
 
 
-def history(services: Services, query: Mapping[str, str], limit: int) -> HistoryPage:
-    """Return records by the parameters of a request.
+def history(services: Services, query: Mapping[str, str], limit: int, reader: Reader = ANY_READER) -> HistoryPage:
+    """Return records by the parameters of a request: those of objects that the reader may see.
 
     Raises:
         Refusal: there is no ledger, it cannot be read, or a parameter is invalid.
@@ -47,6 +52,8 @@ def history(services: Services, query: Mapping[str, str], limit: int) -> History
             _text(query, "cluster"),
             _text(query, "policy"),
             _text(query, "trigger"),
+            namespaces=reader.namespaces,
+            moves_only=flag(query, "moves"),
         ),
         query,
         limit,

@@ -1,4 +1,4 @@
-"""``/v1/policies``: what each policy claims, what the rules find, takeovers and priority drops."""
+"""``/v1/policies``: what each policy claims and allows, what the rules find, takeovers and priority drops."""
 
 import threading
 from collections import defaultdict
@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.reader import Reader
-from berthmaster.native_api.why import PolicyList, PolicyQuery
+from berthmaster.native_api.why import PolicyList, PolicyQuery, PolicyView
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.policy_rows import (
     PolicyFinding,
@@ -22,9 +23,11 @@ from berthmaster.views.policy_rows import (
     policy_row,
     policy_uses,
 )
+from extender.protocols.native.allowed import allowed_groups
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import count, names, number, refused, text
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.problem import Refusal
 from extender.protocols.route import Parameter
 from extender.protocols.services import Call, FindPolicy, Services
 
@@ -111,6 +114,35 @@ class Policies:
             matched=matched,
             total=sum(_matches(query._replace(q="", kind="", name=""), each) for each in stored),
             gaps=[*state.gaps(Reader(query.namespaces)), *([_NO_WORKLOADS] if uses is None else []), *gaps],
+            version=version,
+            staleness=staleness_of(state.freshness),
+        )
+
+    def one(self, services: Services, call: Call, reference: PolicyReference, reader: Reader) -> PolicyView:
+        """Return one policy, and what its placement allows.
+
+        Raises:
+            Refusal: there is no such policy, policies are not watched, or the answer would take too long.
+        """
+        require_watched(services, POLICIES, subject="the policies are")
+        state, version, check = services.state, services.state.version, partial(services.give_way, call)
+        with state.reading() as cache:
+            policy = next((each for each in cache.policies if each.reference == reference), None)
+            clusters = [each for each in cache.fleet.clusters if each is not None]
+        if policy is None:
+            raise Refusal(404, f"there is no {reference}")
+        drops, gaps = _recorded_drops(services)
+        with services.one_at_a_time(self._computing, call, "other requests for policies"):
+            uses = self._known_uses(services, check)
+            row = self._row(policy, uses, drops, services.findings, check)
+        record = state.lease().record
+        failback = None if record is None else (record.sources or SourcesRecord()).failback
+        return PolicyView(
+            row=row,
+            policy=policy,
+            groups=allowed_groups(services, policy.spec.placement, clusters, check),
+            failback=failback,
+            gaps=[*state.gaps(reader), *([_NO_WORKLOADS] if uses is None else []), *gaps],
             version=version,
             staleness=staleness_of(state.freshness),
         )

@@ -34,7 +34,7 @@ from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.visible import visible_binding, visible_decision, visible_history
+from extender.protocols.native.visible import visible_binding, visible_decision
 from extender.protocols.native.why_routes import why_routes
 from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
 from extender.protocols.native.workload_page import query_of, workload_page
@@ -214,7 +214,7 @@ def overview_of_binding(services: Services, call: Call) -> Reply:
 def recorded(services: Services, call: Call) -> Reply:
     """``GET /v1/history``."""
     limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
-    return Reply(encode_json(visible_history(history(services, call.query, limit), reader_of(call))))
+    return Reply(encode_json(history(services, call.query, limit, reader_of(call))))
 
 
 def binding_decisions(services: Services, call: Call) -> Reply:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import ImpactView
-from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage
+from berthmaster.native_api.wire import BindingExplanation, BindingView
 from berthmaster.simulation.plan_answer import ClaimChange, Loss, Plan, PolicyEffect
 from berthmaster.simulation.report import Explanation
 from berthmaster.views.policy_rows import PolicyRow
@@ -29,11 +29,6 @@ def visible_decision(found: BindingExplanation, reader: Reader) -> BindingExplan
 def visible_record(found: PastExplanation, reader: Reader) -> PastExplanation:
     """Return a recorded decision as ``visible_decision``."""
     return replace(found, explanation=replace(found.explanation, **_companions(found.explanation, reader)))
-
-
-def visible_history(found: HistoryPage, reader: Reader) -> HistoryPage:
-    """Return the records of visible workloads. One name can mean workloads of several namespaces."""
-    return replace(found, items=[row for row in found.items if reader.sees(row.namespace)])
 
 
 def visible_policy(row: PolicyRow, reader: Reader) -> PolicyRow:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import encode_json
+from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.native_api.problem import InvalidField
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, ResilienceView, WhyNotView
+from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
 from extender.protocols.native.binding_routes import binding_key, binding_routes
@@ -69,6 +70,15 @@ def why_routes() -> Sequence[Route]:
         found = known_policies.page(services, call, query)
         return Reply(encode_json(replace(found, items=[visible_policy(each, reader) for each in found.items])))
 
+    def one_policy(services: Services, call: Call) -> Reply:
+        require_synced(services)
+        reader, namespace = reader_of(call), call.path_values.get("namespace", "")
+        reference = PolicyReference(POLICY_KINDS[not namespace], namespace, call.path_values["name"])
+        if not reader.sees(namespace):
+            raise Refusal(404, f"there is no {reference}")
+        found = known_policies.one(services, call, reference, reader)
+        return Reply(encode_json(replace(found, row=visible_policy(found.row, reader))))
+
     def why_not(services: Services, call: Call) -> Reply:
         cluster, record = call.query.get("cluster", ""), call.query.get("record")
         if not cluster:
@@ -95,6 +105,14 @@ def why_routes() -> Sequence[Route]:
             operation=Operation("listPolicies",
                                 "List what policies claim, what rules find, takeovers and priority drops",
                                 PolicyList, refusals=(409,)))),
+        *for_readers(Route(
+            "GET", "/v1/policies/{namespace}/{name}", one_policy, PROTOCOL, query={},
+            operation=Operation("getPolicy", "Read a policy, and which clusters its placement allows",
+                                PolicyView, refusals=(404, 409)))),
+        *for_readers(Route(
+            "GET", "/v1/clusterpolicies/{name}", one_policy, PROTOCOL, query={},
+            operation=Operation("getClusterPolicy", "Read a policy for all namespaces, and which clusters it allows",
+                                PolicyView, refusals=(404, 409)))),
         *binding_routes("/claims", claims, _ids("listClaims"), "Read which policy holds a workload",
                         ClaimsView, examples.claimed),
         *binding_routes("/why-not", why_not, _ids("whyNot"),

@@ -1,6 +1,7 @@
 """What holds on every page: it is accessible, fits a phone, uses nothing from elsewhere, and needs no script."""
 
 import console_fleet
+import console_ledger
 import pytest
 from e2e.console.visits import start_visits
 from playwright.sync_api import expect
@@ -12,6 +13,9 @@ MORE = {
     "search": "/search?q=web",
     "nothing found": "/workloads?q=there-is-no-such-workload",
     "workload nowhere": f"/workloads/{console_fleet.TEAMS[0]}/importer-5-deployment",
+    "a policy": "/policies/shop/critical",
+    "a policy of all namespaces": "/policies/-/platform",
+    "a workload that left its group": console_ledger.ADDRESS,
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
 }
 SCRIPT_LIMIT_BYTES = 200_000

@@ -164,6 +164,8 @@ PAGES = {
     "resilience": "/resilience?by=cluster",
     "moves": "/moves",
     "search": "/search?q=e",
+    "history": "/history?range=all&show=everything",
+    "history, what moved": "/history?range=all",
     "policies": "/policies",
     "policy": "/policies/shop/web",
     "cluster-scoped policy": "/policies/-/wide",

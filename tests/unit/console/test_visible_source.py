@@ -9,7 +9,7 @@ from berthmaster.native_api.why import PolicyQuery
 from berthmaster.native_api.wire import Staleness
 from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
 from berthmaster.views.move_rows import MoveQuery
-from console.source import SourceError
+from console.source import HistoryQuery, SourceError
 from console.visible_source import VisibleSource
 from console.visitor import Visitor
 
@@ -41,7 +41,7 @@ def test_replicas_of_workloads_in_other_namespaces_are_not_asked_about(resource)
         lambda source, namespace: source.overview("secret-deployment", namespace),
         lambda source, namespace: source.why_not("a", "secret-deployment", namespace),
         lambda source, namespace: source.recorded_decision("1", "secret-deployment", namespace),
-        lambda source, namespace: source.history(namespace, "Deployment", "secret"),
+        lambda source, namespace: source.history(HistoryQuery(namespace, "Deployment", "secret")),
     ],
 )
 @pytest.mark.parametrize("namespace", ["vault", ""])
@@ -63,7 +63,7 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
         pytest.param(lambda source: source.binding("web-deployment", "shop"), id="a binding"),
         pytest.param(lambda source: source.overview("web-deployment", "shop"), id="an overview"),
         pytest.param(lambda source: source.recorded_decision("1", "web-deployment", "shop"), id="a record"),
-        pytest.param(lambda source: source.history("shop", "Deployment", "web"), id="history"),
+        pytest.param(lambda source: source.history(HistoryQuery("shop", "Deployment", "web")), id="history"),
     ],
 )
 def test_a_question_carries_the_namespaces_of_the_visitor(ask):

@@ -38,6 +38,30 @@ def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeyp
     assert bool(expected) is (cluster != "none")
 
 
+def test_pages_of_what_moved_go_on_after_many_records_that_moved_nothing(store, monkeypatch):
+    monkeypatch.setattr(history, "_MOST_SKIPPED", 1)
+    rows = history.page(store, Query(), 1000).rows
+    expected = [row.id for row in rows if row.kind == "decision" and (row.before != row.after or row.evicted_from)]
+    found, after, pages = [], None, 0
+    while True:
+        page = history.page(store, Query(moves_only=True), 4, after)
+        found += [row.id for row in page.rows]
+        pages += 1
+        if page.after is None:
+            break
+        after = page.after
+    assert found == expected
+    assert 0 < len(expected) < len(rows)
+    assert pages > len(expected) / 4
+
+
+@pytest.mark.parametrize("namespaces", [frozenset({"shop"}), frozenset({"-"}), frozenset()])
+def test_records_of_some_namespaces(store, namespaces):
+    rows = history.page(store, Query(), 1000).rows
+    expected = [row.id for row in rows if (row.namespace or "-") in namespaces]
+    assert [row.id for row in history.page(store, Query(namespaces=namespaces), 1000).rows] == expected
+
+
 def test_written_records_are_found_once_whatever_times_they_have(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "_MOST_WRITTEN", 2)
     clock, url = FakeClock(), sqlite_url(tmp_path)

@@ -66,6 +66,14 @@ def test_a_cluster_that_may_keep_the_workload_fits_although_a_filter_rejects_it(
     assert (only.group, only.matched, only.rejected, only.fitting) == (None, 3, {"TaintToleration": 1}, 3)
 
 
+def test_a_cluster_that_is_deleted_counts_in_its_own_group_only():
+    fleet = Fleet([cluster("a", cpu=9), cluster("gone", cpu=9, deleting=True)])
+    wanted = placement(clusterAffinities=[named("first", "a"), named("second", "gone")])
+    first, second = outlook(Scheduler(fleet, karmada_profile()), Request.of(binding(placement=wanted))).groups
+    assert (first.matched, first.rejected) == (1, {})
+    assert (second.matched, second.rejected) == (1, {"ClusterDeleting": 1})
+
+
 def test_rejections_by_filters_that_look_at_the_binding_are_counted():
     fleet = Fleet([cluster("a", cpu=2), cluster("b", cpu=2)])
     request = replace(Request.of(binding(placement=placement())), evicted_from=frozenset({"a"}))

@@ -1,11 +1,11 @@
 """The pages of policies: the list, its filters, and one policy."""
 
 import pytest
-from console_replies import HOSTILE, policy_list, policy_row
+from console_replies import HOSTILE, policy_list, policy_row, policy_view
 from console_source import GivenSource, console_client
 
 from berthmaster.views.policy_rows import PolicyFinding, PriorityDropRow, TakeoverRow
-from console.pages.policies_model import policies_page, policy_address, policy_page
+from console.pages.policies_model import policies_page, policy_address
 from console.question import WhatIfQuestion, decoded
 
 
@@ -36,27 +36,17 @@ def test_the_address_of_a_policy(text, expected):
     assert policy_address(text) == expected
 
 
-def test_a_policy_whose_workloads_the_visitor_may_not_see_is_not_called_empty():
-    row = policy_row("all", "", claims=250, claimed=["shop/Deployment/web"])
-    page = policy_page(policy_list(row), "", "all")
-    assert (len(page.claimed), page.more) == (1, 249)
-    assert page.text == "ClusterPropagationPolicy all"
-    hidden = policy_row(claims=250, claimed=[])
-    source = GivenSource(policies=policy_list(hidden))
-    client = console_client(source)
-    text = client.get("/policies/shop/all").text
-    assert "It holds 250, in namespaces that you may not see." in text
-    empty = policy_row(claims=0, claimed=[])
-    assert (
-        "It holds no workload."
-        in console_client(GivenSource(policies=policy_list(empty))).get("/policies/shop/all").text
-    )
-
-
-def test_one_policy_is_found_among_those_with_the_same_name():
-    view = policy_list(policy_row("all", "bank"), policy_row("all", "shop", priority=7))
-    assert policy_page(view, "shop", "all").line.row.priority == 7
-    assert policy_page(view, "pay", "all") is None
+@pytest.mark.parametrize(
+    ("claims", "claimed", "text"),
+    [
+        pytest.param(250, ["shop/Deployment/web"], "and 249 more", id="the visitor sees some"),
+        pytest.param(250, [], "It holds 250, in namespaces that you may not see.", id="the visitor sees none"),
+        pytest.param(0, [], "It holds no workload.", id="there are none"),
+    ],
+)
+def test_a_policy_whose_workloads_the_visitor_may_not_see_is_not_called_empty(claims, claimed, text):
+    view = policy_view(policy_row("all", "", claims=claims, claimed=claimed), [("", ["a"])])
+    assert text in console_client(GivenSource(policy=view)).get("/policies/-/all").text
 
 
 def test_the_list_asks_the_extender_for_what_the_address_says():
@@ -73,27 +63,26 @@ def test_the_list_asks_the_extender_for_what_the_address_says():
 
 def test_a_policy_has_a_page():
     row = policy_row(
-        groups=["home", HOSTILE],
         findings=[PolicyFinding("unreachable-group", "warning", "spec.placement", f"correct {HOSTILE}")],
         loses=[TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/all", "ClusterPropagationPolicy x", "off")],
         drops=[PriorityDropRow("fell from 9 to 1", open=True)],
         claims=300,
     )
-    page = console_client(GivenSource(policies=policy_list(row))).get("/policies/shop/all").text
+    groups = [{"affinityName": name, "clusterNames": [HOSTILE]} for name in ("home", HOSTILE)]
+    view = policy_view(row, [("home", ["a", HOSTILE]), (HOSTILE, [])], clusterAffinities=groups)
+    source = GivenSource(policy=view)
+    page = console_client(source).get("/policies/shop/all").text
+    assert source.asked[-1] == ("policy", ("all", "shop"), {"namespaces": None})
     assert 'href="/policies/-/x"' in page
     assert "unreachable-group" in page
     assert "fell from 9 to 1" in page
     assert 'href="/workloads?policy=PropagationPolicy%20shop/all"' in page
+    assert "2 more with a taint that it does not tolerate" in page
+    assert "none can be used" in page
+    assert "affinityName: home" in page
     assert "<script>alert" not in page
     question = page.partition("/what-if?question=")[2].partition('"')[0]
     assert decoded(question) == WhatIfQuestion(deleted=("shop/PropagationPolicy/all",))
-
-
-@pytest.mark.parametrize("path", ["/policies/shop/other", "/policies/-/all"])
-def test_a_policy_that_is_not_there_says_so(path):
-    answer = console_client(GivenSource(policies=policy_list(policy_row()))).get(path)
-    assert answer.status_code == 404
-    assert "There is no" in answer.text
 
 
 @pytest.mark.parametrize("query", ["kind=Pod", "only=all", "page=0"])

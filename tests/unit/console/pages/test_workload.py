@@ -32,8 +32,9 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.workload import NotScheduled
 from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_groups import ROWS, group_rows, stage_view
-from console.pages.workload_timeline import change_words, timeline
+from console.pages.workload_timeline import Departure, change_words, departure_of, timeline
 from console.pages.workload_words import listed, sentence
+from console.source import HistoryQuery
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
@@ -204,6 +205,38 @@ def test_each_phase_of_a_move_is_said(phase):
     assert ("Nothing asks for a new decision" in text) != under_way
 
 
+@pytest.mark.parametrize(
+    ("records", "left"),
+    [
+        pytest.param([history_row(2), history_row(1, group="primary")], "primary", id="it left the first group"),
+        pytest.param(
+            [history_row(3), history_row(2, group=""), history_row(1, group="primary")], "primary", id="after a failure"
+        ),
+        pytest.param([history_row(2), history_row(1, group="edge")], None, id="it came from a later group"),
+        pytest.param([history_row(2), history_row(1)], None, id="the departure is not on record"),
+        pytest.param([history_row(2, group="primary"), history_row(1)], None, id="the records are older than it"),
+    ],
+)
+def test_the_departure_from_an_earlier_group(records, left):
+    found = departure_of(records, ["primary", "backup", "edge"], "backup")
+    assert (found.left if found else None) == left
+
+
+def test_the_first_lines_say_why_it_left_its_group():
+    record = history_row(evicted_from=["p1"])
+    change = ChangeRecord("p1", "taints", "none", "lost:NoExecute", decisive=True)
+    difference = InputDifference("1.0", 0, [change], None, smallest=True, summary="1 input changed")
+    past = PastExplanation(record, binding_explanation(), reproduced=True, difference=difference)
+    departure = Departure(record, "primary")
+    found = answers(binding_view(), None, binding_outlook(), NOW, departure=departure, departed=past)
+    (line,) = [each for each in found if each.question == "Why it left primary"]
+    text = " ".join(line.texts)
+    assert "because a cluster of its assignment is lost, or evicts it." in text
+    assert "It was evicted from p1." in text
+    assert "This made the difference: p1, taints: none → lost:NoExecute." in text
+    assert line.record == record.id
+
+
 def test_a_suspended_or_deleted_binding_says_so_first():
     assert "no decision is made until that ends" in lines(binding_view(suspended=True))["Next"][1]
     assert lines(binding_view(deleting=True))["Next"][1] == "Its binding is being deleted."
@@ -342,14 +375,14 @@ def test_the_page_answers_in_its_first_lines(workload):
     )
     assert list(first) == sorted(first)
     assert max(first) < text.index("Groups in order") < text.index("Clusters by stage") < text.index("Timeline")
-    assert ("history", ("shop", "Deployment", "web"), {"after": "", "limit": 20, "namespaces": None}) in source.asked
+    assert ("history", (HistoryQuery("shop", "Deployment", "web", limit=20),), {"namespaces": None}) in source.asked
     for part in ("PropagationPolicy shop/web", "a PropagationPolicy goes before it", f"{ADDRESS}?record=1.1"):
         assert part in text
 
 
 def test_the_last_accepted_plan_of_its_policy_is_shown(workload):
-    def history(_namespace, kind, _name, **_more):
-        if kind == "Deployment":
+    def history(query, **_more):
+        if query.kind == "Deployment":
             return history_page()
         return history_page(
             history_row(9, kind="refusal", before=None, after=None, details={"plan": "refused-plan"}),
@@ -362,8 +395,8 @@ def test_the_last_accepted_plan_of_its_policy_is_shown(workload):
     assert "by ann" in answer.text
     assert "refused-plan" not in answer.text
     assert "older-plan" not in answer.text
-    named = {"after": "", "limit": 20, "namespaces": None}
-    assert ("history", ("shop", "PropagationPolicy", "web"), named) in source.asked
+    asked = HistoryQuery("shop", "PropagationPolicy", "web", limit=20)
+    assert ("history", (asked,), {"namespaces": None}) in source.asked
 
 
 def test_a_recorded_decision_is_shown_as_it_was(workload):

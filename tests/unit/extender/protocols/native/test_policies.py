@@ -13,7 +13,7 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import LedgerError
 from berthmaster.model.limits import DEFAULT_LIMITS
-from berthmaster.native_api.why import PolicyList
+from berthmaster.native_api.why import PolicyList, PolicyView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of
 from berthmaster_cli.policy_findings import policy_findings
@@ -78,6 +78,56 @@ def ask():
 
     send.finder, send.clock = finder, clock
     return send
+
+
+@pytest.fixture
+def ask_one():
+    def send(namespace, name, *objects, namespaces=None):
+        clock, state = FakeClock(), State(karmada_profile())
+        with state.updating(clock.now()) as cache:
+            cache.replace(world(*objects))
+        path = "/v1/policies/{namespace}/{name}" if namespace else "/v1/clusterpolicies/{name}"
+        route = next(each for each in native.routes() if each.path == path and each.method == "GET")
+        services = Services(state, FakeMetrics(), logging.getLogger("test"), clock)
+        query = {} if namespaces is None else {"namespaces": namespaces}
+        reply = route.handler(
+            services, Call("1", clock.passed_s + 60.0, query=query, path_values={"namespace": namespace, "name": name})
+        )
+        return msgspec.json.decode(reply.body, type=PolicyView)
+
+    return send
+
+
+def test_a_policy_allows_clusters_by_group(ask_one):
+    tolerated = {"key": "disk", "operator": "Exists"}
+    groups = [
+        {"affinityName": "named", "clusterNames": ["a", "tainted", "gone"]},
+        {"affinityName": "all", "overflowAffinities": [{"affinityName": "none", "clusterNames": ["z"]}]},
+    ]
+    placement = {"clusterAffinities": groups, "clusterTolerations": [tolerated]}
+    tainted, spared, gone = cluster("tainted", cpu=4), cluster("spared", cpu=4), cluster("gone", cpu=4)
+    tainted["spec"]["taints"] = [{"key": "other", "effect": "NoExecute"}]
+    spared["spec"]["taints"] = [{"key": "disk", "effect": "NoSchedule"}]
+    spared["status"]["resourceSummary"]["allocated"] = {"cpu": "1"}
+    gone["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+    found = ask_one("shop", "web", policy("web", selector(), placement=placement), tainted, spared, gone)
+    assert [(each.name, each.extends, each.matching, each.repelling, each.unready) for each in found.groups] == [
+        ("named", "", 3, 1, 1), ("all", "", 5, 1, 1), ("none", "all", 0, 0, 0),
+    ]  # fmt: skip
+    assert [each.names for each in found.groups] == [["a"], ["a", "b", "spared"], []]
+    together = found.groups[1].resources["cpu"]
+    assert (together.allocatable, together.used) == (4000, 1000)
+    assert found.policy.spec.placement.cluster_affinities[0].affinity_name == "named"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "namespaces"),
+    [("shop", "other", None), ("", "web", None), ("shop", "web", "bank,-"), ("", "all", "shop")],
+)
+def test_a_policy_that_is_not_there_or_not_visible_is_not_found(ask_one, namespace, name, namespaces):
+    with pytest.raises(Refusal, match="there is no") as refused:
+        ask_one(namespace, name, *ALL, namespaces=namespaces)
+    assert refused.value.status == 404
 
 
 def named(found):

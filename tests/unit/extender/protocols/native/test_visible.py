@@ -7,13 +7,12 @@ from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.decode import encode_json
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.native_api.why import ImpactView
-from berthmaster.native_api.wire import HistoryPage, RequiringBinding
+from berthmaster.native_api.wire import RequiringBinding
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from extender.protocols.native.visible import (
     visible_binding,
     visible_decision,
-    visible_history,
     visible_impact,
     visible_policy,
     visible_record,
@@ -28,7 +27,7 @@ POLICY = PolicyRow(
 IMPACT = ImpactView(
     FailureDomain.CLUSTER, "a", ("a",), BOTH, BOTH, BOTH, moved=3, replicas=3, arriving={}, overcommitted={}
 )
-ROWS = [HistoryRow("1", "t", "decision", each, "Deployment", "web") for each in ("shop", "vault-secret")]
+ROW = HistoryRow("1", "t", "decision", "shop", "Deployment", "web")
 EXPLANATION = binding_explanation(follows=BOTH, followed_by=BOTH, missing=BOTH)
 BINDING = binding_view(required_by=[RequiringBinding(each, f"web-{each}", {}) for each in ("shop", "vault-secret")])
 
@@ -38,10 +37,9 @@ BINDING = binding_view(required_by=[RequiringBinding(each, f"web-{each}", {}) fo
     [
         pytest.param(visible_policy, POLICY, id="a policy"),
         pytest.param(visible_impact, IMPACT, id="a failure"),
-        pytest.param(visible_history, HistoryPage(ROWS, None), id="history"),
         pytest.param(visible_binding, BINDING, id="a binding"),
         pytest.param(visible_decision, EXPLANATION, id="a decision"),
-        pytest.param(visible_record, PastExplanation(ROWS[0], EXPLANATION, reproduced=True), id="a record"),
+        pytest.param(visible_record, PastExplanation(ROW, EXPLANATION, reproduced=True), id="a record"),
     ],
 )
 def test_an_answer_names_nothing_of_other_namespaces(visible, answer):

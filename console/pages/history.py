@@ -1,0 +1,59 @@
+"""The page History: what moved in the fleet in a range of time, and why, by cluster, policy and namespace."""
+
+from datetime import timedelta
+from typing import Final
+
+from flask import Blueprint, render_template, request
+
+from console.context import services
+from console.offers import NO_LEDGER, optional
+from console.pages.workload_timeline import timeline
+from console.pages.workload_words import sentence
+from console.query import PageQuery
+from console.source import HistoryQuery
+
+BLUEPRINT: Final = Blueprint("history", __name__)
+_RANGES: Final = {
+    "1h": ("last hour", timedelta(hours=1)),
+    "24h": ("last 24 hours", timedelta(hours=24)),
+    "7d": ("last 7 days", timedelta(days=7)),
+    "30d": ("last 30 days", timedelta(days=30)),
+    "all": ("all records", None),
+}
+"""The ranges of time by the word in the address: the text, and how long; None for all."""
+_USUAL: Final = "24h"
+_EVERYTHING: Final = "everything"
+
+
+@BLUEPRINT.get("/history")
+def show() -> str:
+    """Show the records."""
+    query = PageQuery(request.args)
+    within = query.choice("range", tuple(_RANGES), _USUAL)
+    since, until = query.moment("from"), query.moment("to")
+    length = _RANGES[within][1]
+    if since is None and until is None and length is not None:
+        since = services().clock.now() - length
+    everything = query.choice("show", (_EVERYTHING,), "") == _EVERYTHING
+    question = HistoryQuery(
+        namespace=query.text("namespace"),
+        cluster=query.text("cluster"),
+        policy=query.text("policy"),
+        since=since,
+        until=until,
+        moves=not everything,
+        after=query.text("after"),
+        limit=services().page_rows,
+    )
+    found = optional(lambda: services().source.history(question), NO_LEDGER)
+    return render_template(
+        "history.html",
+        rows=() if found.answer is None else timeline(found.answer.items),
+        earlier=None if found.answer is None else found.answer.next,
+        hint=sentence(found.hint),
+        question=question,
+        ranges=[(word, text) for word, (text, _) in _RANGES.items()],
+        within=within,
+        times={name: query.text(name) for name in ("from", "to")},
+        everything=everything,
+    )

@@ -1,0 +1,67 @@
+"""The page History: the question of the address, and what it shows of the answer."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from console_answers import history_page, history_row
+from console_replies import HOSTILE
+from console_source import GivenSource, console_client, refused_question
+from fake_clock import FakeClock
+
+from berthmaster.native_api.wire import HistoryPage
+
+NOW = FakeClock().now()
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        pytest.param("", {"since": NOW - timedelta(hours=24), "until": None, "moves": True}, id="since yesterday"),
+        pytest.param("range=all&show=everything", {"since": None, "moves": False}, id="everything"),
+        pytest.param(
+            "from=2026-11-21T03:12&to=2026-11-21T05:00:00%2B01:00&range=1h",
+            {"since": datetime(2026, 11, 21, 3, 12, tzinfo=UTC), "until": datetime(2026, 11, 21, 4, tzinfo=UTC)},
+            id="a range of times",
+        ),
+        pytest.param(
+            "cluster=a&policy=shop/web&namespace=shop&after=1.9&utm_source=x",
+            {"cluster": "a", "policy": "shop/web", "namespace": "shop", "after": "1.9"},
+            id="filters",
+        ),
+    ],
+)
+def test_the_address_is_the_question(query, asked):
+    source = GivenSource(history=history_page(history_row()))
+    assert console_client(source).get(f"/history?{query}").status_code == 200
+    (_, (given,), _) = source.asked[-1]
+    assert asked.items() <= given._asdict().items()
+
+
+@pytest.mark.parametrize("query", ["range=year", "from=yesterday", "show=nothing"])
+def test_a_wrong_address_says_what_is_accepted(query):
+    answer = console_client(GivenSource()).get(f"/history?{query}")
+    assert answer.status_code == 400
+    assert "accepted" in answer.text
+
+
+def test_records_link_to_workloads_and_to_decisions():
+    rows = [history_row(7, message=HOSTILE), history_row(6, kind="preemption", before=None, after=None)]
+    page = console_client(GivenSource(history=history_page(*rows, following="1.6"))).get("/history").text
+    assert 'href="/workloads/shop/web-deployment"' in page
+    assert "record=1.7" in page
+    assert "record=1.6" not in page
+    assert "after=1.6" in page
+    assert "<script>alert" not in page
+
+
+def test_a_part_of_the_range_without_moves_is_not_the_end():
+    page = console_client(GivenSource(history=HistoryPage([], "1.6"))).get("/history").text
+    assert "Nothing moved in the latest part of this range." in page
+    assert "Earlier" in page
+
+
+def test_without_a_ledger_the_page_says_what_is_missing():
+    refused = refused_question("the extender has no ledger; start it with --ledger", 409)
+    answer = console_client(GivenSource(history=refused)).get("/history")
+    assert answer.status_code == 200
+    assert "start it with --ledger" in answer.text
