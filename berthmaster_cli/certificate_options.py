@@ -13,7 +13,12 @@ import click
 from berthmaster.kube.events import EventRecorder
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.options import cluster_clients, cluster_options, log_level_option, option_group
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.options import (
+    ClusterFlags,
+    LogLevelFlags,
+    cluster_clients,
+)
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.reconcile import CertificateEvents, CertificateReconciler
@@ -50,49 +55,50 @@ class ServingSecret(click.ParamType[ServingCertificate]):
         return ServingCertificate(secret, names)
 
 
-certificate_options: Final = option_group(
-    cluster_options("the host, which has the Secrets and runs the servers", "the API server that calls the webhooks"),
-    click.option("--namespace", required=True, metavar="NAME", help="The namespace of the Secrets."),
-    click.option(
-        "--authority-secret", default="berthmaster-ca", show_default=True, metavar="NAME",
-        help="The Secret with key, certificate and bundle of the authority. No server mounts it.",
-    ),
-    click.option(
-        "--serving", "serving", multiple=True, required=True, type=ServingSecret(),
-        help="A Secret that a server mounts, and the DNS names and IP addresses in its certificate. Repeatable.",
-    ),
-    click.option(
-        "--authority", type=click.Choice([each.value for each in Origin]), default=Origin.OWN.value, show_default=True,
-        help="own: Berthmaster issues certificates. provided: another component, for example cert-manager, writes the "
+class CertificateFlags(ClusterFlags, LogLevelFlags):
+    """The options of ``certs`` and ``register``."""
+
+    namespace: str = option("The namespace of the Secrets.", required=True, metavar="NAME")
+    authority_secret: str = option(
+        "The Secret with key, certificate and bundle of the authority. No server mounts it.",
+        "berthmaster-ca", metavar="NAME",
+    )  # fmt: skip
+    serving: tuple[ServingCertificate, ...] = option(
+        "A Secret that a server mounts, and the DNS names and IP addresses in its certificate. Repeatable.",
+        type=ServingSecret(), required=True,
+    )  # fmt: skip
+    authority: str = option(
+        "own: Berthmaster issues certificates. provided: another component, for example cert-manager, writes the "
         "serving Secrets, and Berthmaster reads their ca.crt.",
-    ),
-    click.option(
-        "--mutating", multiple=True, metavar="NAME",
-        help="A MutatingWebhookConfiguration that gets the bundle. Repeatable.",
-    ),
-    click.option(
-        "--validating", multiple=True, metavar="NAME",
-        help="A ValidatingWebhookConfiguration that gets the bundle. Repeatable.",
-    ),
-    click.option(
-        "--scheduler-plugin", multiple=True, metavar="NAME",
-        help="A SchedulerPluginWebhookConfiguration of KubeAdmiral that gets the bundle. Repeatable.",
-    ),
-    click.option(
-        "--leaf-lifetime-days", type=_LIFETIME_DAYS, default=90.0, show_default=True,
-        help="The lifetime of serving certificates, in days. They are renewed after two thirds of it.",
-    ),
-    click.option(
-        "--authority-lifetime-days", type=_LIFETIME_DAYS, default=1095.0, show_default=True,
-        help="The lifetime of authorities, in days. They are replaced after two thirds of it.",
-    ),
-    click.option(
-        "--overlap-s", type=click.FloatRange(0, 86_400), default=600.0, show_default=True,
-        help="The time that a changed Secret may need to reach every pod that mounts it, in seconds. A new authority "
+        Origin.OWN.value, click.Choice([each.value for each in Origin]),
+    )  # fmt: skip
+    mutating: tuple[str, ...] = option(
+        "A MutatingWebhookConfiguration that gets the bundle. Repeatable.", metavar="NAME"
+    )
+    validating: tuple[str, ...] = option(
+        "A ValidatingWebhookConfiguration that gets the bundle. Repeatable.", metavar="NAME"
+    )
+    scheduler_plugin: tuple[str, ...] = option(
+        "A SchedulerPluginWebhookConfiguration of KubeAdmiral that gets the bundle. Repeatable.", metavar="NAME"
+    )
+    leaf_lifetime_days: float = option(
+        "The lifetime of serving certificates, in days. They are renewed after two thirds of it.", 90.0, _LIFETIME_DAYS
+    )
+    authority_lifetime_days: float = option(
+        "The lifetime of authorities, in days. They are replaced after two thirds of it.", 1095.0, _LIFETIME_DAYS
+    )
+    overlap_s: float = option(
+        "The time that a changed Secret may need to reach every pod that mounts it, in seconds. A new authority "
         "issues nothing before this time has passed, and an old one stays in the bundle until then.",
-    ),
-    log_level_option,
-)  # fmt: skip
+        600.0, click.FloatRange(0, 86_400),
+    )  # fmt: skip
+
+
+certificate_options: Final = options(
+    CertificateFlags,
+    server="the host, which has the Secrets and runs the servers",
+    target="the API server that calls the webhooks",
+)
 
 
 def _is_address(text: str) -> bool:
@@ -103,32 +109,32 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def options_from(given: dict[str, Any]) -> CertificateOptions:
-    """Return the options from the values of ``certificate_options``.
+def options_from(flags: CertificateFlags) -> CertificateOptions:
+    """Return the options from the flags.
 
     Raises:
         click.UsageError: Secrets are named twice, or a Secret lacks names.
         InputError: lifetimes and overlap contradict each other.
     """
-    kinds = ((MUTATING, "mutating"), (VALIDATING, "validating"), (SCHEDULER_PLUGIN, "scheduler_plugin"))
-    targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, option in kinds for name in given[option])
-    secrets = [each.secret for each in given["serving"]]
-    if len({*secrets, given["authority_secret"]}) <= len(secrets):
+    names = {MUTATING: flags.mutating, VALIDATING: flags.validating, SCHEDULER_PLUGIN: flags.scheduler_plugin}
+    targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names.items() for name in listed)
+    secrets = [each.secret for each in flags.serving]
+    if len({*secrets, flags.authority_secret}) <= len(secrets):
         raise click.UsageError("--serving and --authority-secret must name different Secrets")
-    origin = Origin(given["authority"])
-    for each in given["serving"]:
+    origin = Origin(flags.authority)
+    for each in flags.serving:
         if origin is Origin.OWN and not each.names:
             example = f"{each.secret}=web.system.svc,10.0.0.1"
             raise click.UsageError(f"--serving {each.secret}: names are missing; write for example {example}")
     return CertificateOptions(
-        namespace=given["namespace"],
-        authority_secret=given["authority_secret"],
-        serving=tuple(given["serving"]),
+        namespace=flags.namespace,
+        authority_secret=flags.authority_secret,
+        serving=tuple(flags.serving),
         targets=tuple(targets),
         origin=origin,
-        leaf_lifetime=timedelta(days=given["leaf_lifetime_days"]),
-        authority_lifetime=timedelta(days=given["authority_lifetime_days"]),
-        overlap=timedelta(seconds=given["overlap_s"]),
+        leaf_lifetime=timedelta(days=flags.leaf_lifetime_days),
+        authority_lifetime=timedelta(days=flags.authority_lifetime_days),
+        overlap=timedelta(seconds=flags.overlap_s),
     )
 
 
@@ -142,15 +148,15 @@ class CertificateContext(NamedTuple):
 
 
 @contextmanager
-def certificate_context(given: dict[str, Any]) -> Iterator[CertificateContext]:
+def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]:
     """Configure logs, connect to the clusters, and write events until the context ends.
 
     Raises:
         click.UsageError, InputError: the options are invalid, or there is no access to a cluster.
     """
-    options = options_from(given)
-    logs.configure(given["log_level"])
-    clusters = Clusters(*cluster_clients(given))
+    options = options_from(flags)
+    logs.configure(flags.log_level)
+    clusters = Clusters(*cluster_clients(flags))
     clock, metrics = SystemClock(), CertificateMetrics()
     recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
     events = CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)

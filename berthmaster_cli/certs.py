@@ -12,10 +12,11 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probe_server import serving_probes
 from berthmaster.serving.probes import Probes
 from berthmaster.views.cells import numbers
-from berthmaster_cli.certificate_options import certificate_context, certificate_options
+from berthmaster_cli.certificate_options import CertificateFlags, certificate_context, certificate_options
 from berthmaster_cli.environment import environment_text
+from berthmaster_cli.flags import declared
 from berthmaster_cli.options import Address, config_option
-from berthmaster_cli.output import echo, output_option, print_data, print_table, stdout, styled
+from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
 from certs.reconcile import CertificateReport
@@ -39,12 +40,12 @@ def _subcommand(name: str, exit_codes: str = "") -> Callable[[Callable[..., Any]
 
 
 @_subcommand("bootstrap")
-def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+def bootstrap(flags: CertificateFlags) -> None:
     """Issue and renew certificates once.
 
     Issues missing certificates, renews due ones and updates bundles. It is safe to repeat.
     """
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         _print_report(context.reconciler.reconcile())
 
 
@@ -54,14 +55,18 @@ def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each chec
     is_flag=True,
     help="Start to replace the authority, with overlap. `certs run` or repeated calls complete it.",
 )
-def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
+def rotate(
+    flags: CertificateFlags,
+    *,
+    ca: bool,
+) -> None:
     """Renew every certificate, or the authority.
 
     Renews every serving certificate now. With --ca it starts to replace the authority instead.
     """
-    if given["authority"] == "provided":
+    if flags.authority == "provided":
         raise click.UsageError("with --authority provided, the component that provides the certificates renews them")
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         _print_report(context.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
 
 
@@ -70,13 +75,17 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
     "Exit codes: 0 success; 1 clients reject a certificate, or soon will because a renewal is overdue; 2 bad usage or "
     "input.",
 )
-@output_option
-def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
+@declared(OutputFlags)
+def inspect_(
+    flags: CertificateFlags,
+    *,
+    output: str,
+) -> None:
     """Show certificates and bundles.
 
     Shows when they expire, what is due and why.
     """
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         report = context.reconciler.observe()
         items = inspect(report.snapshot, context.options, report.now)
     if output == "table":
@@ -97,12 +106,17 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
     "--interval-s", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True,
     help="The interval of checks, in seconds.",
 )  # fmt: skip
-def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None:  # noqa: ANN401 - the same
+def run(
+    flags: CertificateFlags,
+    *,
+    probe_bind: tuple[str, int],
+    interval_s: float,
+) -> None:
     """Issue and renew certificates continuously.
 
     Also updates bundles. Runs until a signal stops it. Several replicas can run.
     """
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: rotator.stop())

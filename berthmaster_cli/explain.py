@@ -1,7 +1,8 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -27,57 +28,61 @@ from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.federation import (
+    DuplicateLimitsFlags,
     FederationExplanation,
-    duplicate_limits_option,
     explain_in_federation,
     print_federation_explanation,
 )
+from berthmaster_cli.flags import declared, option, options
 from berthmaster_cli.inputs import (
+    WorkloadNamespaceFlags,
     current_time,
     explain_remotely,
-    input_options,
     profile_from,
     remote_from,
     workload_affinity_on,
-    workload_namespace_option,
 )
+from berthmaster_cli.ledger_options import optional_ledger_option
 from berthmaster_cli.names import completed_types, name_in, resource_argument
-from berthmaster_cli.output import echo, print_data, print_line, stdout, styled, workload_output_option
-from berthmaster_cli.past import asks_for_past, explained_past, past_options, print_difference, print_record
+from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, stdout, styled
+from berthmaster_cli.past import PastFlags, explained_past, past_ledger, print_difference, print_record
 from berthmaster_cli.plan.totals import print_assumptions, print_preemption
-from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances
+from berthmaster_cli.present import AssumptionFlags, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
-from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from
+from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, changes_from
 
 _LIMIT: Final = 20
 _NOT_GIVEN: Final = "needs, not among the input:"
 _NOT_FOUND: Final = "needs, does not exist or may not be read:"
 
 
+class ExplainFlags(WorkloadNamespaceFlags, PastFlags, AssumptionFlags, ChangeFlags, DuplicateLimitsFlags):
+    """The options of ``berthmaster explain``."""
+
+    console_url: str | None = option(
+        "The address of the console. The answer then ends with the address of the workload's page.",
+        envvar="BERTHMASTER_CONSOLE_URL", show_envvar=True, metavar="URL",
+    )  # fmt: skip
+
+
 @click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
-@input_options
-@present_options
-@assumption_options
-@change_options
 @click.option(
     "--limit", default=None, type=click.IntRange(0),
     help=f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, "
     "all in JSON and YAML.",
 )  # fmt: skip
-@duplicate_limits_option
-@past_options
-@click.option(
-    "--console-url",
-    envvar="BERTHMASTER_CONSOLE_URL",
-    show_envvar=True,
-    metavar="URL",
-    help="The address of the console. The answer then ends with the address of the workload's page.",
-)
-@workload_output_option
-@workload_namespace_option
+@declared(WorkloadOutputFlags)
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
-def command(*, resource: tuple[str, ...], limit: int | None, output: str, **given: Any) -> None:  # noqa: ANN401 - click's
+@optional_ledger_option
+@options(ExplainFlags, server="the control plane to read")
+def command(
+    flags: ExplainFlags,
+    *,
+    resource: tuple[str, ...],
+    limit: int | None,
+    output: str,
+) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 
     TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME
@@ -92,41 +97,44 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
       berthmaster explain deploy/checkout -n shop --down member7
       berthmaster explain -f examples deploy/trainer
     """
-    link = None if not given["console_url"] else ConsoleLink(given["console_url"])
-    if asks_for_past(given):
-        _show_past(resource, given, output, limit)
+    link = None if not flags.console_url else ConsoleLink(flags.console_url)
+    ledger = past_ledger(flags)
+    if ledger is not None:
+        _show_past(resource, ledger, flags, output, limit)
         return
-    remote = remote_from(given)
-    changes = changes_from(given)
+    remote = remote_from(flags)
+    changes = changes_from(flags)
     if remote is not None and changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
-    name = resource_argument(resource, given["namespace"])
-    workload_affinity = workload_affinity_on(given["feature_gates"])
+    name = resource_argument(resource, flags.namespace)
+    workload_affinity = workload_affinity_on(flags.feature_gates)
     if remote is not None:
-        _show(explain_remotely(remote, name_in(Manifests(), name, given["namespace"])), output, limit, link)
+        _show(explain_remotely(remote, name_in(Manifests(), name, flags.namespace)), output, limit, link)
         return
     manifests, replica_paths, name = read_workload_manifests(
-        given, name, workload_affinity=workload_affinity, with_others=bool(changes)
+        flags, name, workload_affinity=workload_affinity, with_others=bool(changes)
     )
     if manifests.federation.clusters:
         explained = explain_in_federation(
-            manifests, replica_paths, name, changes, duplicate_limits=given["duplicate_limits"]
+            manifests, replica_paths, name, changes, duplicate_limits=flags.duplicate_limits
         )
         _show_federation(explained, output, limit)
         return
-    profile = profile_from(given, workload_affinity=workload_affinity)
-    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
+    profile = profile_from(flags, workload_affinity=workload_affinity)
+    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
     if output in {"table", "wide"}:
         print_preemption(stdout(), manifests, world)
     explained_now = _explain(name, world, profile, manifests.read_at or current_time(), all_changes)
-    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(given) else _NOT_GIVEN, changes=changes)
+    _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(flags) else _NOT_GIVEN, changes=changes)
 
 
-def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
-    if changes_from(given):
+def _show_past(
+    resource: Sequence[str], ledger: str | Path, flags: ExplainFlags, output: str, limit: int | None
+) -> None:
+    if changes_from(flags):
         raise click.UsageError("changes cannot be combined with --at, --record and --diff")
-    explained = explained_past(resource, given)
+    explained = explained_past(resource, ledger, flags)
     if output in {"json", "yaml"}:
         print_data(explained, output)
         return

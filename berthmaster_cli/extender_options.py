@@ -1,38 +1,26 @@
 """The options of servers that ask the extender: its certificate, and how to authenticate."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import click
-
-from berthmaster_cli.options import FILE, Decorator, certificate_pair, option_group
+from berthmaster_cli.flags import Flags, option
+from berthmaster_cli.options import certificate_pair
 
 if TYPE_CHECKING:
     from berthmaster.native_api.access import ExtenderAccess
 
 
-def extender_options(prefix: str) -> Decorator:
-    """Return a decorator that adds the options, whose names begin with a prefix."""
-    return option_group(
-        click.option(
-            f"--{prefix}-ca-file", type=FILE,
-            help="The CAs of the extender's certificate. Default: those of the system.",
-        ),
-        click.option(
-            f"--{prefix}-token-file", type=FILE,
-            help="A file whose first line is the bearer token for the extender.",
-        ),
-        click.option(
-            f"--{prefix}-client-cert-file", type=FILE, help="The client certificate for the extender, in PEM.",
-        ),
-        click.option(
-            f"--{prefix}-client-key-file", type=FILE, help="The private key of that certificate, in PEM.",
-        ),
-    )  # fmt: skip
+class ExtenderAccessFlags(Flags):
+    """How to ask the extender. A prefix precedes the names."""
+
+    ca_file: Path | None = option("The CAs of the extender's certificate. Default: those of the system.")
+    token_file: Path | None = option("A file whose first line is the bearer token for the extender.")
+    client_cert_file: Path | None = option("The client certificate for the extender, in PEM.")
+    client_key_file: Path | None = option("The private key of that certificate, in PEM.")
 
 
-def extender_access_from(given: Mapping[str, Any], prefix: str, connections: int) -> "ExtenderAccess":
-    """Make the access to the extender from the values of ``extender_options`` and of ``--PREFIX-url``.
+def extender_access_from(url: str, flags: ExtenderAccessFlags, prefix: str, connections: int) -> "ExtenderAccess":
+    """Return the access to an extender.
 
     Raises:
         click.UsageError: a certificate has no key, or the reverse.
@@ -40,9 +28,8 @@ def extender_access_from(given: Mapping[str, Any], prefix: str, connections: int
     """
     from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the client
 
-    certificate, key = certificate_pair(given, f"{prefix}-client-cert-file", f"{prefix}-client-key-file") or (
+    certificate, key = certificate_pair(flags.client_cert_file, flags.client_key_file, f"{prefix}-client-") or (
         None,
         None,
     )
-    url, ca_file, token_file = (given[f"{prefix}_{name}"] for name in ("url", "ca_file", "token_file"))
-    return ExtenderAccess(url, ca_file, token_file, certificate, key, connections)
+    return ExtenderAccess(url, flags.ca_file, flags.token_file, certificate, key, connections)

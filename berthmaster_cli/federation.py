@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
 
-import click
 import msgspec
 from rich.console import Console
 
@@ -24,17 +22,21 @@ from berthmaster.simulation.federation_report import (
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
+from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain_about, print_line, stdout, styled
 from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
 from berthmaster_cli.view import View, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 
-duplicate_limits_option: Final = click.option(
-    "--duplicate-limits", is_flag=True,
-    help="For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
-    "manual says. Its scheduler ignores them.",
-)  # fmt: skip
+
+class DuplicateLimitsFlags(Flags):
+    """How a federation of KubeAdmiral is simulated."""
+
+    duplicate_limits: bool = option(
+        "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
+        "manual says. Its scheduler ignores them.",
+    )  # fmt: skip
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.text import Text
@@ -11,12 +12,13 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.flags import Flags, declared, option, options
+from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
 from berthmaster_cli.names import completed_types, resource_argument
 from berthmaster_cli.output import (
+    OutputFlags,
     complain,
-    output_option,
     print_data,
     print_json_line,
     print_line,
@@ -33,29 +35,33 @@ _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY"
 _POLL_S: Final = 2.0
 
 
+class HistoryFlags(Flags):
+    """The options of ``berthmaster history``."""
+
+    since: datetime | None = option("Only records from this time on: a duration such as 24h, or a time.", type=MOMENT)
+    until: datetime | None = option("Only records up to this time.", type=MOMENT)
+    cluster: str = option(
+        "Only records that change the replicas on this cluster, or evict from it.", "", metavar="NAME"
+    )
+    policy: str = option("Only workloads of this policy: NAME or NAMESPACE/NAME.", "", metavar="NAME")
+    trigger: str = option(
+        "Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
+        "", metavar="NAME",
+    )  # fmt: skip
+
+
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
 @ledger_option
-@namespace_option
-@click.option("--since", type=MOMENT, help="Only records from this time on: a duration such as 24h, or a time.")
-@click.option("--until", type=MOMENT, help="Only records up to this time.")
-@click.option(
-    "--cluster",
-    default="",
-    metavar="NAME",
-    help="Only records that change the replicas on this cluster, or evict from it.",
-)
-@click.option("--policy", default="", metavar="NAME", help="Only workloads of this policy: NAME or NAMESPACE/NAME.")
-@click.option(
-    "--trigger", default="", metavar="NAME",
-    help="Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
-)  # fmt: skip
+@declared(NamespaceFlags)
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most records to print."
 )
 @click.option("-w", "--watch", is_flag=True, help="Then print new records as they are written.")
-@output_option
+@declared(OutputFlags)
 @click.argument("resource", metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)
+@options(HistoryFlags)
 def command(
+    flags: HistoryFlags,
     *,
     ledger_url: str,
     resource: tuple[str, ...],
@@ -63,7 +69,6 @@ def command(
     limit: int,
     watch: bool,
     output: str,
-    **given: Any,  # noqa: ANN401 - click's
 ) -> None:
     """Show what moved when, from where to where, why, and by which policy.
 
@@ -79,9 +84,9 @@ def command(
 
     if watch and output == "yaml":
         raise click.UsageError("-w cannot be combined with -o yaml; use -o json, one object per line")
-    since_us, until_us = checked_range(given["since"], given["until"])
+    since_us, until_us = checked_range(flags.since, flags.until)
     query = workload_query(resource, namespace)._replace(
-        cluster=given["cluster"], policy=given["policy"], trigger=given["trigger"], since_us=since_us, until_us=until_us
+        cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, since_us=since_us, until_us=until_us
     )
     store = opened(ledger_url)
     known = written(store) if watch else {}

@@ -1,9 +1,9 @@
 """The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,8 +13,10 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
+from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.options import FILE, certificate_pair, kubeconfig_options, option_group, placement_limits_option
+from berthmaster_cli.flags import Flags, option
+from berthmaster_cli.options import KubeconfigFlags, PlacementLimitsFlags, ReadTimeoutFlags, certificate_pair
 from berthmaster_cli.output import complain
 
 if TYPE_CHECKING:
@@ -28,69 +30,97 @@ _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _NOT_FOUND: Final = 404
 
-plugin_options: Final = option_group(
-    click.option(
-        "--plugins", default="*", show_default=True, metavar="LIST",
-        help="The filter and score plugins, as in karmada-scheduler: a comma-separated list of * (all), NAME (only the "
+
+class PluginFlags(PlacementLimitsFlags):
+    """The plugins of decisions."""
+
+    plugins: str = option(
+        "The filter and score plugins, as in karmada-scheduler: a comma-separated list of * (all), NAME (only the "
         f"named ones) and -NAME (without it). Known are {', '.join(built_in().names)}.",
-    ),
-    click.option(
-        "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
-        help="Keep selected clusters that get no replicas in the assignment.",
-    ),
-    placement_limits_option,
-)  # fmt: skip
-scheduling_options: Final = option_group(
-    click.option(
-        "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
-        help="The fields of a custom resource that hold its replicas and its pod template, for example "
+        "*", metavar="LIST",
+    )  # fmt: skip
+    keep_empty: bool = option(
+        "Keep selected clusters that get no replicas in the assignment.",
+        names=("--enable-empty-workload-propagation",),
+    )  # fmt: skip
+
+
+class SchedulingFlags(PluginFlags):
+    """How workloads are scheduled."""
+
+    replica_paths: tuple[str, ...] = option(
+        "The fields of a custom resource that hold its replicas and its pod template, for example "
         "example.io/v1/Widget=spec.size,spec.template. Repeatable.",
-    ),
-    click.option(
-        "--feature-gates", default="", metavar="LIST",
-        help=f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(_GATES)}.",
-    ),
-    plugin_options,
-)  # fmt: skip
-live_options: Final = option_group(
-    kubeconfig_options("the control plane to read"),
-    click.option(
-        "--live", is_flag=True,
-        help="Read the control plane even if -f is given: the manifests replace stored objects, as an apply would.",
-    ),
-    click.option("--dump", type=FILE, help="Write what was read from the control plane to a file that -f reads again."),
-    click.option(
-        "--redact", is_flag=True,
-        help="With --dump: leave out environments, commands, images, data, and annotations that can hold them.",
-    ),
-    click.option(
-        "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-        help="The time limit for reading the control plane, in seconds.",
-    ),
-)  # fmt: skip
-namespace_option: Final = click.option(
-    "-n", "--namespace", default="", metavar="NAME", help="Only the workloads of this namespace.",
-)  # fmt: skip
-workload_namespace_option: Final = click.option(
-    "-n", "--namespace", default="", metavar="NAME",
-    help="The namespace of the workload. Default: on a control plane, that of the context.",
-)  # fmt: skip
-source_options: Final = option_group(
-    click.option(
-        "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
-        help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
-    ),
-    live_options,
-    scheduling_options,
-)  # fmt: skip
-input_options: Final = option_group(
-    source_options,
-    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead."),
-    click.option("--token-file", type=_EXISTING_FILE, help="With --server: a file with the bearer token."),
-    click.option("--ca-file", type=_EXISTING_FILE, help="With --server: the CA certificates to trust, in PEM."),
-    click.option("--client-cert-file", type=_EXISTING_FILE, help="With --server: the client certificate, in PEM."),
-    click.option("--client-key-file", type=_EXISTING_FILE, help="With --server: the key of that certificate, in PEM."),
-)  # fmt: skip
+        names=("--replica-path",), metavar="GROUP/VERSION/KIND=PATH[,PATH]",
+    )  # fmt: skip
+    feature_gates: str = option(
+        f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(_GATES)}.", "", metavar="LIST"
+    )
+
+
+class LiveFlags(KubeconfigFlags, ReadTimeoutFlags):
+    """How a control plane is read."""
+
+    live: bool = option(
+        "Read the control plane even if -f is given: the manifests replace stored objects, as an apply would."
+    )
+    dump: Path | None = option("Write what was read from the control plane to a file that -f reads again.")
+    redact: bool = option(
+        "With --dump: leave out environments, commands, images, data, and annotations that can hold them."
+    )
+
+
+class PresentFlags(Flags):
+    """Which bindings and policies are simulated."""
+
+    schedulers: tuple[str, ...] = option(
+        "Also simulate the bindings of the scheduler with this name, by Karmada's rules. Always simulated: "
+        f"{', '.join(sorted(SCHEDULERS))}. Repeatable.",
+        names=("--scheduler-name",), metavar="NAME",
+    )  # fmt: skip
+    unknown_fields: str = option(
+        "What to do with placements that have fields which this version does not know. hold: report that no "
+        "decision is simulated. ignore: decide as if the fields were absent.",
+        "hold", click.Choice(["hold", "ignore"]),
+    )  # fmt: skip
+    lenient: bool = option(
+        "Ignore misspelled fields and read policies that the webhook would refuse, with a warning for each. "
+        "Otherwise both are errors.",
+    )  # fmt: skip
+
+
+class NamespaceFlags(Flags):
+    """The namespace of all workloads."""
+
+    namespace: str = option("Only the workloads of this namespace.", "", names=("-n", "--namespace"), metavar="NAME")
+
+
+class WorkloadNamespaceFlags(NamespaceFlags):
+    """The namespace of one workload."""
+
+    namespace: str = option(
+        "The namespace of the workload. Default: on a control plane, that of the context.",
+        "", names=("-n", "--namespace"), metavar="NAME",
+    )  # fmt: skip
+
+
+class SourceFlags(LiveFlags, SchedulingFlags, PresentFlags, NamespaceFlags):
+    """Manifests or a control plane, and how to schedule what they hold."""
+
+    paths: tuple[str, ...] = option(
+        "Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
+        type=click.Path(allow_dash=True), names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+
+
+class InputFlags(SourceFlags):
+    """A source, or a running extender to ask instead."""
+
+    server: str | None = option("Ask a running `berthmaster extender` instead.", metavar="URL")
+    token_file: Path | None = option("With --server: a file with the bearer token.", type=_EXISTING_FILE)
+    ca_file: Path | None = option("With --server: the CA certificates to trust, in PEM.", type=_EXISTING_FILE)
+    client_cert_file: Path | None = option("With --server: the client certificate, in PEM.", type=_EXISTING_FILE)
+    client_key_file: Path | None = option("With --server: the key of that certificate, in PEM.", type=_EXISTING_FILE)
 
 
 def workload_affinity_on(feature_gates: str) -> bool:
@@ -102,20 +132,20 @@ def workload_affinity_on(feature_gates: str) -> bool:
     return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
 
 
-def profile_from(given: Mapping[str, Any], *, workload_affinity: bool, component_sets: bool = True) -> Profile:
-    """Return the scheduling profile from the values of ``plugin_options``, including plugins of third parties.
+def profile_from(flags: PluginFlags, *, workload_affinity: bool, component_sets: bool = True) -> Profile:
+    """Return the scheduling profile from flags, including plugins of third parties.
 
     Args:
-        given: the values of the command's options.
+        flags: the options of plugins.
         workload_affinity: whether the gate ``WorkloadAffinity`` is on.
         component_sets: whether the gate ``MultiplePodTemplatesScheduling`` is on.
     """
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
-    switches = [switch.strip() for switch in given["plugins"].split(",") if switch.strip()]
+    switches = [switch.strip() for switch in flags.plugins.split(",") if switch.strip()]
     return karmada_profile(
         known.selected(switches),
-        keep_empty=given["keep_empty"],
-        limits=given["placement_limits"],
+        keep_empty=flags.keep_empty,
+        limits=flags.placement_limits,
         component_sets=component_sets,
     )
 
@@ -125,24 +155,25 @@ def current_time() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def remote_from(given: Mapping[str, Any]) -> "Connect | None":
+def remote_from(flags: InputFlags) -> "Connect | None":
     """Return what connects to the extender that ``--server`` names; None without the option.
 
     Raises:
         click.UsageError: options contradict each other.
     """
-    pair = certificate_pair(given, "client-cert-file", "client-key-file")
-    if given["server"] is None:
+    pair = certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
+    server = flags.server
+    if server is None:
         return None
-    if given["paths"] or given["replica_paths"]:
+    if flags.paths or flags.replica_paths:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
-    if given["live"] or given["kubeconfig"] is not None or given["context"] is not None or given["dump"] is not None:
+    if flags.live or flags.kubeconfig is not None or flags.context is not None or flags.dump is not None:
         raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
 
     def connect() -> "Client":
         from berthmaster.native_api.client import Client  # noqa: PLC0415 - imported only if it is used
 
-        return Client(given["server"], token_file=given["token_file"], ca_file=given["ca_file"], certificate=pair)
+        return Client(server, token_file=flags.token_file, ca_file=flags.ca_file, certificate=pair)
 
     return connect
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import click
 
 from berthmaster.ledger.entries import Configuration
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
+from berthmaster_cli.flags import FILE, Flags, declared, option, options
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened, recorder_from
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import FILE
-from berthmaster_cli.output import echo, output_option, print_data
+from berthmaster_cli.output import OutputFlags, echo, print_data
 
 _NO_SEGMENT: Final = 2**31
 
@@ -31,7 +31,7 @@ def command() -> None:
 )
 @ledger_option
 @click.option("--head", default="", metavar="DIGEST", help="Also compare the digest of everything with this one.")
-@output_option
+@declared(OutputFlags)
 @click.pass_context
 def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> None:
     """Read the whole ledger, and find changed, removed and swapped records.
@@ -58,10 +58,15 @@ def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> No
     ctx.exit(EXIT_CHECK_FAILED if problems else 0)
 
 
+class LedgerExportFlags(Flags):
+    """The options of ``berthmaster ledger``."""
+
+    since: datetime | None = option("Only records from this time on: a duration such as 7d, or a time.", type=MOMENT)
+    until: datetime | None = option("Only records up to this time.", type=MOMENT)
+
+
 @command.command()
 @ledger_option
-@click.option("--since", type=MOMENT, help="Only records from this time on: a duration such as 7d, or a time.")
-@click.option("--until", type=MOMENT, help="Only records up to this time.")
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True,
     help="JSON Lines, or Parquet, which needs the extra parquet.",
@@ -69,11 +74,20 @@ def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> No
 @click.option("--redact", is_flag=True, help="Leave out what --dump --redact leaves out.")
 @click.option("--fleet", is_flag=True, help="Add to each decision the clusters that changed since the one before.")
 @click.option("--file", "path", type=FILE, help="Write to this file. Default: standard output.")
-def export(*, ledger_url: str, form: str, redact: bool, fleet: bool, path: Path | None, **given: Any) -> None:  # noqa: ANN401 - click's
+@options(LedgerExportFlags)
+def export(
+    flags: LedgerExportFlags,
+    *,
+    ledger_url: str,
+    form: str,
+    redact: bool,
+    fleet: bool,
+    path: Path | None,
+) -> None:
     """Export records, the first ones first."""
     from berthmaster.ledger.export import exported, write_json_lines, write_parquet  # noqa: PLC0415 - the same
 
-    since_us, until_us = checked_range(given["since"], given["until"])
+    since_us, until_us = checked_range(flags.since, flags.until)
     if form == "parquet" and path is None:
         raise click.UsageError("--format parquet needs --file")
     records = exported(opened(ledger_url), since_us, until_us, redact=redact, fleet=fleet)
@@ -124,9 +138,8 @@ def retention(*, ledger_url: str, days: int, gib: float) -> None:
     from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
     from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
 
-    given = {"ledger_url": ledger_url}
     opened(ledger_url).close()
-    recorder = recorder_from(given, "command", Configuration(__version__, ()))
+    recorder = recorder_from(ledger_url, "command", Configuration(__version__, ()))
     if recorder is None:
         return
     store, rule, removed = open_store(ledger_url, create=True), Retention(timedelta(days=days), int(gib * 2**30)), 0

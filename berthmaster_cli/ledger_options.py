@@ -3,7 +3,7 @@
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ import click
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.version import __version__
-from berthmaster_cli.options import FILE, Decorator, option_group
+from berthmaster_cli.flags import Decorator, Flags, declared, option
 
 if TYPE_CHECKING:
     from berthmaster.ledger.entries import Configuration
@@ -53,54 +53,68 @@ class Moment(click.ParamType[datetime]):
 MOMENT: Final = Moment()
 
 
+class LedgerFlags(Flags):
+    """Which ledger ``ledger_options`` names: its URL, or a file that holds it; None for none."""
+
+    ledger_url: str | Path | None
+
+
+class _LedgerNames(Flags):
+    """The options that name a ledger."""
+
+    ledger_url: str | None = option("{use}", names=("--ledger",), metavar="URL")
+    ledger_file: Path | None = option(
+        "A file with the URL, so that no command line contains the password. It is read again when a connection is "
+        "made."
+    )
+
+
 def ledger_options(help_text: str, *, environment: str | None = None, required: bool = False) -> Decorator:
     """Return the options that name a ledger: its URL, or a file that holds the URL. Both set ``ledger_url``.
 
     Args:
         help_text: what the ledger is used for.
         environment: the environment variable with the URL; None for that of the command.
-        required: whether one of them must be given.
+        required: whether one of them is required.
     """
 
     def merged(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def command(*arguments: Any, **given: Any) -> Any:  # noqa: ANN401 - click's
-            url, path = given["ledger_url"], given.pop("ledger_file")
+        def command(*arguments: Any, **values: Any) -> Any:  # noqa: ANN401 - click's
+            url, path = values["ledger_url"], values.pop("ledger_file")
             if url is not None and path is not None:
                 raise click.UsageError("--ledger cannot be combined with --ledger-file")
             if required and url is None and path is None:
                 raise click.UsageError(f"--ledger or --ledger-file is missing; {environment} can hold the URL")
-            return function(*arguments, **{**given, "ledger_url": url if path is None else path})
+            return function(*arguments, **{**values, "ledger_url": url if path is None else path})
 
         return command
 
-    return option_group(
-        click.option(
-            "--ledger", "ledger_url", envvar=environment, metavar="URL",
-            help=f"{help_text}: {URL_HELP}.{f' Default: ${environment}.' if environment else ''}",
-        ),
-        click.option(
-            "--ledger-file", envvar=None if environment is None else f"{environment}_FILE", type=FILE,
-            help="A file with the URL, so that no command line contains the password. It is read again when a "
-            "connection is made.",
-        ),
-        merged,
-    )  # fmt: skip
+    names = declared(
+        _LedgerNames,
+        {
+            "ledger_url": {"envvar": environment},
+            "ledger_file": {"envvar": None if environment is None else f"{environment}_FILE"},
+        },
+        use=f"{help_text}: {URL_HELP}.{f' Default: ${environment}.' if environment else ''}",
+    )
+    return lambda function: names(merged(function))
 
 
 ledger_option: Final = ledger_options("The ledger to read", environment=ENVIRONMENT, required=True)
 optional_ledger_option: Final = ledger_options("With --at: the ledger to read", environment=ENVIRONMENT)
-recording_options: Final = option_group(
-    ledger_options("Record every decision in this database. Needs the extra ledger"),
-    click.option(
-        "--ledger-retention-days", type=click.IntRange(1, 36_500), default=30, show_default=True,
-        help="Remove records of the ledger that are older than this, in days.",
-    ),
-    click.option(
-        "--ledger-retention-gib", type=click.FloatRange(0, 1_000_000, min_open=True), default=5.0, show_default=True,
-        help="Remove the oldest records while the ledger is larger than this, in GiB.",
-    ),
-)  # fmt: skip
+
+
+class RecordingFlags(LedgerFlags):
+    """Which records a process keeps."""
+
+    ledger_retention_days: int = option(
+        "Remove records of the ledger that are older than this, in days.", 30, click.IntRange(1, 36_500)
+    )
+    ledger_retention_gib: float = option(
+        "Remove the oldest records while the ledger is larger than this, in GiB.",
+        5.0, click.FloatRange(0, 1_000_000, min_open=True),
+    )  # fmt: skip
 
 
 def opened(url: str | Path) -> "Store":
@@ -149,20 +163,19 @@ def microseconds(moment: datetime) -> int:
 
 
 def recorder_from(
-    given: Mapping[str, Any], role: str, configuration: "Configuration", *, retains: bool = False
+    url: str | Path | None, role: str, configuration: "Configuration", kept: RecordingFlags | None = None
 ) -> "LedgerRecorder | None":
-    """Return a recorder from the values of ``recording_options``; None without ``--ledger``. It is not started.
+    """Return a recorder; None without ``--ledger``. It is not started.
 
     Args:
-        given: the values.
+        url: the URL of the ledger, or the file that holds it.
         role: which kind of process writes.
         configuration: how it decides.
-        retains: whether it removes old records.
+        kept: how long it keeps records; None if it removes none.
 
     Raises:
         InputError: the extra is not installed, or the URL is not accepted.
     """
-    url = given["ledger_url"]
     if url is None:
         return None
     require_extra()
@@ -173,9 +186,9 @@ def recorder_from(
 
     parsed_url(url)
     retention = None
-    if retains:
-        age = timedelta(days=given["ledger_retention_days"])
-        retention = Retention(age, int(given["ledger_retention_gib"] * 2**30))
+    if kept is not None:
+        age = timedelta(days=kept.ledger_retention_days)
+        retention = Retention(age, int(kept.ledger_retention_gib * 2**30))
     writer = f"{socket.gethostname()}/{os.getpid()}"
     return LedgerRecorder(url, role, writer, configuration, SystemClock(), retention=retention)
 

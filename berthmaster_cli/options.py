@@ -1,8 +1,7 @@
 """Options that several commands share, and the file that ``--config`` names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,32 +12,33 @@ from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.limits import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
+from berthmaster_cli.flags import FILE, Flags, option
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _MAX_BYTES: Final = 2**20
 _LIMITS: Final = ManifestLimits(file_bytes=_MAX_BYTES, depth=8, documents=1)
 
 
-def option_group(*options: Decorator) -> Decorator:
-    """Return a decorator that adds several options, in this order."""
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+class LeaseFlags(Flags):
+    """Which Lease the controllers hold."""
+
+    lease_namespace: str = option("The namespace of the lease of the controllers.", "karmada-system", metavar="NAME")
+    lease_name: str = option("The name of the lease of the controllers.", "berthmaster-controllers", metavar="NAME")
+
+    @property
+    def lease(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.lease_namespace, self.lease_name
 
 
-lease_options: Final = option_group(
-    click.option(
-        "--lease-namespace", default="karmada-system", show_default=True, metavar="NAME",
-        help="The namespace of the lease of the controllers.",
-    ),
-    click.option(
-        "--lease-name", default="berthmaster-controllers", show_default=True, metavar="NAME",
-        help="The name of the lease of the controllers.",
-    ),
-)  # fmt: skip
+class ReadTimeoutFlags(Flags):
+    """How long a command may read a control plane."""
+
+    read_timeout_s: float = option(
+        "The time limit for reading the control plane, in seconds.", 120.0, click.FloatRange(1, 3600)
+    )
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -75,65 +75,72 @@ def _limits_help() -> str:
     return ", ".join(f"{name} ({defaults[field]:,})" for name, field in LIMIT_NAMES.items())
 
 
-placement_limits_option: Final = click.option(
-    OPTION, type=PlacementLimitsType(), default="", metavar="LIST",
-    help="Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
-    f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_limits_help()}.",
-)  # fmt: skip
-log_level_option: Final = click.option(
-    "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="The lowest level to log.",
-)  # fmt: skip
+class PlacementLimitsFlags(Flags):
+    """Limits of placements."""
+
+    placement_limits: PlacementLimits = option(
+        "Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
+        f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_limits_help()}.",
+        "", PlacementLimitsType(), names=(OPTION,), metavar="LIST",
+    )  # fmt: skip
+
+
+class LogLevelFlags(Flags):
+    """What a process logs."""
+
+    log_level: str = option("The lowest level to log.", "info", click.Choice(logs.LEVELS))
 
 
 _ORDER: Final = "$KUBECONFIG, then ~/.kube/config, then the service account of this pod"
 
 
-def kubeconfig_options(server: str) -> Decorator:
-    """Return a decorator that adds ``--kubeconfig`` and ``--context`` for a server, which the text describes."""
-    return option_group(
-        click.option("--kubeconfig", type=FILE, help=f"Kubeconfig file of {server}. Default: {_ORDER}."),
-        click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: its current context."),
-    )
+class KubeconfigFlags(Flags):
+    """Access to the API server that the text ``server`` describes."""
+
+    kubeconfig: Path | None = option(f"Kubeconfig file of {{server}}. Default: {_ORDER}.")
+    context: str | None = option("The context of the kubeconfig. Default: its current context.", metavar="NAME")
 
 
-def cluster_options(host: str, target: str) -> Decorator:
-    """Return a decorator that adds the kubeconfig options of the host and the target; the texts describe both."""
-    return option_group(
-        kubeconfig_options(host),
-        click.option("--target-kubeconfig", type=FILE, help=f"Kubeconfig file of {target}. Default: the host."),
-        click.option("--target-context", metavar="NAME", help="The context of the target's kubeconfig."),
-    )
+class ClusterFlags(KubeconfigFlags):
+    """Access to the host and to the target, which the texts ``server`` and ``target`` describe."""
+
+    target_kubeconfig: Path | None = option("Kubeconfig file of {target}. Default: the host.")
+    target_context: str | None = option("The context of the target's kubeconfig.", metavar="NAME")
+
+    @property
+    def single(self) -> bool:
+        """Whether no target is named, so that the host is the target."""
+        return self.target_kubeconfig is None and self.target_context is None
 
 
-def certificate_pair(given: Mapping[str, Any], certificate: str, key: str) -> tuple[Path, Path] | None:
-    """Return a certificate and its key, from two options by their names; None without them.
+def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "") -> tuple[Path, Path] | None:
+    """Return a certificate and its key; None without them.
+
+    Args:
+        certificate: the value of ``--PREFIXcert-file``.
+        key: the value of ``--PREFIXkey-file``.
+        prefix: the first part of the names of both options.
 
     Raises:
         click.UsageError: only one of them is set.
     """
-    found = given[certificate.replace("-", "_")], given[key.replace("-", "_")]
-    if (found[0] is None) != (found[1] is None):
-        raise click.UsageError(f"--{certificate} and --{key} need each other: set both or neither")
-    return None if found[0] is None else found
+    if (certificate is None) != (key is None):
+        raise click.UsageError(f"--{prefix}cert-file and --{prefix}key-file need each other: set both or neither")
+    return None if certificate is None or key is None else (certificate, key)
 
 
-def single_cluster(given: Mapping[str, Any]) -> bool:
-    """Whether the values of ``cluster_options`` name no target, so that the host is the target."""
-    return given["target_kubeconfig"] is None and given["target_context"] is None
-
-
-def cluster_clients(given: Mapping[str, Any]) -> "tuple[APIClient, APIClient]":
-    """Return clients of the host and the target, from the values of ``cluster_options``. They can be the same client.
+def cluster_clients(flags: ClusterFlags) -> "tuple[APIClient, APIClient]":
+    """Return clients of the host and the target. They can be the same client.
 
     Raises:
         InputError: there is no access to one of them.
     """
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
 
-    host = load_client(given["kubeconfig"], given["context"])
-    if single_cluster(given):
+    host = load_client(flags.kubeconfig, flags.context)
+    if flags.single:
         return host, host
-    return host, load_client(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
+    return host, load_client(flags.target_kubeconfig or flags.kubeconfig, flags.target_context)
 
 
 def config_option(command: Any) -> Any:  # noqa: ANN401 - a decorator of click's

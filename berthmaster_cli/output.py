@@ -21,6 +21,7 @@ from berthmaster.model.gaps import Gap, texts
 from berthmaster.model.printable import printable, printable_json
 from berthmaster.model.reader import ANY_READER
 from berthmaster.views.cells import TableColumn, columns_of
+from berthmaster_cli.flags import Flags, option
 
 FORMATS: Final = ("table", "json", "yaml")
 WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
@@ -31,13 +32,20 @@ _COMMAND: Final = re.compile(r":(?=:[A-Za-z])|#(?=#\[)")
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
 _JSON_COMMAND: Final = b"##["
 
-output_option: Final = click.option(
-    "-o", "--output", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.",
-)  # fmt: skip
-workload_output_option: Final = click.option(
-    "-o", "--output", "output", type=click.Choice(WORKLOAD_FORMATS), default="table", show_default=True,
-    help="Output format: wide has more columns, name prints only names.",
-)  # fmt: skip
+
+class OutputFlags(Flags):
+    """The format of data."""
+
+    output: str = option("Output format.", "table", click.Choice(FORMATS), names=("-o", "--output"))
+
+
+class WorkloadOutputFlags(Flags):
+    """The format of workloads."""
+
+    output: str = option(
+        "Output format: wide has more columns, name prints only names.",
+        "table", click.Choice(WORKLOAD_FORMATS), names=("-o", "--output"),
+    )  # fmt: skip
 
 
 class _QuotingDumper(yaml.SafeDumper):

@@ -1,16 +1,19 @@
 """``berthmaster explain --at``: explain a recorded decision."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
 
 from berthmaster.model.errors import InputError
 from berthmaster.views.texts import assignment_text
+from berthmaster_cli.flags import option
 from berthmaster_cli.history import moves_text, workload_query
-from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
-from berthmaster_cli.options import option_group
+from berthmaster_cli.inputs import InputFlags
+from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, LedgerFlags, microseconds, opened
 from berthmaster_cli.output import print_line, print_table, stdout, styled
 
 if TYPE_CHECKING:
@@ -20,42 +23,42 @@ _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
 _CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
 
-past_options: Final = option_group(
-    optional_ledger_option,
-    click.option(
-        "--at", type=MOMENT,
-        help="Explain the last decision up to this time from the ledger, with the fleet as it was: a time, or a "
+
+class PastFlags(InputFlags, LedgerFlags):
+    """Which recorded decision is explained."""
+
+    at: datetime | None = option(
+        "Explain the last decision up to this time from the ledger, with the fleet as it was: a time, or a "
         "duration such as 3h.",
-    ),
-    click.option("--record", default="", metavar="ID", help="Explain the decision with this id, as history shows it."),
-    click.option(
-        "--diff", is_flag=True,
-        help="With --at or --record: also show what changed in the inputs since the decision before, and which of "
+        type=MOMENT,
+    )  # fmt: skip
+    record: str = option("Explain the decision with this id, as history shows it.", "", metavar="ID")
+    diff: bool = option(
+        "With --at or --record: also show what changed in the inputs since the decision before, and which of "
         "these changes made the difference. Without them it explains the latest decision.",
-    ),
-)  # fmt: skip
+    )  # fmt: skip
 
 
-def asks_for_past(given: Mapping[str, Any]) -> bool:
-    """Return whether the values of ``past_options`` ask for a recorded decision.
+def past_ledger(flags: PastFlags) -> str | Path | None:
+    """Return the ledger if the options ask for a recorded decision; None if they do not.
 
     Raises:
         click.UsageError: options contradict each other.
     """
-    if given["at"] is None and not given["record"] and not given["diff"]:
-        return False
-    if given["ledger_url"] is None:
+    if flags.at is None and not flags.record and not flags.diff:
+        return None
+    if flags.ledger_url is None:
         raise click.UsageError(f"--at, --record and --diff need --ledger, or {ENVIRONMENT}")
-    if given["at"] is not None and given["record"]:
+    if flags.at is not None and flags.record:
         raise click.UsageError("--at cannot be combined with --record")
-    other = next((name for name in _CONFLICTS if given.get(name)), None)
+    other = next((name for name in _CONFLICTS if getattr(flags, name)), None)
     if other is not None:
         option = "-f" if other == "paths" else f"--{other}"
         raise click.UsageError(f"{option} cannot be combined with --at, --record and --diff: the ledger has the fleet")
-    return True
+    return flags.ledger_url
 
 
-def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "PastExplanation":
+def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -> "PastExplanation":
     """Return the explanation of a recorded decision.
 
     Raises:
@@ -65,19 +68,19 @@ def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "PastExpla
     from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 
-    query = workload_query(words, given["namespace"])
+    query = workload_query(words, flags.namespace)
     wanted: Query | RecordId
-    if given["record"]:
-        wanted = RecordId.parse(given["record"])
+    if flags.record:
+        wanted = RecordId.parse(flags.record)
     else:
-        wanted = query if given["at"] is None else query._replace(until_us=microseconds(given["at"]))
-    found = explain_decision(opened(given["ledger_url"]), wanted, difference=given["diff"])
+        wanted = query if flags.at is None else query._replace(until_us=microseconds(flags.at))
+    found = explain_decision(opened(ledger), wanted, difference=flags.diff)
     record = found.record
     if query.name != record.name or query.resource_kind != record.resource_kind:
         raise InputError(
             f"decision {record.id} is about {record.resource}, and not about {query.resource_kind} {query.name}"
         )
-    if given["diff"] and found.difference is None:
+    if flags.diff and found.difference is None:
         raise InputError(f"the ledger has no decision on this binding before {record.id}; leave out --diff")
     return found
 

@@ -19,61 +19,46 @@ from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch, ass
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
-from berthmaster_cli.inputs import current_time
-from berthmaster_cli.options import lease_options, option_group
+from berthmaster_cli.flags import option
+from berthmaster_cli.inputs import PresentFlags, current_time
+from berthmaster_cli.options import LeaseFlags
 from berthmaster_cli.output import complain, complain_about
 
 _SWITCHES: Final = click.Choice([each.value for each in Switch])
 
-assumption_options = option_group(
-    click.option(
-        "--failover", type=_SWITCHES, default=Switch.AUTO.value, show_default=True,
-        help="What moves off a lost cluster. off: nothing. on: what does not tolerate a NoExecute taint, as with "
+
+class AssumptionFlags(LeaseFlags):
+    """The switches of the running controllers that decide what moves."""
+
+    failover: str = option(
+        "What moves off a lost cluster. off: nothing. on: what does not tolerate a NoExecute taint, as with "
         "Karmada's gate Failover, --enable-no-execute-taint-eviction and such a taint. auto: as the running "
         "controllers of Berthmaster record for their bindings; otherwise off, which is Karmada's default, unless "
         "eviction tasks show that Karmada evicts.",
-    ),
-    click.option(
-        "--preemption", type=_SWITCHES, default=Switch.AUTO.value, show_default=True,
-        help="Whether policies with preemption Always take workloads over. auto: as the running controllers of "
+        Switch.AUTO.value, _SWITCHES,
+    )  # fmt: skip
+    preemption: str = option(
+        "Whether policies with preemption Always take workloads over. auto: as the running controllers of "
         "Berthmaster record; otherwise off, which is the default of Karmada's gate PropagationPolicyPreemption.",
-    ),
-    lease_options,
-)  # fmt: skip
-present_options = option_group(
-    click.option(
-        "--scheduler-name", "schedulers", multiple=True, metavar="NAME",
-        help="Also simulate the bindings of the scheduler with this name, by Karmada's rules. Always simulated: "
-        f"{', '.join(sorted(SCHEDULERS))}. Repeatable.",
-    ),
-    click.option(
-        "--unknown-fields", type=click.Choice(["hold", "ignore"]), default="hold", show_default=True,
-        help="What to do with placements that have fields which this version does not know. hold: report that no "
-        "decision is simulated. ignore: decide as if the fields were absent.",
-    ),
-    click.option(
-        "--lenient", is_flag=True,
-        help="Ignore misspelled fields and read policies that the webhook would refuse, with a warning for each. "
-        "Otherwise both are errors.",
-    ),
-)  # fmt: skip
+        Switch.AUTO.value, _SWITCHES,
+    )  # fmt: skip
 
 
 def present_world(
-    manifests: Manifests, replica_paths: Sequence[ReplicaPath], given: Mapping[str, Any], *, workload_affinity: bool
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath], flags: PresentFlags, *, workload_affinity: bool
 ) -> World:
     """Build the world of manifests.
 
     Args:
         manifests: the objects.
         replica_paths: the paths of ``--replica-path``.
-        given: the values of the command's options.
+        flags: the options. Without ``AssumptionFlags`` nothing is assumed.
         workload_affinity: whether the gate ``WorkloadAffinity`` is on.
 
     Raises:
         InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.
     """
-    check_policies(manifests, lenient=given["lenient"])
+    check_policies(manifests, lenient=flags.lenient)
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
     reported = len(manifests.gaps)
     with ScriptProcess() as run:
@@ -82,8 +67,8 @@ def present_world(
             replica_paths,
             workload_affinity=workload_affinity,
             interpreter=interpreter_of(manifests, run),
-            schedulers=SCHEDULERS | set(given["schedulers"]),
-            assumptions=_assumptions(manifests, given),
+            schedulers=SCHEDULERS | set(flags.schedulers),
+            assumptions=_assumptions(manifests, flags),
         )
     complain_about(manifests.gaps[reported:])
     if not world.workloads:
@@ -91,20 +76,19 @@ def present_world(
     return world
 
 
-def _assumptions(manifests: Manifests, given: Mapping[str, Any]) -> Assumptions:
+def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
     """Return what the options and the Lease of the controllers among the manifests say about the switches.
 
     A command without these options assumes nothing.
     """
-    if "failover" not in given:
+    if not isinstance(flags, AssumptionFlags):
         return ALL_OFF
-    key = given["lease_namespace"], given["lease_name"]
     now = manifests.read_at or current_time()
-    leases = [lease_record(each.document.raw) for each in manifests.ignored if is_lease(each.document, key)]
+    leases = [lease_record(each.document.raw) for each in manifests.ignored if is_lease(each.document, flags.lease)]
     running = next(filter(None, (each.running(now) for each in leases)), None)
     return assumptions(
-        Switch(given["failover"]),
-        Switch(given["preemption"]),
+        Switch(flags.failover),
+        Switch(flags.preemption),
         running,
         manifests.bindings,
         braked=any(each.brake.reason for each in leases),

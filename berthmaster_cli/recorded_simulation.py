@@ -1,10 +1,11 @@
 """``simulate --ledger``: record the decisions of a simulation, as the binding scheduler takes them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.deciding.decide import outcome_of
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def record_simulation(
     world: World, changes: Sequence[Change], compared: Comparison, profile: Profile, now: datetime,
-    given: Mapping[str, Any],
+    url: str | Path | None,
 ) -> None:  # fmt: skip
     """Write the decisions of a simulation to the ledger of ``--ledger``.
 
@@ -39,7 +40,7 @@ def record_simulation(
         compared: the results.
         profile: the plugins that decided.
         now: the time of the simulation. The changes happen one second later.
-        given: the values of the options.
+        url: the URL of the ledger, or the file that holds it; None for none.
 
     Raises:
         InputError: the URL is not accepted.
@@ -48,7 +49,7 @@ def record_simulation(
     from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     plugins = tuple(profile.plugins.names)
-    recorder = recorder_from(given, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))
+    recorder = recorder_from(url, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))
     if recorder is None:
         return
     _record(recorder, world, compared.settled, profile, now)

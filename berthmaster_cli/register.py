@@ -12,9 +12,10 @@ from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.certificate_options import certificate_context, certificate_options
+from berthmaster_cli.certificate_options import CertificateFlags, certificate_context, certificate_options
 from berthmaster_cli.environment import environment_text
-from berthmaster_cli.options import config_option, option_group
+from berthmaster_cli.flags import Flags, declared, option
+from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
 from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
@@ -46,34 +47,40 @@ def command() -> None:
     """Register webhooks at an API server, and remove them, without failed calls."""
 
 
-_file_options: Final = option_group(
-    click.option(
-        "-f", "--filename", "files", multiple=True, required=True, type=click.Path(path_type=Path), metavar="PATH",
-        help="Webhook configurations and related objects: a file, a folder, or - for standard input. Repeatable.",
-    ),
-    click.option(
-        "--registered-by", default="berthmaster", show_default=True, metavar="NAME",
-        help="The owner, as a label on the objects. Objects of other owners are not changed.",
-    ),
-)  # fmt: skip
+class FileFlags(Flags):
+    """The objects to register."""
+
+    files: tuple[Path, ...] = option(
+        "Webhook configurations and related objects: a file, a folder, or - for standard input. Repeatable.",
+        type=click.Path(path_type=Path), names=("-f", "--filename"), required=True, metavar="PATH",
+    )  # fmt: skip
+    registered_by: str = option(
+        "The owner, as a label on the objects. Objects of other owners are not changed.", "berthmaster", metavar="NAME"
+    )
 
 
 @command.command("apply", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@_file_options
+@declared(FileFlags)
 @click.option(
     "--timeout-s", type=click.FloatRange(0, 3600), default=300.0, show_default=True,
     help="The time limit until every webhook responds, in seconds.",
 )  # fmt: skip
 @certificate_options
-def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **given: Any) -> None:  # noqa: ANN401
+def apply(
+    flags: CertificateFlags,
+    *,
+    files: tuple[Path, ...],
+    registered_by: str,
+    timeout_s: float,
+) -> None:
     """Register webhooks.
 
     Issues certificates, waits until the webhooks respond with them, then registers the webhooks.
     """
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         _reconcile(context.reconciler, timeout_s)
         wait_until_reachable(called, context.reconciler.bundle, SystemClock(), timeout_s)
         for result in Registrar(context.clusters.target, SystemClock(), registered_by).apply(
@@ -84,7 +91,7 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
 
 @command.command("remove", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
-@_file_options
+@declared(FileFlags)
 @click.option(
     "--certificates", is_flag=True, help="Also delete the Secrets with the certificates that Berthmaster issued."
 )
@@ -94,19 +101,19 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
 )  # fmt: skip
 @certificate_options
 def remove(
+    flags: CertificateFlags,
     *,
     files: tuple[Path, ...],
     registered_by: str,
     certificates: bool,
     lease: tuple[str, str] | None,
-    **given: Any,  # noqa: ANN401
 ) -> None:
     """Remove registered webhooks.
 
     Deletes the objects that `apply` created, webhooks first. Missing objects are no error.
     """
     documents = _documents(files, registered_by)
-    with certificate_context(given) as context:
+    with certificate_context(flags) as context:
         for result in Registrar(context.clusters.target, SystemClock(), registered_by).remove(documents):
             _print_result(result)
         for name in context.reconciler.delete_secrets() if certificates else ():

@@ -1,6 +1,7 @@
 """``berthmaster replay``: decide recorded decisions again, under another policy, other plugins or this version."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +17,11 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
-from berthmaster_cli.inputs import plugin_options, profile_from
+from berthmaster_cli.flags import declared, option, options
+from berthmaster_cli.inputs import PluginFlags, profile_from
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import complain, echo, output_option, print_data, print_table, stdout
+from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table, stdout
 
 if TYPE_CHECKING:
     from berthmaster.ledger.past import PastDecision
@@ -48,24 +50,28 @@ class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     now: dict[str, int] | None
 
 
+class ReplayFlags(PluginFlags):
+    """The options of ``berthmaster replay``."""
+
+    since: datetime | None = option("Only decisions from this time on: a duration such as 7d, or a time.", type=MOMENT)
+    until: datetime | None = option("Only decisions up to this time.", type=MOMENT)
+
+
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_REPLAY"},
     epilog="Exit codes: 0 success; 1 with --check, a decision differs; 2 bad usage or input.",
 )
 @ledger_option
-@click.option("--since", type=MOMENT, help="Only decisions from this time on: a duration such as 7d, or a time.")
-@click.option("--until", type=MOMENT, help="Only decisions up to this time.")
 @click.option(
     "--policy", "policies", multiple=True, type=click.Path(exists=True, path_type=Path), metavar="PATH",
     help="Policies that replace those of the same name. Only workloads that they hold are decided. Repeatable.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="Exit with 1 if a decision differs from the recorded one.")
-@plugin_options
-@output_option
+@declared(OutputFlags)
+@options(ReplayFlags)
 @click.pass_context
 def command(
-    ctx: click.Context, /, *, ledger_url: str, policies: Sequence[Path], check: bool, output: str,
-    **given: Any,  # noqa: ANN401 - click's
+    ctx: click.Context, /, flags: ReplayFlags, *, ledger_url: str, policies: Sequence[Path], check: bool, output: str
 ) -> None:  # fmt: skip
     """Decide recorded decisions again on what they read, and show what differs.
 
@@ -75,11 +81,11 @@ def command(
     from berthmaster.ledger.history import row_for  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.replay import replay  # noqa: PLC0415 - the same
 
-    since_us, until_us = checked_range(given["since"], given["until"])
+    since_us, until_us = checked_range(flags.since, flags.until)
     rewrite = _rewrite(policies) if policies else None
     found: list[ReplayDifference] = []
     count = differing = 0
-    for each in replay(opened(ledger_url), since_us, until_us, _profile(ctx, given), rewrite):
+    for each in replay(opened(ledger_url), since_us, until_us, _profile(ctx, flags), rewrite):
         count += 1
         if each.same:
             continue
@@ -99,12 +105,12 @@ def command(
     ctx.exit(EXIT_CHECK_FAILED if check and differing else 0)
 
 
-def _profile(ctx: click.Context, given: Mapping[str, Any]) -> "Profile | None":
+def _profile(ctx: click.Context, flags: PluginFlags) -> "Profile | None":
     """Return the profile that options ask for; None without such an option: each decision has its own."""
     default = click.core.ParameterSource.DEFAULT
     if all(ctx.get_parameter_source(name) is default for name in _PLUGIN_OPTIONS):
         return None
-    return profile_from(given, workload_affinity=True)
+    return profile_from(flags, workload_affinity=True)
 
 
 def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.text import Text
@@ -14,10 +14,16 @@ from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import count_text
-from berthmaster_cli.inputs import current_time, namespace_option, profile_from, source_options, workload_affinity_on
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.inputs import (
+    SourceFlags,
+    current_time,
+    profile_from,
+    workload_affinity_on,
+)
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import FILE
 from berthmaster_cli.output import (
+    WorkloadOutputFlags,
     complain,
     echo,
     print_data,
@@ -25,11 +31,10 @@ from berthmaster_cli.output import (
     print_table,
     stdout,
     styled,
-    workload_output_option,
 )
-from berthmaster_cli.present import assumption_options, present_options, present_world, report_unused
+from berthmaster_cli.present import AssumptionFlags, present_world, report_unused
 from berthmaster_cli.sources import read_manifests
-from berthmaster_cli.what_if import shared_capacity_option
+from berthmaster_cli.what_if import SharedCapacityFlags
 
 _DOMAINS: Final = tuple(FailureDomain)
 _STOPS: Final = columns_of("FAILURE", *map(numbers, ("CLUSTERS", "STOP", "REPLICAS", "NO COPY")))
@@ -45,27 +50,23 @@ _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves wo
 _NAMED: Final = 3
 
 
+class ResilienceFlags(SourceFlags, AssumptionFlags, SharedCapacityFlags, WorkloadOutputFlags):
+    """The options of ``berthmaster resilience``."""
+
+    domains: tuple[str, ...] = option(
+        "What fails as a whole. Repeatable.",
+        [FailureDomain.CLUSTER.value], click.Choice([each.value for each in _DOMAINS]), names=("--by",),
+    )  # fmt: skip
+    limit: int = option("The number of failures to show, the worst first; 0 for all.", 0, click.IntRange(0))
+    heat_map: Path | None = option("Also write an SVG picture of where failover puts them.", metavar="FILE")
+    check: bool = option(
+        "Exit with 1 if a failure leaves a workload nowhere or with too few replicas, as `simulate --check=new`."
+    )
+
+
 @click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
-@source_options
-@present_options
-@assumption_options
-@click.option(
-    "--by", "domains", multiple=True, type=click.Choice([each.value for each in _DOMAINS]),
-    default=[FailureDomain.CLUSTER.value], show_default=True, help="What fails as a whole. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--limit", default=0, show_default=True, type=click.IntRange(0),
-    help="The number of failures to show, the worst first; 0 for all.",
-)  # fmt: skip
-@shared_capacity_option
-@click.option("--heat-map", type=FILE, metavar="FILE", help="Also write an SVG picture of where failover puts them.")
-@click.option(
-    "--check", is_flag=True,
-    help="Exit with 1 if a failure leaves a workload nowhere or with too few replicas, as `simulate --check=new`.",
-)  # fmt: skip
-@workload_output_option
-@namespace_option
-def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+@options(ResilienceFlags, server="the control plane to read")
+def command(flags: ResilienceFlags) -> None:
     """Show what the loss of each cluster, region, zone or provider would do.
 
     Each is lost alone. The losses are ranked by what stops running. What then moves depends on --failover. Reads a
@@ -76,24 +77,24 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
       berthmaster resilience --by region
       berthmaster resilience -f examples --failover=on --heat-map failures.svg
     """
-    workload_affinity = workload_affinity_on(given["feature_gates"])
-    profile = profile_from(given, workload_affinity=workload_affinity)
-    manifests, replica_paths = read_manifests(given)
+    workload_affinity = workload_affinity_on(flags.feature_gates)
+    profile = profile_from(flags, workload_affinity=workload_affinity)
+    manifests, replica_paths = read_manifests(flags)
     if manifests.federation.clusters:
         raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
-    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
-    domains = [FailureDomain(each) for each in dict.fromkeys(given["domains"])]
+    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     failures = losses(world.clusters, domains)
     if not failures:
         raise InputError(f"no cluster has a {' or a '.join(domains)}")
     now = manifests.read_at or current_time()
-    impacts = Failures(world, profile, now, shared_capacity=given["shared_capacity"]).impacts(failures)
-    _report(impacts[: given["limit"] or None], failures, world, given["output"])
-    if given["heat_map"] is not None:
-        _write(given["heat_map"], heat_map(impacts, sorted(world.clusters)))
-    if given["output"] == "table":
+    impacts = Failures(world, profile, now, shared_capacity=flags.shared_capacity).impacts(failures)
+    _report(impacts[: flags.limit or None], failures, world, flags.output)
+    if flags.heat_map is not None:
+        _write(flags.heat_map, heat_map(impacts, sorted(world.clusters)))
+    if flags.output == "table":
         report_unused(manifests)
-    if given["check"] and any(each.nowhere or each.short for each in impacts):
+    if flags.check and any(each.nowhere or each.short for each in impacts):
         raise SystemExit(EXIT_CHECK_FAILED)
 
 

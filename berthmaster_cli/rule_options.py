@@ -2,36 +2,37 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Final
 
 import click
 
 from berthmaster.model.kinds import Scope
-from berthmaster_cli.options import option_group, placement_limits_option
+from berthmaster_cli.flags import option
+from berthmaster_cli.options import PlacementLimitsFlags
 from webhook.admission.rule_catalog import RULE_IDS
 from webhook.admission.settings import Level
 
-rule_options: Final = option_group(
-    click.option(
-        "--rule", "rules", multiple=True, metavar="ID=LEVEL",
-        help="The level of a rule: deny, warn or off. `berthmaster lint --rules` lists the rules with their default "
+
+class RuleFlags(PlacementLimitsFlags):
+    """The admission rules."""
+
+    rules: tuple[str, ...] = option(
+        "The level of a rule: deny, warn or off. `berthmaster lint --rules` lists the rules with their default "
         "levels. Repeatable.",
-    ),
-    click.option(
-        "--cluster-scoped-kind", "cluster_scoped_kinds", multiple=True, metavar="[GROUP/]KIND",
-        help="A custom kind that is cluster-scoped, for rules about the resources that a policy selects. Repeatable.",
-    ),
-    click.option(
-        "--namespaced-kind", "namespaced_kinds", multiple=True, metavar="[GROUP/]KIND",
-        help="A custom kind that is namespaced, for rules about the resources that a policy selects. Repeatable.",
-    ),
-    click.option(
-        "--scheduler-name", "scheduler_names", multiple=True, metavar="NAME", default=("berthmaster",),
-        show_default=True, help="The spec.schedulerName of our scheduler: a policy that names it is denied if its "
+        names=("--rule",), metavar="ID=LEVEL",
+    )  # fmt: skip
+    cluster_scoped_kinds: tuple[str, ...] = option(
+        "A custom kind that is cluster-scoped, for rules about the resources that a policy selects. Repeatable.",
+        names=("--cluster-scoped-kind",), metavar="[GROUP/]KIND",
+    )  # fmt: skip
+    namespaced_kinds: tuple[str, ...] = option(
+        "A custom kind that is namespaced, for rules about the resources that a policy selects. Repeatable.",
+        names=("--namespaced-kind",), metavar="[GROUP/]KIND",
+    )  # fmt: skip
+    scheduler_names: tuple[str, ...] = option(
+        "The spec.schedulerName of our scheduler: a policy that names it is denied if its "
         "placement has fields that this version does not know. Repeatable.",
-    ),
-    placement_limits_option,
-)  # fmt: skip
+        ("berthmaster",), names=("--scheduler-name",), metavar="NAME",
+    )  # fmt: skip
 
 
 def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dict[str, Level]:

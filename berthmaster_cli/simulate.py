@@ -1,7 +1,7 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -16,25 +16,35 @@ from berthmaster.simulation.report import ChangeRow, change_row, rows
 from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, compare
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
+from berthmaster_cli.federation import DuplicateLimitsFlags, simulate_federation
+from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
+    InputFlags,
     current_time,
-    input_options,
-    namespace_option,
     profile_from,
     remote_from,
     report_gaps,
     workload_affinity_on,
 )
-from berthmaster_cli.ledger_options import ledger_options
+from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import print_data, stdout, workload_output_option
+from berthmaster_cli.output import WorkloadOutputFlags, print_data, stdout
 from berthmaster_cli.plan.totals import print_assumptions, print_clusters, print_preemption, print_summary
-from berthmaster_cli.present import assumption_options, present_options, present_world, rebalances, report_unused
+from berthmaster_cli.present import (
+    AssumptionFlags,
+    present_world,
+    rebalances,
+    report_unused,
+)
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results
-from berthmaster_cli.view import View, require_known, view_from, view_options
-from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from, shared_capacity_option
+from berthmaster_cli.view import View, ViewFlags, require_known, view_from
+from berthmaster_cli.what_if import (
+    CHANGES_HELP,
+    ChangeFlags,
+    SharedCapacityFlags,
+    changes_from,
+)
 
 if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
@@ -43,32 +53,36 @@ _CHECKS: Final = ("all", "new")
 _EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload lacks a place or replicas; 2 bad input."
 
 
+class SimulateFlags(
+    InputFlags,
+    AssumptionFlags,
+    ChangeFlags,
+    SharedCapacityFlags,
+    ViewFlags,
+    DuplicateLimitsFlags,
+    LedgerFlags,
+    WorkloadOutputFlags,
+):
+    """The options of ``berthmaster simulate``."""
+
+    all_namespaces: bool = option("Read all namespaces, which is the default.", names=("-A", "--all-namespaces"))
+    check: str | None = option(
+        "Exit with 1 if a workload cannot be scheduled, or if copies stop and nothing takes their place; with "
+        "--check=new only if that is due to the changes. Workloads of schedulers that are not simulated do not count.",
+        type=click.Choice(_CHECKS), is_flag=False, flag_value="all", metavar="[=new]",
+    )  # fmt: skip
+    summary: bool = option(
+        "With changes and -o json|yaml: print an object with assumptions, loss, plan, clusters and workloads."
+    )
+    jsonl: bool = option(
+        "JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input (docs/simulate.md)."
+    )
+
+
 @click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP} {_EXIT_CODES}")
-@input_options
-@namespace_option
-@click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")
-@present_options
-@assumption_options
-@change_options
-@shared_capacity_option
-@view_options
-@click.option(
-    "--check", type=click.Choice(_CHECKS), is_flag=False, flag_value="all", metavar="[=new]",
-    help="Exit with 1 if a workload cannot be scheduled, or if copies stop and nothing takes their place; with "
-    "--check=new only if that is due to the changes. Workloads of schedulers that are not simulated do not count.",
-)  # fmt: skip
-@click.option(
-    "--summary", is_flag=True,
-    help="With changes and -o json|yaml: print an object with assumptions, loss, plan, clusters and workloads.",
-)  # fmt: skip
-@click.option(
-    "--jsonl", is_flag=True,
-    help="JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input (docs/simulate.md).",
-)  # fmt: skip
-@duplicate_limits_option
 @ledger_options("Record the decisions in this database, as the binding scheduler takes them")
-@workload_output_option
-def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+@options(SimulateFlags, server="the control plane to read")
+def command(flags: SimulateFlags) -> None:
     """Show where workloads are placed, and what changes would move.
 
     Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
@@ -81,67 +95,67 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
       berthmaster simulate -n shop --scale shop/deploy/checkout=20
       berthmaster simulate -f examples --reschedule
     """
-    remote = remote_from(given)
-    workload_affinity = workload_affinity_on(given["feature_gates"])
-    profile = profile_from(given, workload_affinity=workload_affinity)
-    changes = changes_from(given)
-    _check_usage(given, changes)
-    if given["jsonl"]:
+    remote = remote_from(flags)
+    workload_affinity = workload_affinity_on(flags.feature_gates)
+    profile = profile_from(flags, workload_affinity=workload_affinity)
+    changes = changes_from(flags)
+    _check_usage(flags, changes)
+    if flags.jsonl:
         answer_lines(profile)
         return
     if remote is not None:
-        all_placed = _simulate_remotely(remote, changes, given)
+        all_placed = _simulate_remotely(remote, changes, flags)
     else:
-        manifests, replica_paths = read_manifests(given)
+        manifests, replica_paths = read_manifests(flags)
         if manifests.federation.clusters:
-            if given["ledger_url"] is not None:
+            if flags.ledger_url is not None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
-            view = view_from(given, manifests)
+            view = view_from(flags, manifests)
             all_placed = simulate_federation(
-                manifests, replica_paths, changes, given["output"], view, duplicate_limits=given["duplicate_limits"]
+                manifests, replica_paths, changes, flags.output, view, duplicate_limits=flags.duplicate_limits
             )
         else:
-            world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
-            all_placed = _simulate(world, manifests, changes, profile, given)
-    if given["check"] and not all_placed:
+            world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+            all_placed = _simulate(world, manifests, changes, profile, flags)
+    if flags.check and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _check_usage(given: Mapping[str, Any], changes: Sequence[Change]) -> None:
-    if given["namespace"] and given["all_namespaces"]:
+def _check_usage(flags: SimulateFlags, changes: Sequence[Change]) -> None:
+    if flags.namespace and flags.all_namespaces:
         raise click.UsageError("-n and -A cannot be combined")
-    if given["jsonl"] and (given["paths"] or changes):
+    if flags.jsonl and (flags.paths or changes):
         raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
-    if given["summary"] and given["output"] not in {"json", "yaml"}:
+    if flags.summary and flags.output not in {"json", "yaml"}:
         raise click.UsageError("--summary needs -o json or -o yaml; tables of changes always have it")
-    if given["ledger_url"] is not None and (given["jsonl"] or given["shared_capacity"] or given["server"]):
+    if flags.ledger_url is not None and (flags.jsonl or flags.shared_capacity or flags.server):
         raise click.UsageError("--ledger cannot be combined with --jsonl, --shared-capacity or --server")
 
 
 def _simulate(
-    world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, given: Mapping[str, Any]
+    world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, flags: SimulateFlags
 ) -> bool:
     """Print the result of a simulation, and return whether the check succeeds."""
     all_changes = [*rebalances(manifests, world), *changes]
     now = manifests.read_at or current_time()
-    compared = compare(world, all_changes, profile, now, shared_capacity=given["shared_capacity"])
-    if given["ledger_url"] is not None:
+    compared = compare(world, all_changes, profile, now, shared_capacity=flags.shared_capacity)
+    if flags.ledger_url is not None:
         from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
 
-        record_simulation(world, all_changes, compared, profile, now, given)
-    view = view_from(given, manifests)
+        record_simulation(world, all_changes, compared, profile, now, flags.ledger_url)
+    view = view_from(flags, manifests)
     require_known(view, [str(each.workload) for each in compared.after])
-    if given["output"] in {"table", "wide"}:
+    if flags.output in {"table", "wide"}:
         print_preemption(stdout(), manifests, world)
     if all_changes:
-        _print_plan(compared, all_changes, view, given, observed=is_observed(manifests, world))
+        _print_plan(compared, all_changes, view, flags, observed=is_observed(manifests, world))
     else:
         results = zip(rows(compared), compared.settled, strict=True)
         shown = [row for row, result in results if view.shows(row.resource, _labels(result))]
-        print_results(view.of_results(shown), given["output"])
-    if given["output"] in {"table", "wide"}:
+        print_results(view.of_results(shown), flags.output)
+    if flags.output in {"table", "wide"}:
         report_unused(manifests)
-    gone, only_new = _gone(compared), given["check"] == "new"
+    gone, only_new = _gone(compared), flags.check == "new"
     return not any(is_left(each, gone) or _is_unplaced(each, only_new=only_new) for each in compared.workloads)
 
 
@@ -158,7 +172,7 @@ def _gone(compared: Comparison) -> Gone:
 
 
 def _print_plan(
-    compared: Comparison, changes: Sequence[Change], view: View, given: Mapping[str, Any], *, observed: bool
+    compared: Comparison, changes: Sequence[Change], view: View, flags: SimulateFlags, *, observed: bool
 ) -> None:
     """Print what changes stop and move: the assumptions, the summary, the workloads, and the clusters."""
     planned, gone = compared.workloads, _gone(compared)
@@ -169,7 +183,7 @@ def _print_plan(
         compared.assumptions,
         loss_of(planned, gone) if gone.clusters else None,
     )
-    _print_changed(shown, answer, changes, view, given)
+    _print_changed(shown, answer, changes, view, flags)
 
 
 class ChangeTotals(NamedTuple):
@@ -186,12 +200,12 @@ def _print_changed(
     answer: ChangeTotals,
     changes: Sequence[Change],
     view: View,
-    given: Mapping[str, Any],
+    flags: SimulateFlags,
 ) -> None:
-    output = given["output"]
+    output = flags.output
     is_table = output in {"table", "wide"}
     printed = view.of_changes(shown, table=is_table or output == "name")
-    if given["summary"]:
+    if flags.summary:
         about = {"assumptions": answer.assumptions, "loss": answer.loss, "plan": answer.summary}
         print_data({**about, "clusters": answer.totals, "workloads": printed}, output)
         return
@@ -209,28 +223,28 @@ def _labels(result: WorkloadResult) -> Mapping[str, str]:
     return metadata.get("labels") or {}
 
 
-def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Mapping[str, Any]) -> bool:
+def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: SimulateFlags) -> bool:
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
-    if given["shared_capacity"] or given["selector"]:
+    if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
-    view, output = view_from(given), given["output"]
+    view, output = view_from(flags), flags.output
     from berthmaster.native_api.change_forms import wire_change  # noqa: PLC0415 - imported only if it is used
 
     with connect() as client:
         answer = client.simulate(
             [wire_change(each) for each in changes],
             show_all=True,
-            failover=Switch(given["failover"]),
-            preemption=Switch(given["preemption"]),
+            failover=Switch(flags.failover),
+            preemption=Switch(flags.preemption),
         )
     report_gaps(answer.gaps, answer.staleness)
     require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
         about = ChangeTotals(answer.plan, answer.clusters, answer.assumptions, answer.loss)
-        _print_changed(shown, about, changes, view, given)
+        _print_changed(shown, about, changes, view, flags)
     else:
         print_results(view.of_results([each.before for each in shown]), output)
-    if given["check"] == "new":
+    if flags.check == "new":
         return not any(each.left for each in answer.rows)
     return not answer.unplaced

@@ -1,9 +1,8 @@
 """Where the manifests of simulate and explain come from: files, a control plane, or files over a control plane."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +11,9 @@ from berthmaster.manifests.document import Document
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.workload import ResourceName
+from berthmaster_cli.inputs import SourceFlags
 from berthmaster_cli.names import name_in
+from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from berthmaster_cli.live.source import LiveDocuments
 
 
-def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPath]]:
+def read_manifests(flags: SourceFlags) -> tuple[Manifests, list[ReplicaPath]]:
     """Read the manifests of a simulation, and the fields that hold the replicas of custom resources.
 
     Without ``-f`` it reads a control plane. With ``-f`` it reads one only if an option asks for it, and lays the files
@@ -32,23 +33,23 @@ def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPat
         ServiceError: the control plane does not respond.
         InputError: a manifest or a path is invalid, or there is no access to a control plane.
     """
-    replica_paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
-    if not reads_live(given):
-        return of_namespace(_from_files(given), given["namespace"]), replica_paths
+    replica_paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
+    if not reads_live(flags):
+        return of_namespace(_from_files(flags), flags.namespace), replica_paths
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
-    over = _documents(given)
-    live = live_fleet(find_control_plane(given), read_limits(given), given["namespace"], over)
-    return of_namespace(_laid_over(live, over, given), given["namespace"]), replica_paths
+    over = _documents(flags)
+    live = live_fleet(find_control_plane(flags, asked=flags.live), read_limits(flags), flags.namespace, over)
+    return of_namespace(_laid_over(live, over, flags), flags.namespace), replica_paths
 
 
 def read_workload_manifests(
-    given: Mapping[str, Any], name: ResourceName, *, workload_affinity: bool, with_others: bool = False
+    flags: SourceFlags, name: ResourceName, *, workload_affinity: bool, with_others: bool = False
 ) -> tuple[Manifests, list[ReplicaPath], ResourceName]:
     """Read the manifests that concern one workload, as ``read_manifests``.
 
     Args:
-        given: the values of ``input_options``.
+        flags: the options of the source.
         name: the workload as the user wrote it: the kind can be a short name or a plural.
         workload_affinity: whether the other workloads of its namespace can matter.
         with_others: whether changes can move the workloads that it follows.
@@ -59,35 +60,35 @@ def read_workload_manifests(
     Raises:
         click.UsageError, ServiceError, InputError: as ``read_manifests``; or there is no such workload.
     """
-    replica_paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
-    if not reads_live(given):
-        manifests = _from_files(given)
-        return manifests, replica_paths, name_in(manifests, name, given["namespace"])
+    replica_paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
+    if not reads_live(flags):
+        manifests = _from_files(flags)
+        return manifests, replica_paths, name_in(manifests, name, flags.namespace)
     from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
 
-    over = _documents(given)
+    over = _documents(flags)
     live = live_workload(
-        find_control_plane(given),
-        read_limits(given),
+        find_control_plane(flags, asked=flags.live),
+        read_limits(flags),
         name,
-        given["namespace"],
+        flags.namespace,
         over,
         with_peers=workload_affinity,
         with_others=with_others or bool(over),
     )
-    return _laid_over(live, over, given), replica_paths, live.name or name
+    return _laid_over(live, over, flags), replica_paths, live.name or name
 
 
-def reads_live(given: Mapping[str, Any]) -> bool:
+def reads_live(flags: SourceFlags) -> bool:
     """Return whether the options ask for a control plane.
 
     Raises:
-        click.UsageError: ``--dump`` is given, but no control plane is read; or ``--redact`` without ``--dump``.
+        click.UsageError: ``--dump`` is flags, but no control plane is read; or ``--redact`` without ``--dump``.
     """
-    live = not given["paths"] or given["live"] or given["kubeconfig"] is not None or given["context"] is not None
-    if given["dump"] is not None and not live:
+    live = not flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None
+    if flags.dump is not None and not live:
         raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
-    if given["redact"] and given["dump"] is None:
+    if flags.redact and flags.dump is None:
         raise click.UsageError("--redact needs --dump")
     return live
 
@@ -104,41 +105,44 @@ def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
     )
 
 
-def _from_files(given: Mapping[str, Any]) -> Manifests:
+def _from_files(flags: SourceFlags) -> Manifests:
     manifests = load_manifests(
-        given["paths"], stdin=sys.stdin.buffer, lenient=given["lenient"], hold_unknown=given["unknown_fields"] == "hold"
+        flags.paths, stdin=sys.stdin.buffer, lenient=flags.lenient, hold_unknown=flags.unknown_fields == "hold"
     )
     complain_about(manifests.gaps)
     return manifests
 
 
-def _laid_over(live: "LiveDocuments", over: list[Document], given: Mapping[str, Any]) -> Manifests:
+def _laid_over(live: "LiveDocuments", over: list[Document], flags: SourceFlags) -> Manifests:
     """Write the dump, and return the manifests of the stored objects with files laid over them."""
     from berthmaster_cli.live.dump import write_dump  # noqa: PLC0415 - files need no client
 
-    if given["dump"] is not None:
-        write_dump(live, given["dump"], redact=given["redact"])
+    if flags.dump is not None:
+        write_dump(live, flags.dump, redact=flags.redact)
     manifests = manifests_of(
         overlaid(live.all(), over),
         live.snapshot.name,
-        lenient=given["lenient"],
-        hold_unknown=given["unknown_fields"] == "hold",
+        lenient=flags.lenient,
+        hold_unknown=flags.unknown_fields == "hold",
     )
     complain_about(manifests.gaps)
     return manifests
 
 
-def _documents(given: Mapping[str, Any]) -> list[Document]:
-    read = read_documents(given["paths"], stdin=sys.stdin.buffer) if given["paths"] else ()
+def _documents(flags: SourceFlags) -> list[Document]:
+    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
     return [document.with_namespace() for document in read]
 
 
-def find_control_plane(given: Mapping[str, Any], instead: str = "manifests with -f PATH") -> "ClusterAccess":
+def find_control_plane(
+    flags: KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
+) -> "ClusterAccess":
     """Return the access to the control plane that the options ask for.
 
     Args:
-        given: the values of ``live_options`` or of ``kubeconfig_options``.
+        flags: the options.
         instead: what to name if there is no access and no option asks for one.
+        asked: whether another option asks for one.
 
     Raises:
         InputError: there is no access.
@@ -146,16 +150,16 @@ def find_control_plane(given: Mapping[str, Any], instead: str = "manifests with 
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
 
     try:
-        return find_access(given["kubeconfig"], given["context"])
+        return find_access(flags.kubeconfig, flags.context)
     except InputError as error:
-        if given["kubeconfig"] is not None or given["context"] is not None or given.get("live"):
+        if flags.kubeconfig is not None or flags.context is not None or asked:
             raise
         raise InputError(f"{error}, or {instead}") from None
 
 
-def read_limits(given: Mapping[str, Any]) -> "ReadLimits":
+def read_limits(flags: ReadTimeoutFlags) -> "ReadLimits":
     """Return the limits of reading a control plane that the options ask for."""
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
 
-    lease = (given["lease_namespace"], given["lease_name"]) if "lease_name" in given else None
-    return ReadLimits(timeout_s=given["read_timeout_s"], lease=lease)
+    lease = flags.lease if isinstance(flags, LeaseFlags) else None
+    return ReadLimits(timeout_s=flags.read_timeout_s, lease=lease)

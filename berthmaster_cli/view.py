@@ -13,8 +13,9 @@ from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.simulation.federation_report import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow
 from berthmaster.simulation.workload import ResourceName
+from berthmaster_cli.flags import argument, option
+from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.names import name_in, resource_name
-from berthmaster_cli.options import option_group
 from berthmaster_cli.tables import Changes, Results, is_left
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -28,18 +29,18 @@ class Only(StrEnum):
     STAYS = "stays"
 
 
-view_options: Final = option_group(
-    click.argument("resources", nargs=-1, metavar="[TYPE/NAME]..."),
-    click.option(
-        "-l", "--selector", default="", metavar="SELECTOR",
-        help="Print only workloads with these labels, as in kubectl.",
-    ),
-    click.option(
-        "--only", multiple=True, type=click.Choice([each.value for each in Only]),
-        help="Print only workloads that move, that cannot be scheduled, or that stay. Repeatable.",
-    ),
-    click.option("--all", "show_all", is_flag=True, help="With changes: print the workloads that stay, too."),
-)  # fmt: skip
+class ViewFlags(NamespaceFlags):
+    """Which workloads are printed."""
+
+    resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...")
+    selector: str = option(
+        "Print only workloads with these labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+    only: tuple[str, ...] = option(
+        "Print only workloads that move, that cannot be scheduled, or that stay. Repeatable.",
+        type=click.Choice([each.value for each in Only]),
+    )  # fmt: skip
+    show_all: bool = option("With changes: print the workloads that stay, too.", names=("--all",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +83,19 @@ def _stops(row: ChangeRow | FederationChange) -> bool:
     return isinstance(row, ChangeRow) and bool(row.stops)
 
 
-def view_from(given: Mapping[str, Any], manifests: Manifests | None = None) -> View:
-    """Return the view of ``view_options``. Without manifests, kinds are the built-in ones.
+def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
+    """Return the view. Without manifests, kinds are the built-in ones.
 
     Raises:
         click.UsageError, InputError: a name or the selector is invalid.
     """
-    names = [resource_name(text) for text in given["resources"]]
+    names = [resource_name(text) for text in flags.resources]
     known = manifests or Manifests()
     return View(
-        tuple(name_in(known, name, given["namespace"]) for name in names),
-        parse_selector(given["selector"]) if given["selector"] else None,
-        frozenset(Only(each) for each in given["only"]),
-        given["show_all"],
+        tuple(name_in(known, name, flags.namespace) for name in names),
+        parse_selector(flags.selector) if flags.selector else None,
+        frozenset(Only(each) for each in flags.only),
+        flags.show_all,
     )
 
 

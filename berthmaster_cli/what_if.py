@@ -1,7 +1,7 @@
 """The what-if options of simulate and explain. Each change has the effect that it has in Karmada."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import click
 
@@ -11,7 +11,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
 from berthmaster.simulation.changes import AddCluster, Down, RemoveCluster, Reschedule, Up
 from berthmaster.simulation.world import Change
-from berthmaster_cli.options import option_group
+from berthmaster_cli.flags import Flags, option
 
 _EXISTING: Final = click.Path(exists=True)
 CHANGES_HELP: Final = (
@@ -19,64 +19,64 @@ CHANGES_HELP: Final = (
     "scales and rescheduling. Workloads are scheduled again only where Karmada would do so."
 )
 
-change_options: Final = option_group(
-    click.option(
-        "--down", multiple=True, metavar="CLUSTER",
-        help="Change: the cluster is lost. What moves then depends on --failover. Repeatable.",
-    ),
-    click.option("--up", multiple=True, metavar="CLUSTER", help="Change: the cluster is ready again. Repeatable."),
-    click.option(
-        "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT",
-        help="Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. NoExecute evicts as --failover "
+
+class ChangeFlags(Flags):
+    """The changes of a simulation."""
+
+    down: tuple[str, ...] = option(
+        "Change: the cluster is lost. What moves then depends on --failover. Repeatable.", metavar="CLUSTER"
+    )
+    up: tuple[str, ...] = option("Change: the cluster is ready again. Repeatable.", metavar="CLUSTER")
+    taint: tuple[str, ...] = option(
+        "Change: the cluster gets a taint, or loses it with CLUSTER=KEY[:EFFECT]-. NoExecute evicts as --failover "
         "says. Repeatable.",
-    ),
-    click.option(
-        "--label", multiple=True, metavar="CLUSTER=KEY=VALUE",
-        help="Change: the cluster gets a label, or loses it with CLUSTER=KEY-. Repeatable.",
-    ),
-    click.option(
-        "--add-cluster", "added", multiple=True, type=_EXISTING, metavar="FILE",
-        help="Change: the clusters of a manifest join. Repeatable.",
-    ),
-    click.option(
-        "--remove", "removed", multiple=True, metavar="CLUSTER",
-        help="Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
-    ),
-    click.option(
-        "--scale", multiple=True, metavar="[NAMESPACE/]KIND/NAME=N",
-        help="Change: the workload gets N replicas. Repeatable.",
-    ),
-    click.option(
-        "--reschedule", is_flag=True, help="Change: all workloads are rescheduled, as by a WorkloadRebalancer.",
-    ),
-)  # fmt: skip
-
-shared_capacity_option: Final = click.option(
-    "--shared-capacity", is_flag=True,
-    help="Decisions see the replicas that others add. By default each sees only what clusters report, as in Karmada.",
-)  # fmt: skip
+        metavar="CLUSTER=KEY[=VALUE]:EFFECT",
+    )  # fmt: skip
+    label: tuple[str, ...] = option(
+        "Change: the cluster gets a label, or loses it with CLUSTER=KEY-. Repeatable.", metavar="CLUSTER=KEY=VALUE"
+    )
+    added: tuple[str, ...] = option(
+        "Change: the clusters of a manifest join. Repeatable.",
+        type=_EXISTING, names=("--add-cluster",), metavar="FILE",
+    )  # fmt: skip
+    removed: tuple[str, ...] = option(
+        "Change: the cluster leaves, as with `karmadactl unjoin`. Its copies are deleted first. Repeatable.",
+        names=("--remove",), metavar="CLUSTER",
+    )  # fmt: skip
+    scale: tuple[str, ...] = option(
+        "Change: the workload gets N replicas. Repeatable.", metavar="[NAMESPACE/]KIND/NAME=N"
+    )
+    reschedule: bool = option("Change: all workloads are rescheduled, as by a WorkloadRebalancer.")
 
 
-def changes_from(given: Mapping[str, Any]) -> list[Change]:
-    """Return the changes of ``change_options`` in the order of ``CHANGES_HELP``.
+class SharedCapacityFlags(Flags):
+    """Whether decisions share capacity."""
+
+    shared_capacity: bool = option(
+        "Decisions see the replicas that others add. By default each sees only what clusters report, as in Karmada."
+    )
+
+
+def changes_from(flags: ChangeFlags) -> list[Change]:
+    """Return the changes in the order of ``CHANGES_HELP``.
 
     Raises:
         click.UsageError: a change has an invalid form.
         InputError: a manifest of a cluster is invalid.
     """
-    both = sorted({*given["down"], *given["removed"]} & set(given["up"]))
+    both = sorted({*flags.down, *flags.removed} & set(flags.up))
     if both:
-        option = "--down" if both[0] in given["down"] else "--remove"
+        option = "--down" if both[0] in flags.down else "--remove"
         raise click.UsageError(f"{option} {both[0]} and --up {both[0]} contradict each other; leave one of them out")
     return [
-        *(AddCluster(cluster) for path in given["added"] for cluster in _clusters(path)),
-        *(Up(name) for name in given["up"]),
-        *(_read("--label", text, label_change) for text in given["label"]),
-        *(_read("--taint", text, taint_change) for text in given["taint"]),
-        *(RemoveCluster(name) for name in given["removed"]),
-        *(Down(name) for name in given["down"]),
-        *(_read("--scale", text, scale_change) for text in given["scale"]),
-        *([Reschedule()] if given["reschedule"] else []),
+        *(AddCluster(cluster) for path in flags.added for cluster in _clusters(path)),
+        *(Up(name) for name in flags.up),
+        *(_read("--label", text, label_change) for text in flags.label),
+        *(_read("--taint", text, taint_change) for text in flags.taint),
+        *(RemoveCluster(name) for name in flags.removed),
+        *(Down(name) for name in flags.down),
+        *(_read("--scale", text, scale_change) for text in flags.scale),
+        *([Reschedule()] if flags.reschedule else []),
     ]
 
 

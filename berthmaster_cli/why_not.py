@@ -1,7 +1,7 @@
 """``berthmaster why-not``: the smallest change under which a cluster would get a workload."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,33 +13,49 @@ from berthmaster.simulation.run import peers_of, run
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.texts import assignment_text, without_zeros
+from berthmaster_cli.flags import declared, options
 from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (
+    SourceFlags,
+    WorkloadNamespaceFlags,
     current_time,
     profile_from,
-    source_options,
     workload_affinity_on,
-    workload_namespace_option,
 )
-from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
+from berthmaster_cli.ledger_options import (
+    ENVIRONMENT,
+    MOMENT,
+    LedgerFlags,
+    microseconds,
+    opened,
+    optional_ledger_option,
+)
 from berthmaster_cli.names import completed_types, resource_argument
-from berthmaster_cli.output import output_option, print_data, print_line, stdout, styled
-from berthmaster_cli.present import present_options, present_world
+from berthmaster_cli.output import OutputFlags, print_data, print_line, stdout, styled
+from berthmaster_cli.present import present_world
 from berthmaster_cli.sources import read_workload_manifests
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 
+class WhyNotFlags(WorkloadNamespaceFlags, SourceFlags, LedgerFlags):
+    """The options of ``berthmaster why_not``."""
+
+
 @click.command()
-@source_options
-@present_options
 @optional_ledger_option
 @click.option("--at", type=MOMENT, help="Answer for the last decision up to this time, from the ledger.")
-@output_option
-@workload_namespace_option
+@declared(OutputFlags)
 @click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completed_types)
-def command(*, words: tuple[str, ...], at: "datetime | None", output: str, **given: Any) -> None:  # noqa: ANN401 - click's
+@options(WhyNotFlags, server="the control plane to read")
+def command(
+    flags: WhyNotFlags,
+    *,
+    words: tuple[str, ...],
+    at: "datetime | None",
+    output: str,
+) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
     Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
@@ -51,7 +67,7 @@ def command(*, words: tuple[str, ...], at: "datetime | None", output: str, **giv
       berthmaster why-not -f examples deploy/trainer member5
     """
     resource, cluster = _arguments(words)
-    answer = _past(resource, cluster, at, given) if at is not None else _present(resource, cluster, given)
+    answer = _past(resource, cluster, at, flags) if at is not None else _present(resource, cluster, flags)
     if output != "table":
         print_data(answer, output)
     else:
@@ -64,25 +80,25 @@ def _arguments(words: Sequence[str]) -> tuple[Sequence[str], str]:
     return words[:-1], words[-1]
 
 
-def _past(resource: Sequence[str], cluster: str, at: "datetime", given: Mapping[str, Any]) -> WhyNot:
-    if given["ledger_url"] is None:
+def _past(resource: Sequence[str], cluster: str, at: "datetime", flags: WhyNotFlags) -> WhyNot:
+    if flags.ledger_url is None:
         raise click.UsageError(f"--at needs --ledger, or {ENVIRONMENT}")
-    if given["paths"] or given["live"] or given["kubeconfig"] is not None or given["context"] is not None:
+    if flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None:
         raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
     from berthmaster.ledger.answers import why_not_then  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    query = workload_query(resource, given["namespace"])._replace(until_us=microseconds(at))
-    return why_not_then(opened(given["ledger_url"]), query, cluster)
+    query = workload_query(resource, flags.namespace)._replace(until_us=microseconds(at))
+    return why_not_then(opened(flags.ledger_url), query, cluster)
 
 
-def _present(resource: Sequence[str], cluster: str, given: Mapping[str, Any]) -> WhyNot:
-    workload_affinity = workload_affinity_on(given["feature_gates"])
-    name = resource_argument(resource, given["namespace"])
-    manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
+def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNot:
+    workload_affinity = workload_affinity_on(flags.feature_gates)
+    name = resource_argument(resource, flags.namespace)
+    manifests, replica_paths, name = read_workload_manifests(flags, name, workload_affinity=workload_affinity)
     if manifests.federation.clusters:
         raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
-    profile = profile_from(given, workload_affinity=workload_affinity)
-    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
+    profile = profile_from(flags, workload_affinity=workload_affinity)
+    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
     settled, results = run(world, profile, manifests.read_at or current_time())
     found = [result for result in results if name.matches(result.workload.resource)]
     if len(found) != 1:

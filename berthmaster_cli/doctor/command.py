@@ -19,9 +19,14 @@ from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.environment import environment_text
+from berthmaster_cli.flags import Flags, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import cluster_clients, cluster_options, config_option, option_group, single_cluster
-from berthmaster_cli.output import output_option, print_data, print_line, stdout, styled
+from berthmaster_cli.options import (
+    ClusterFlags,
+    cluster_clients,
+    config_option,
+)
+from berthmaster_cli.output import OutputFlags, print_data, print_line, stdout, styled
 
 _ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
@@ -32,71 +37,58 @@ _STYLES: Final = {
 _ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
 
-_check_options = option_group(
-    click.option(
-        "--as", "user", default="", metavar="USER",
-        help="Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
-    ),
-    click.option(
-        "--timeout-s", type=click.FloatRange(0.5, 60), default=5.0, show_default=True,
-        help="The timeout of each request, in seconds.",
-    ),
-    click.option("--before-install", is_flag=True, help="Run only the checks that must pass before an installation."),
-    click.option(
-        "--skip", "skipped", multiple=True, type=click.Choice(GROUPS), help="Do not check this part. Repeatable."
-    ),
-    click.option("-v", "--verbose", is_flag=True, help="Show the details of passed checks too."),
-    click.option("--strict", is_flag=True, help="Exit with 1 on warnings too."),
-    click.option(
-        "--probe", "probes", multiple=True, metavar="URL",
-        help="Check a probe endpoint that is reachable from here, for example http://127.0.0.1:9080. Repeatable.",
-    ),
-)  # fmt: skip
-_setup_options = option_group(
-    click.option(
-        "-n", "--namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
-        help="The namespace of the release on the host.",
-    ),
-    click.option(
-        "--release", default="berthmaster", show_default=True, metavar="NAME", help="The name of the Helm release.",
-    ),
-    click.option(
-        "--karmada-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
-        help="The namespace of Karmada's components on the host.",
-    ),
-    click.option(
-        "--trial-namespace", default="default", show_default=True, metavar="NAME",
-        help="The namespace on the target for the dry run of a policy. Nothing is stored.",
-    ),
-    click.option(
-        "--scheduler-name", default=SCHEDULER_NAME, show_default=True, metavar="NAME",
-        help="The scheduler name that the controllers serve.",
-    ),
-    click.option(
-        "--other-scheduler", "other_schedulers", multiple=True, metavar="NAME",
-        help="Another scheduler name that is served. Repeatable.",
-    ),
-    click.option(
-        "--controllers", default="*", show_default=True, metavar="LIST",
-        help="The controllers that should run, as in `berthmaster controllers`.",
-    ),
-    click.option(
-        "--feature-gates", default="", metavar="LIST",
-        help="The controllers' feature gates, as a comma-separated list of NAME=true|false.",
-    ),
-    click.option(
-        "--enable-scheduler-estimator", is_flag=True, help="The controllers should ask Karmada's scheduler estimators."
-    ),
-    click.option("--moves-config", "moves", is_flag=True, help="The controllers should have a configuration of moves."),
-    click.option(
-        "--leader-elect-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
-        help="The namespace of the controllers' lease on the target.",
-    ),
-    click.option(
-        "--leader-elect-name", default=LEASE_NAME, show_default=True, metavar="NAME",
-        help="The name of the controllers' lease.",
-    ),
-)  # fmt: skip
+
+class CheckFlags(Flags):
+    """Options of commands."""
+
+    user: str = option(
+        "Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
+        "", names=("--as",), metavar="USER",
+    )  # fmt: skip
+    timeout_s: float = option("The timeout of each request, in seconds.", 5.0, click.FloatRange(0.5, 60))
+    before_install: bool = option("Run only the checks that must pass before an installation.")
+    skipped: tuple[str, ...] = option(
+        "Do not check this part. Repeatable.", type=click.Choice(GROUPS), names=("--skip",)
+    )
+    verbose: bool = option("Show the details of passed checks too.", names=("-v", "--verbose"))
+    strict: bool = option("Exit with 1 on warnings too.")
+    probes: tuple[str, ...] = option(
+        "Check a probe endpoint that is reachable from here, for example http://127.0.0.1:9080. Repeatable.",
+        names=("--probe",), metavar="URL",
+    )  # fmt: skip
+
+
+class SetupFlags(Flags):
+    """Options of commands."""
+
+    namespace: str = option(
+        "The namespace of the release on the host.", KARMADA_NAMESPACE, names=("-n", "--namespace"), metavar="NAME"
+    )
+    release: str = option("The name of the Helm release.", "berthmaster", metavar="NAME")
+    karmada_namespace: str = option(
+        "The namespace of Karmada's components on the host.", KARMADA_NAMESPACE, metavar="NAME"
+    )
+    trial_namespace: str = option(
+        "The namespace on the target for the dry run of a policy. Nothing is stored.", "default", metavar="NAME"
+    )
+    scheduler_name: str = option("The scheduler name that the controllers serve.", SCHEDULER_NAME, metavar="NAME")
+    other_schedulers: tuple[str, ...] = option(
+        "Another scheduler name that is served. Repeatable.", names=("--other-scheduler",), metavar="NAME"
+    )
+    controllers: str = option("The controllers that should run, as in `berthmaster controllers`.", "*", metavar="LIST")
+    feature_gates: str = option(
+        "The controllers' feature gates, as a comma-separated list of NAME=true|false.", "", metavar="LIST"
+    )
+    enable_scheduler_estimator: bool = option("The controllers should ask Karmada's scheduler estimators.")
+    moves: bool = option("The controllers should have a configuration of moves.", names=("--moves-config",))
+    leader_elect_namespace: str = option(
+        "The namespace of the controllers' lease on the target.", KARMADA_NAMESPACE, metavar="NAME"
+    )
+    leader_elect_name: str = option("The name of the controllers' lease.", LEASE_NAME, metavar="NAME")
+
+
+class DoctorFlags(ClusterFlags, CheckFlags, SetupFlags, OutputFlags):
+    """The options of ``berthmaster doctor``."""
 
 
 @click.command(
@@ -107,59 +99,56 @@ _setup_options = option_group(
     "input.",
 )
 @config_option
-@cluster_options("the host, which runs the pods", "the target, the API server that has the policies")
-@_check_options
-@_setup_options
-@output_option
-def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+@options(DoctorFlags, server="the host, which runs the pods", target="the target, the API server that has the policies")
+def command(flags: DoctorFlags) -> None:
     """Check an installation, report what is wrong and how to fix it."""
-    groups = (_BEFORE_INSTALL if given["before_install"] else frozenset(GROUPS)) - {*given["skipped"]}
-    host, target = cluster_clients(given)
+    groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}
+    host, target = cluster_clients(flags)
     facts = Collector(
         target=target,
         host=host,
-        setup=_setup(given),
+        setup=_setup(flags),
         groups=groups,
         clock=SystemClock(),
-        limit_s=given["timeout_s"],
-        user=given["user"],
-        probes=given["probes"],
+        limit_s=flags.timeout_s,
+        user=flags.user,
+        probes=flags.probes,
     ).collect()
     found = findings(facts, groups)
-    if given["output"] == "table":
-        print_findings(stdout(), found, verbose=given["verbose"])
+    if flags.output == "table":
+        print_findings(stdout(), found, verbose=flags.verbose)
     else:
-        print_data(as_data(found), given["output"])
-    bad = {Severity.FAILED, Severity.WARNING} if given["strict"] else {Severity.FAILED}
+        print_data(as_data(found), flags.output)
+    bad = {Severity.FAILED, Severity.WARNING} if flags.strict else {Severity.FAILED}
     if any(each.severity in bad for each in found):
         sys.exit(EXIT_CHECK_FAILED)
 
 
-def _setup(given: dict[str, Any]) -> Setup:
-    host = _kubectl(given["kubeconfig"], given["context"])
-    target = _kubectl(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
-    single = single_cluster(given)
+def _setup(flags: DoctorFlags) -> Setup:
+    host = _kubectl(flags.kubeconfig, flags.context)
+    target = _kubectl(flags.target_kubeconfig or flags.kubeconfig, flags.target_context)
+    single = flags.single
     return Setup(
         target=host if single else target,
         host=host,
         single=single,
-        namespace=given["namespace"],
-        release=given["release"],
-        karmada_namespace=given["karmada_namespace"],
-        scheduler_name=given["scheduler_name"],
-        other_schedulers=given["other_schedulers"],
-        lease=(given["leader_elect_namespace"], given["leader_elect_name"]),
-        controllers=_controllers(given),
-        trial_namespace=given["trial_namespace"],
-        estimators=given["enable_scheduler_estimator"],
-        moves=given["moves"],
+        namespace=flags.namespace,
+        release=flags.release,
+        karmada_namespace=flags.karmada_namespace,
+        scheduler_name=flags.scheduler_name,
+        other_schedulers=flags.other_schedulers,
+        lease=(flags.leader_elect_namespace, flags.leader_elect_name),
+        controllers=_controllers(flags),
+        trial_namespace=flags.trial_namespace,
+        estimators=flags.enable_scheduler_estimator,
+        moves=flags.moves,
     )
 
 
-def _controllers(given: dict[str, Any]) -> tuple[str, ...]:
+def _controllers(flags: DoctorFlags) -> tuple[str, ...]:
     """Return the names of the controllers that run. Only they need permissions."""
-    switches = [part.strip() for part in given["controllers"].split(",") if part.strip()]
-    gates = FeatureGates.parse(given["feature_gates"], GATES)
+    switches = [part.strip() for part in flags.controllers.split(",") if part.strip()]
+    gates = FeatureGates.parse(flags.feature_gates, GATES)
     return tuple(each.name for each in gated(selected(switches, REGISTRY), gates))
 
 

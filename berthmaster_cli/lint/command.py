@@ -1,13 +1,14 @@
 """The command ``berthmaster lint``."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from berthmaster.manifests.document import Document
+from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.lint.across import Across
 from berthmaster_cli.lint.catalog import LINT_RULE_IDS, across_level, listed_rules
 from berthmaster_cli.lint.findings import (
@@ -20,9 +21,9 @@ from berthmaster_cli.lint.formats import FORMATS, write
 from berthmaster_cli.lint.sarif import RULE_IN_URL
 from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
-from berthmaster_cli.options import kubeconfig_options
+from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about, print_data, print_table, stdout
-from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
+from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from webhook.admission.lint import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
@@ -38,42 +39,40 @@ def _address(_: click.Context, __: click.Parameter, url: str) -> str:
     return url
 
 
+class LintFlags(KubeconfigFlags, ReadTimeoutFlags, RuleFlags):
+    """The options of ``berthmaster lint``."""
+
+    arguments: tuple[str, ...] = argument(nargs=-1, metavar="[PATH]...")
+    paths: tuple[str, ...] = option(
+        "Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
+        names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+    output: str = option("Output format.", "text", click.Choice(FORMATS), names=("-o", "--output"))
+    strict: bool = option("Exit with 1 on warnings too.")
+    strict_files: bool = option("Documents that are skipped are errors.")
+    fleet_paths: tuple[str, ...] = option(
+        "Manifests of the fleet, to find policies that name clusters which neither these nor the checked files have. "
+        "Repeatable.",
+        names=("--fleet",), metavar="PATH",
+    )  # fmt: skip
+    namespace: str = option(
+        "The namespace of objects that name none.", "default", names=("-n", "--namespace"), metavar="NAME"
+    )
+    list_rules: bool = option("List the rules with their levels and exit.", names=("--rules",))
+    docs_url: str = option(
+        "With -o sarif: the address of a rule's page, with {rule} for the id.", "", metavar="URL", callback=_address
+    )
+    live: bool = option("Check the policies of the control plane, too.")
+
+
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_LINT"},
     epilog="Exit codes: 0 no errors; 1 errors, or warnings with --strict; 2 bad usage, or a file cannot be read. All "
     "files are checked in any case. Text that is no Kubernetes object is skipped with a note, and so is a template "
     "that is not rendered.",
 )
-@click.argument("arguments", nargs=-1, metavar="[PATH]...")
-@click.option(
-    "-f", "--filename", "paths", multiple=True, metavar="PATH",
-    help="Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
-)  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
-@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-@click.option("--strict-files", is_flag=True, help="Documents that are skipped are errors.")
-@click.option(
-    "--fleet", "fleet_paths", multiple=True, metavar="PATH",
-    help="Manifests of the fleet, to find policies that name clusters which neither these nor the checked files have. "
-    "Repeatable.",
-)  # fmt: skip
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, metavar="NAME",
-    help="The namespace of objects that name none.",
-)  # fmt: skip
-@click.option("--rules", "list_rules", is_flag=True, help="List the rules with their levels and exit.")
-@click.option(
-    "--docs-url", default="", metavar="URL", callback=_address,
-    help="With -o sarif: the address of a rule's page, with {rule} for the id.",
-)  # fmt: skip
-@kubeconfig_options("the control plane whose policies are checked")
-@click.option("--live", is_flag=True, help="Check the policies of the control plane, too.")
-@click.option(
-    "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-    help="The time limit for reading the control plane, in seconds.",
-)  # fmt: skip
-@rule_options
-def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+@options(LintFlags, server="the control plane whose policies are checked")
+def command(flags: LintFlags) -> None:
     """Check policies and rebalancers offline, as the API server, the webhook and karmada-webhook would.
 
     With --live, --kubeconfig or --context it checks the policies that a control plane stores, too.
@@ -86,27 +85,27 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     """
     settings = AdmissionSettings(
         peer_checks=True,
-        levels=rule_levels(given["rules"], LINT_RULE_IDS),
-        scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
-        limits=given["placement_limits"],
-        scheduler_names=frozenset(given["scheduler_names"]),
+        levels=rule_levels(flags.rules, LINT_RULE_IDS),
+        scopes=scopes(flags.cluster_scoped_kinds, flags.namespaced_kinds),
+        limits=flags.placement_limits,
+        scheduler_names=frozenset(flags.scheduler_names),
     )
-    if given["list_rules"]:
-        _list_rules(settings, given["output"])
+    if flags.list_rules:
+        _list_rules(settings, flags.output)
         return
-    paths = (*given["paths"], *given["arguments"])
-    live = given["live"] or given["kubeconfig"] is not None or given["context"] is not None
+    paths = (*flags.paths, *flags.arguments)
+    live = flags.live or flags.kubeconfig is not None or flags.context is not None
     if not paths and not live:
         raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
-    run = _LintRun(settings, given["namespace"], strict_files=given["strict_files"])
-    run.add_fleet(given["fleet_paths"])
+    run = _LintRun(settings, flags.namespace, strict_files=flags.strict_files)
+    run.add_fleet(flags.fleet_paths)
     if live:
-        run.add_live(_live_documents(given))
+        run.add_live(_live_documents(flags))
     report = run.report(paths)
-    write(report, given["output"], given["docs_url"])
+    write(report, flags.output, flags.docs_url)
     if report.unreadable:
         sys.exit(EXIT_BAD_INPUT)
-    if report.count("error") or (given["strict"] and report.findings):
+    if report.count("error") or (flags.strict and report.findings):
         sys.exit(EXIT_CHECK_FAILED)
 
 
@@ -121,14 +120,14 @@ def _list_rules(settings: AdmissionSettings, output: str) -> None:
         raise click.UsageError(f"--rules: the output {output} has no form for rules; accepted are text, json")
 
 
-def _live_documents(given: Mapping[str, Any]) -> Sequence[Document]:
+def _live_documents(flags: LintFlags) -> Sequence[Document]:
     """Read the clusters and policies of a control plane, and report what could not be read."""
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
     from berthmaster_cli.live.source import live_policies  # noqa: PLC0415 - the same
 
-    access = find_access(given["kubeconfig"], given["context"])
-    live = live_policies(access, ReadLimits(timeout_s=given["read_timeout_s"]))
+    access = find_access(flags.kubeconfig, flags.context)
+    live = live_policies(access, ReadLimits(timeout_s=flags.read_timeout_s))
     complain_about(live.snapshot.gaps)
     return live.documents
 

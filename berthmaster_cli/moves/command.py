@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.text import Text
@@ -30,12 +30,14 @@ from berthmaster.views.move_rows import (
 )
 from berthmaster.views.moves_report import KnownMoves, moves_report
 from berthmaster.views.texts import count_text
-from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import access_of, access_options, read_files, read_live
-from berthmaster_cli.options import kubeconfig_options
+from berthmaster_cli.moves.reading import MovesAccessFlags, access_of, read_files, read_live
+from berthmaster_cli.options import KubeconfigFlags
 from berthmaster_cli.output import (
+    WorkloadOutputFlags,
     complain,
     echo,
     print_data,
@@ -44,7 +46,6 @@ from berthmaster_cli.output import (
     print_table,
     stdout,
     styled,
-    workload_output_option,
 )
 
 _COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
@@ -63,36 +64,43 @@ _LOOK_S: Final = 2.0
 _POLL_S: Final = 0.5
 
 
+class MovesFlags(MovesAccessFlags, WorkloadOutputFlags, NamespaceFlags):
+    """The options of ``berthmaster moves``."""
+
+    paths: tuple[str, ...] = option(
+        "Read a dump or manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
+        type=click.Path(allow_dash=True), names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+    follow: bool = option("Print each change until interrupted.", names=("-w", "--watch"))
+
+
 @click.group(
     invoke_without_command=True,
     epilog="Exit codes: 0 success; 2 bad usage or input; 130 interrupted.",
 )
-@click.option(
-    "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
-    help="Read a dump or manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
-)  # fmt: skip
-@access_options()
-@click.option("-w", "--watch", "follow", is_flag=True, help="Print each change until interrupted.")
-@workload_output_option
-@namespace_option
+@options(MovesFlags, server="the control plane")
 @click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+def command(ctx: click.Context, flags: MovesFlags, /) -> None:
     """Show what moves, what waits and for what, what is held down, and what the storm brake blocks.
 
     Reads a control plane; with -f it reads a dump instead.
     """
     if ctx.invoked_subcommand is not None:
-        ctx.obj = given
+        ctx.obj = flags
         return
-    if given["paths"] and given["follow"]:
+    if flags.paths and flags.follow:
         raise click.UsageError("-w watches a control plane; it cannot be combined with -f")
-    namespace = given["namespace"]
-    found = read_files(given, namespace) if given["paths"] else read_live(access_of(given), given, namespace)
+    namespace = flags.namespace
+    found = (
+        read_files(flags.paths, flags.lease, namespace)
+        if flags.paths
+        else read_live(access_of(flags), flags, namespace)
+    )
     known = KnownMoves(found.bindings, found.lease, found.now, gaps=tuple(found.gaps), complete=not namespace)
     report, _ = moves_report(known)
-    _print(report, given["output"], follow=given["follow"], knows_bindings=found.knows_bindings)
-    if given["follow"]:
-        _follow(given, report.moves)
+    _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings)
+    if flags.follow:
+        _follow(flags, report.moves)
 
 
 def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bool) -> None:
@@ -169,11 +177,11 @@ def _budget_cells(budget: BudgetUse) -> list[str]:
     ]
 
 
-def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
+def _follow(flags: MovesFlags, printed: list[MoveRow]) -> None:
     """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
     known = {row.workload: row for row in printed}
-    lease: Key = (given["lease_namespace"], given["lease_name"])
-    with FollowedBindings(connect(access_of(given)), lease) as followed:
+    lease: Key = (flags.lease_namespace, flags.lease_name)
+    with FollowedBindings(connect(access_of(flags)), lease) as followed:
         brake, read_s = followed.brake(), time.monotonic()
         while True:
             if news := followed.news():
@@ -181,10 +189,10 @@ def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
             if time.monotonic() - read_s >= _LOOK_S:
                 brake, read_s = followed.brake(), time.monotonic()
             now = datetime.now(UTC)
-            wanted = [each for each in followed.bindings() if given["namespace"] in {"", each.metadata.namespace}]
+            wanted = [each for each in followed.bindings() if flags.namespace in {"", each.metadata.namespace}]
             rows = move_rows(wanted, RowContext(now, brake.reason))
             for row in changed_rows(known, rows):
-                _print_change(row, now, given["output"])
+                _print_change(row, now, flags.output)
             known = {row.workload: row for row in rows}
             followed.wait(_LOOK_S)
 
@@ -202,28 +210,33 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
         print_line(stdout(), *(part for cell in cells if cell for part in (cell, "   ")))
 
 
+class MovesResumeFlags(KubeconfigFlags):
+    """The options of ``berthmaster moves``."""
+
+    message: str = option("Why, for the log and the event.", "", metavar="TEXT")
+    dry_run: bool = option("Only show whether the brake is engaged, and which clusters are unready.")
+    timeout_s: float = option(
+        "How long to wait until the leader has ended the brake.",
+        60.0, click.FloatRange(1, 3600), names=("--timeout",), metavar="SECONDS",
+    )  # fmt: skip
+
+
 @command.command(
     short_help="End the storm brake.",
     epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader ended it in time; 2 bad input.",
 )
-@kubeconfig_options("the control plane")
-@click.option("--message", default="", metavar="TEXT", help="Why, for the log and the event.")
-@click.option("--dry-run", is_flag=True, help="Only show whether the brake is engaged, and which clusters are unready.")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, metavar="SECONDS",
-    help="How long to wait until the leader has ended the brake.",
-)  # fmt: skip
+@options(MovesResumeFlags, server="the control plane")
 @click.pass_obj
-def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - click's values
+def resume(parent: MovesFlags, flags: MovesResumeFlags, /) -> None:
     """End the storm brake although clusters are unready, and accept their loss.
 
     Failovers and moves continue at once. An accepted cluster counts for the brake again only after it was ready.
     """
-    if parent["paths"]:
+    if parent.paths:
         raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
-    parent = {**parent, **{name: given[name] for name in ("kubeconfig", "context") if given[name] is not None}}
+    parent = replace(parent, kubeconfig=flags.kubeconfig or parent.kubeconfig, context=flags.context or parent.context)
     access = access_of(parent)
-    found = read_live(access, parent, "")
+    found = read_live(access, parent)
     if found.lease is None:
         raise InputError("; ".join(found.gaps))
     unready = sorted(name for name, each in found.clusters.items() if not each.ready)
@@ -233,13 +246,13 @@ def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - c
     echo(f"storm brake: {found.braked}")
     lost = f"{count_text(len(unready), 'unready cluster')}: {', '.join(unready)}" if unready else "no cluster"
     echo(f"after this, the brake accepts the loss of {lost}")
-    if given["dry_run"]:
+    if flags.dry_run:
         return
     client = connect(access)
-    key: Key = (parent["lease_namespace"], parent["lease_name"])
-    request = ResumeRequest(datetime.now(UTC).replace(microsecond=0), given["message"])
+    key: Key = parent.lease
+    request = ResumeRequest(datetime.now(UTC).replace(microsecond=0), flags.message)
     ask(client, merge_patch(LEASES, key, {"metadata": {"annotations": {RESUME: text_of(request)}}}))
-    if not _ended(client, key, given["timeout_s"]):
+    if not _ended(client, key, flags.timeout_s):
         complain("no leader has ended the brake yet; it does so when there is one. Is a controllers process leading?")
         raise SystemExit(EXIT_CHECK_FAILED)
     echo("the storm brake has ended")

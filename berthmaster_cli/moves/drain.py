@@ -22,6 +22,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.meta import Key
 from berthmaster.model.selector import parse_selector
+from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.draining import (
     STAYING,
@@ -34,12 +35,11 @@ from berthmaster_cli.moves.draining import (
     without_taint,
 )
 from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, completed_clusters, read_live
-from berthmaster_cli.options import Decorator, option_group
+from berthmaster_cli.moves.reading import MovesAccessFlags, MovesInput, access_of, completed_clusters, read_live
 from berthmaster_cli.output import (
+    OutputFlags,
     complain,
     echo,
-    output_option,
     print_data,
     print_line,
     print_table,
@@ -79,11 +79,27 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     left: list[DrainRow]
 
 
-def _cluster_options() -> Decorator:
-    return option_group(
-        click.argument("names", nargs=-1, metavar="CLUSTER...", shell_complete=completed_clusters),
-        click.option("-l", "--selector", metavar="SELECTOR", help="The clusters whose labels match, as in kubectl."),
-        access_options(),
+class ClusterNamesFlags(MovesAccessFlags):
+    """Clusters by name or by label."""
+
+    names: tuple[str, ...] = argument(nargs=-1, metavar="CLUSTER...", shell_complete=completed_clusters)
+    selector: str | None = option(
+        "The clusters whose labels match, as in kubectl.", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+
+
+class DrainFlags(ClusterNamesFlags, OutputFlags):
+    """The options of ``berthmaster drain``."""
+
+    dry_run: bool = option("Change nothing; show what would move where, and what would stay.")
+    timeout_s: float = option(
+        "How long to wait until the clusters are drained; 0 for no limit.",
+        0.0, click.FloatRange(0), names=("--timeout",), metavar="SECONDS",
+    )  # fmt: skip
+    no_wait: bool = option("Set the taint and end.")
+    ignore_others: bool = option("Succeed even if workloads of other schedulers stay.")
+    scheduler_name: str = option(
+        "The spec.schedulerName of the bindings that the controllers schedule.", "berthmaster", metavar="NAME"
     )
 
 
@@ -92,20 +108,8 @@ def _cluster_options() -> Decorator:
     epilog="Exit codes: 0 drained; 1 workloads stay, or --timeout passed; 2 bad usage or input; 130 interrupted. "
     "An interrupted drain continues; undrain ends it.",
 )
-@_cluster_options()
-@click.option("--dry-run", is_flag=True, help="Change nothing; show what would move where, and what would stay.")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0), default=0.0, show_default=True, metavar="SECONDS",
-    help="How long to wait until the clusters are drained; 0 for no limit.",
-)  # fmt: skip
-@click.option("--no-wait", is_flag=True, help="Set the taint and end.")
-@click.option("--ignore-others", is_flag=True, help="Succeed even if workloads of other schedulers stay.")
-@click.option(
-    "--scheduler-name", default="berthmaster", show_default=True, metavar="NAME",
-    help="The spec.schedulerName of the bindings that the controllers schedule.",
-)  # fmt: skip
-@output_option
-def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+@options(DrainFlags, server="the control plane")
+def command(flags: DrainFlags) -> None:
     """Move all workloads off clusters, and keep new ones away.
 
     Sets the taint policy.berthmaster.io/draining:NoSchedule, and shows what is left until nothing is. New copies start
@@ -117,60 +121,63 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
       berthmaster drain member7 --dry-run
       berthmaster drain -l region=eu-west --timeout 3600
     """
-    _require_choice(given)
-    access = access_of(given)
-    found = read_live(access, given)
-    names = _chosen(given, found.clusters)
-    context = DrainContext(frozenset(names), given["scheduler_name"], found.braked)
+    _require_choice(flags)
+    access = access_of(flags)
+    found = read_live(access, flags)
+    names = _chosen(flags, found.clusters)
+    context = DrainContext(frozenset(names), flags.scheduler_name, found.braked)
     for gap in found.gaps:
         complain(gap)
-    if given["dry_run"]:
+    if flags.dry_run:
         reason = _nothing_moves(found)
         if reason:
             complain(reason)
-        _finish(planned(found.bindings, found.clusters, context), names, given, planned=True)
+        _finish(planned(found.bindings, found.clusters, context), names, flags, planned=True)
         return
     for name in names:
         changed = _change_taints(connect(access), name, lambda taints: with_taint(taints, _now()))
-        _say(given, f"cluster/{name} {'drains' if changed else 'drains already'}")
-    if given["no_wait"]:
+        _say(flags, f"cluster/{name} {'drains' if changed else 'drains already'}")
+    if flags.no_wait:
         return
     reason = _nothing_moves(found)
     if reason:
         complain(reason)
-        _finish(rows_left(found.bindings, context), names, given)
+        _finish(rows_left(found.bindings, context), names, flags)
         return
-    _finish(_follow(access, context, given), names, given)
+    _finish(_follow(access, context, flags), names, flags)
+
+
+class UndrainFlags(ClusterNamesFlags):
+    """The options of ``berthmaster drain``."""
+
+    dry_run: bool = option("Change nothing; only name the clusters.")
 
 
 @click.command(name="undrain", epilog="Exit codes: 0 success; 2 bad usage or input.")
-@_cluster_options()
-@click.option("--dry-run", is_flag=True, help="Change nothing; only name the clusters.")
-def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
+@options(UndrainFlags, server="the control plane")
+def undrain(flags: UndrainFlags) -> None:
     """Allow workloads on clusters again. Workloads that have left return by failback, or when they are rescheduled."""
-    _require_choice(given)
-    access = access_of(given)
-    found = read_live(access, given)
-    for name in _chosen(given, found.clusters):
+    _require_choice(flags)
+    access = access_of(flags)
+    found = read_live(access, flags)
+    for name in _chosen(flags, found.clusters):
         taints = [msgspec.to_builtins(each) for each in found.clusters[name].spec.taints]
         changed = (
-            without_taint(taints) is not None
-            if given["dry_run"]
-            else _change_taints(connect(access), name, without_taint)
+            without_taint(taints) is not None if flags.dry_run else _change_taints(connect(access), name, without_taint)
         )
-        note = " (dry run)" if given["dry_run"] else ""
+        note = " (dry run)" if flags.dry_run else ""
         echo(f"cluster/{name} {'no longer drains' if changed else 'was not draining'}{note}")
 
 
-def _require_choice(given: Mapping[str, Any]) -> None:
+def _require_choice(flags: ClusterNamesFlags) -> None:
     """Check that clusters are named or selected, before anything is read."""
-    if bool(given["names"]) == (given["selector"] is not None):
+    if bool(flags.names) == (flags.selector is not None):
         raise click.UsageError("name the clusters, or select them with -l")
 
 
-def _chosen(given: Mapping[str, Any], clusters: Mapping[str, Cluster]) -> list[str]:
+def _chosen(flags: ClusterNamesFlags, clusters: Mapping[str, Cluster]) -> list[str]:
     """Return the names of the clusters that arguments and selector choose, each once."""
-    names, selector = list(dict.fromkeys(given["names"])), given["selector"]
+    names, selector = list(dict.fromkeys(flags.names)), flags.selector
     if selector is not None:
         wanted = parse_selector(selector)
         names = sorted(name for name, each in clusters.items() if wanted.matches(each.metadata.labels))
@@ -225,10 +232,10 @@ def _nothing_moves(found: MovesInput) -> str:
     return ""
 
 
-def _follow(access: ClusterAccess, context: DrainContext, given: Mapping[str, Any]) -> list[DrainRow]:
+def _follow(access: ClusterAccess, context: DrainContext, flags: DrainFlags) -> list[DrainRow]:
     """Show what is left until only what stays is left, or until the time is over. Return what is left."""
     started_s = reported_s = time.monotonic()
-    lease: Key = (given["lease_namespace"], given["lease_name"])
+    lease: Key = flags.lease
     columns = (TextColumn("draining"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     quiet = not sys.stderr.isatty()
     with (
@@ -250,9 +257,9 @@ def _follow(access: ClusterAccess, context: DrainContext, given: Mapping[str, An
             if quiet and now_s - reported_s >= _REPORT_S:
                 reported_s = now_s
                 complain(f"{len(waiting)} of {total} workloads left: {_blocking(waiting)}")
-            if not waiting or (given["timeout_s"] and now_s - started_s >= given["timeout_s"]):
+            if not waiting or (flags.timeout_s and now_s - started_s >= flags.timeout_s):
                 return rows
-            left_s = given["timeout_s"] - (now_s - started_s) if given["timeout_s"] else _LOOK_S
+            left_s = flags.timeout_s - (now_s - started_s) if flags.timeout_s else _LOOK_S
             followed.wait(min(_LOOK_S, left_s))
 
 
@@ -264,12 +271,12 @@ def _blocking(rows: Sequence[DrainRow]) -> str:
     return name_list(shown_rows, 1)
 
 
-def _finish(rows: list[DrainRow], names: list[str], given: Mapping[str, Any], *, planned: bool = False) -> None:
+def _finish(rows: list[DrainRow], names: list[str], flags: DrainFlags, *, planned: bool = False) -> None:
     """Print what is left, and end with 1 if that counts."""
-    ignored = {DrainState.NOT_OURS} if given["ignore_others"] else set()
+    ignored = {DrainState.NOT_OURS} if flags.ignore_others else set()
     counted = [row for row in rows if row.state not in ignored and not (planned and row.state is DrainState.MOVING)]
-    if given["output"] != "table":
-        print_data(DrainReport(names, not counted, rows), given["output"])
+    if flags.output != "table":
+        print_data(DrainReport(names, not counted, rows), flags.output)
     else:
         _print(rows, names, counted, planned=planned)
     if any(row.state is DrainState.NOT_OURS for row in rows):
@@ -314,9 +321,9 @@ def _word(row: DrainRow, *, planned: bool) -> str:
     return row.state.value
 
 
-def _say(given: Mapping[str, Any], text: str) -> None:
+def _say(flags: DrainFlags, text: str) -> None:
     """Print progress where it does not mix with data."""
-    echo(text, error=given["output"] != "table")
+    echo(text, error=flags.output != "table")
 
 
 def _now() -> str:

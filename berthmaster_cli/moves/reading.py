@@ -24,11 +24,12 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.meta import Key
 from berthmaster.model.reader import ANY_READER
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
 from berthmaster_cli.live.progress import ListingBars
-from berthmaster_cli.options import Decorator, kubeconfig_options, lease_options, option_group
+from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
 _CLUSTER: Final = KARMADA[0]
 _BINDINGS: Final = (
@@ -38,15 +39,9 @@ _BINDINGS: Final = (
 _COMPLETION_LIMIT_S: Final = 2.0
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
-timeout_option: Final = click.option(
-    "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
-    help="The time limit for reading the control plane, in seconds.",
-)  # fmt: skip
 
-
-def access_options() -> Decorator:
-    """Return a decorator that adds the options of a control plane and of the lease."""
-    return option_group(kubeconfig_options("the control plane"), timeout_option, lease_options)
+class MovesAccessFlags(KubeconfigFlags, ReadTimeoutFlags, LeaseFlags):
+    """A control plane, and the lease of its controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +70,13 @@ class MovesInput:
         return self.lease.brake.reason if self.lease is not None else ""
 
 
-def access_of(given: Mapping[str, Any]) -> ClusterAccess:
+def access_of(flags: KubeconfigFlags) -> ClusterAccess:
     """Return the access that the options name.
 
     Raises:
         InputError: there is none.
     """
-    return find_access(given["kubeconfig"], given["context"])
+    return find_access(flags.kubeconfig, flags.context)
 
 
 def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -90,7 +85,7 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
     Nothing is completed if the control plane does not answer in time.
     """
     try:
-        client = connect(access_of({"kubeconfig": None, "context": None, **ctx.params}))
+        client = connect(find_access(ctx.params.get("kubeconfig"), ctx.params.get("context")))
         body = ask(client, page(KARMADA_CLUSTERS.collection, "", _COMPLETION_LIMIT_S))
         items = decode_response(ListPage, body, "the clusters").items or ()
         names = [decode_identity(bytes(each)).key[1] for each in items]
@@ -100,12 +95,12 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
     return [name for name in names if name.startswith(incomplete) and name not in given]
 
 
-def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = "") -> MovesInput:
+def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "") -> MovesInput:
     """Read a control plane.
 
     Args:
         access: the access to it.
-        given: the values of ``access_options``.
+        flags: the limits, and the lease.
         namespace: the only namespace of bindings; empty for all, and for bindings without a namespace.
 
     Raises:
@@ -114,7 +109,7 @@ def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = 
     """
     client = connect(access)
     with ListingBars() as bars:
-        reader = CollectionReader(client, str(access), ReadLimits(timeout_s=given["read_timeout_s"]), bars)
+        reader = CollectionReader(client, str(access), ReadLimits(timeout_s=flags.read_timeout_s), bars)
         types = discover_types(client)
         served = [types.find(*each) for each in (_CLUSTER, *_BINDINGS)]
         missing = next((kind for kind, each in zip((_CLUSTER, *_BINDINGS), served, strict=True) if each is None), None)
@@ -129,19 +124,18 @@ def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = 
     hidden = [replace(each, kind=GapKind.FORBIDDEN_MOVES) for each in results if isinstance(each, Gap)]
     gaps = texts(hidden, ANY_READER)
     knows_bindings = not any(isinstance(each, Gap) for each in results[1:])
-    lease = _lease(client, (given["lease_namespace"], given["lease_name"]), gaps)
+    lease = _lease(client, flags.lease, gaps)
     return _input(documents, lease, datetime.now(UTC), gaps, knows_bindings=knows_bindings)
 
 
-def read_files(given: Mapping[str, Any], namespace: str = "") -> MovesInput:
+def read_files(paths: Sequence[str], key: Key, namespace: str = "") -> MovesInput:
     """Read a dump, or any manifests with bindings, instead of a control plane.
 
     Raises:
         InputError: a manifest is invalid.
     """
-    documents = list(read_documents(given["paths"], stdin=sys.stdin.buffer))
-    name = (given["lease_namespace"], given["lease_name"])
-    leases = [each.raw for each in documents if _is(each, _LEASE) and (each.namespace, each.name) == name]
+    documents = list(read_documents(paths, stdin=sys.stdin.buffer))
+    leases = [each.raw for each in documents if _is(each, _LEASE) and (each.namespace, each.name) == key]
     read_at = [str(each.raw.get("readAt")) for each in documents if each.kind == "FleetSnapshot"]
     gaps = [] if leases else ["no Lease of the controllers: the state of the storm brake is not known"]
     knows_bindings = bool(read_at) or any(_is(each, *_BINDINGS) for each in documents)

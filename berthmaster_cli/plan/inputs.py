@@ -1,8 +1,7 @@
 """What ``berthmaster plan`` compares: the control plane as it is, and the objects that would be applied and deleted."""
 
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -12,11 +11,63 @@ from berthmaster.model.gaps import Gap
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.world import World
+from berthmaster_cli.flags import option
+from berthmaster_cli.inputs import PresentFlags, SchedulingFlags
+from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about
 from berthmaster_cli.plan.changes import change_set, checked_objects
+from berthmaster_cli.plan.comment import SERVICES
 from berthmaster_cli.plan.deletions import deletions, pruned
-from berthmaster_cli.present import present_world
+from berthmaster_cli.plan.formats import FORMATS
+from berthmaster_cli.plan.limits import CONDITIONS
+from berthmaster_cli.present import AssumptionFlags, present_world
 from berthmaster_cli.sources import find_control_plane, read_limits
+
+_PATHS: Final = click.Path(allow_dash=True)
+
+
+class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SchedulingFlags, PresentFlags, AssumptionFlags):
+    """The options of ``berthmaster plan``."""
+
+    paths: tuple[str, ...] = option(
+        "The objects that would be applied: a file, a folder, or - for standard input. Repeatable.",
+        type=_PATHS, names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+    deleted: tuple[str, ...] = option(
+        "An object that would be deleted: a policy, a cluster or a workload. Repeatable.",
+        names=("--delete",), metavar="[NAMESPACE/]KIND/NAME",
+    )  # fmt: skip
+    prune: bool = option("The policies and workloads that -l selects and that -f does not have would be deleted, too.")
+    selector: str = option(
+        "With --prune: their labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+    against: tuple[str, ...] = option(
+        "Read manifests, such as a dump of `berthmaster simulate --dump`, instead of a control plane. Repeatable.",
+        type=_PATHS, metavar="PATH",
+    )  # fmt: skip
+    output: str = option(
+        "Output format: markdown for a comment on a pull request, html for a page of its own.",
+        "table", click.Choice(FORMATS), names=("-o", "--output"),
+    )  # fmt: skip
+    comment: str | None = option(
+        "Also write the plan as a comment on the pull request (GitHub) or merge request (GitLab) of the CI job. A "
+        "later plan replaces the comment. GITHUB_TOKEN or GITLAB_TOKEN has the token.",
+        type=click.Choice(SERVICES),
+    )  # fmt: skip
+    detailed: bool = option("Exit with 2 if something moves.", names=("--detailed-exitcode",))
+    conditions: tuple[str, ...] = option(
+        "Exit with 3 if a workload would have no place or too few replicas (lost), if any would move (moved), or if "
+        "a cluster would be overcommitted (overcommit). Repeatable.",
+        type=click.Choice(CONDITIONS), names=("--fail-on",),
+    )  # fmt: skip
+    max_moves: int | None = option("Exit with 3 if more workloads would move.", type=click.IntRange(min=0), metavar="N")
+    max_percent: float | None = option(
+        "Exit with 3 if a larger part of all workloads would move, in percent.",
+        type=click.FloatRange(0, 100), metavar="P",
+    )  # fmt: skip
+    expected_id: str = option(
+        "Exit with 3 if the plan is not the one with this id.", "", names=("--check",), metavar="ID"
+    )
 
 
 class PlanInput(NamedTuple):
@@ -35,11 +86,11 @@ class PlanInput(NamedTuple):
     manifests: Manifests
 
 
-def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInput:
+def read_input(flags: PlanFlags, *, workload_affinity: bool) -> PlanInput:
     """Read the control plane, or the files of ``--against``, and the changed objects.
 
     Args:
-        given: the values of the command's options.
+        flags: the options of the command.
         workload_affinity: whether the gate ``WorkloadAffinity`` is on.
 
     Raises:
@@ -47,20 +98,20 @@ def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInpu
         ServiceError: the control plane does not respond.
         InputError: an object is invalid, or one that is to be deleted does not exist.
     """
-    changed = _changed_documents(given)
-    base, origin = _base_documents(given, changed)
-    reading: Any = {"lenient": given["lenient"], "hold_unknown": given["unknown_fields"] == "hold"}
+    changed = _changed_documents(flags)
+    base, origin = _base_documents(flags, changed)
+    reading: Any = {"lenient": flags.lenient, "hold_unknown": flags.unknown_fields == "hold"}
     manifests = manifests_of(base, origin, **reading)
     if manifests.federation.clusters:
         raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
-    paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
+    paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
     identities = {each.identity for each in changed}
     over = overlaid([each for each in base if each.identity in identities], changed)
     objects = checked_objects(over, **reading)
-    removed = deletions(given["deleted"], manifests)
-    if given["prune"]:
-        removed = removed.joined(pruned(given["selector"], base, identities))
-    world = present_world(manifests, paths, given, workload_affinity=workload_affinity)
+    removed = deletions(flags.deleted, manifests)
+    if flags.prune:
+        removed = removed.joined(pruned(flags.selector, base, identities))
+    world = present_world(manifests, paths, flags, workload_affinity=workload_affinity)
     changes = change_set(objects, removed, manifests, paths, world)
     return PlanInput(world, changes, _known_gaps(manifests), manifests)
 
@@ -71,27 +122,27 @@ def _known_gaps(manifests: Manifests) -> list[Gap]:
     return [gap for gap in manifests.gaps if gap.changes_answers]
 
 
-def _changed_documents(given: Mapping[str, Any]) -> list[Document]:
-    if given["prune"] != bool(given["selector"]):
+def _changed_documents(flags: PlanFlags) -> list[Document]:
+    if flags.prune != bool(flags.selector):
         raise click.UsageError("--prune and -l go together: -l selects the objects that --prune deletes")
-    if not given["paths"] and not given["deleted"]:
+    if not flags.paths and not flags.deleted:
         raise click.UsageError("name the objects that would be applied with -f, or deleted with --delete")
-    live_options = [name for name in ("kubeconfig", "context") if given[name] is not None]
-    if given["against"] and live_options:
+    live_options = [name for name in ("kubeconfig", "context") if getattr(flags, name) is not None]
+    if flags.against and live_options:
         raise click.UsageError(f"--against cannot be combined with --{live_options[0]}")
-    if "-" in given["paths"] and "-" in given["against"]:
+    if "-" in flags.paths and "-" in flags.against:
         raise click.UsageError("-f and --against cannot both be standard input")
-    read = read_documents(given["paths"], stdin=sys.stdin.buffer) if given["paths"] else ()
+    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
     return [document.with_namespace() for document in read]
 
 
-def _base_documents(given: Mapping[str, Any], changed: list[Document]) -> tuple[list[Document], str]:
+def _base_documents(flags: PlanFlags, changed: list[Document]) -> tuple[list[Document], str]:
     """Return the objects of the control plane as it is, and where they come from."""
-    if given["against"]:
-        documents = [each.with_namespace() for each in read_documents(given["against"], stdin=sys.stdin.buffer)]
-        return documents, ", ".join(given["against"])
+    if flags.against:
+        documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]
+        return documents, ", ".join(flags.against)
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
-    access = find_control_plane(given, "its objects with --against FILE")
-    live = live_fleet(access, read_limits(given), "", changed)
+    access = find_control_plane(flags, "its objects with --against FILE")
+    live = live_fleet(access, read_limits(flags), "", changed)
     return live.all(), live.snapshot.name

@@ -1,0 +1,136 @@
+"""Options of commands as fields of frozen classes: a command gets one typed value."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import reduce, wraps
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any, Final, TypeVar, dataclass_transform, get_args, get_origin
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Changes = Mapping[str, Mapping[str, Any]]
+T = TypeVar("T", bound="Flags")
+
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_DECLARED: Final = "declared"
+_NO_CHANGES: Final[Changes] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """How click declares a field. ``add`` is None for a field with a class of options."""
+
+    add: Callable[..., Any] | None
+    names: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+
+def option(
+    help_text: str, default: Any = None, kind: Any = None, *, names: tuple[str, ...] = (), **more: Any  # noqa: ANN401 - click's values
+) -> Any:  # noqa: ANN401  # fmt: skip
+    """Return a field that is an option. Its annotation says whether it is a flag, a repeatable option, or a file.
+
+    Args:
+        help_text: its help. A command replaces words in braces.
+        default: the default; None for none.
+        kind: the type of click; None for that of the annotation.
+        names: its names; empty for one that is made from the name of the field.
+        more: further attributes of ``click.option``.
+    """
+    return _field(click.option, names, {"help": help_text, "default": default, "type": kind, **more})
+
+
+def argument(**attributes: Any) -> Any:  # noqa: ANN401 - click's values
+    """Return a field that is an argument, with the attributes of ``click.argument``."""
+    return _field(click.argument, (), attributes)
+
+
+def group() -> Any:  # noqa: ANN401 - any class of options
+    """Return a field with a class of options. The name of the field precedes the names of these options."""
+    return _field(None, (), {})
+
+
+def _field(add: Callable[..., Any] | None, names: tuple[str, ...], attributes: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    return field(metadata={_DECLARED: _Declared(add, names, attributes)})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, argument, group))
+@dataclass(frozen=True, kw_only=True)
+class Flags:
+    """A class of options. Each class below it is a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+def declared(kind: "type[Flags]", changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
+    """Return a decorator that adds the options of a class to a command: its own first, then those of its bases.
+
+    Args:
+        kind: the class. A field without ``option``, ``argument`` or ``group`` is added by another decorator.
+        changes: attributes that replace those of a field, by its name.
+        texts: replacements for the words in braces.
+    """
+    decorators = list(_decorators(kind, changes, texts, ""))
+    return lambda command: reduce(lambda decorated, add: add(decorated), reversed(decorators), command)
+
+
+def options(kind: type[T], changes: Changes = _NO_CHANGES, **texts: str) -> Decorator:
+    """Return a decorator as ``declared`` does. The last positional argument of the command is a value of the class."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def command(*arguments: Any, **values: Any) -> Any:  # noqa: ANN401 - click's
+            return function(*arguments, _taken(kind, values, ""), **values)
+
+        return declared(kind, changes, **texts)(command)
+
+    return decorate
+
+
+def _taken(kind: type[T], values: dict[str, Any], prefix: str) -> T:
+    """Remove the values of a class from those of a command, and return them as a value of the class."""
+    taken: dict[str, Any] = {}
+    for each in fields(kind):
+        made = each.metadata.get(_DECLARED)
+        is_group = made is not None and made.add is None
+        taken[each.name] = _taken(each.type, values, f"{each.name}_") if is_group else values.pop(prefix + each.name)  # type: ignore[arg-type]  # no text
+    return kind(**taken)
+
+
+def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str], prefix: str) -> Iterator[Decorator]:
+    by_name = {each.name: each for each in fields(kind)}
+    order = [name for base in kind.__mro__ for name in get_annotations(base) if name in by_name]
+    for name in dict.fromkeys(order):
+        annotation: Any = by_name[name].type
+        made: _Declared | None = by_name[name].metadata.get(_DECLARED)
+        if made is None:
+            continue
+        if made.add is None:
+            yield from _decorators(annotation, changes, texts, f"{name}-")
+        elif made.add is click.argument:
+            yield click.argument(name, **made.attributes)
+        else:
+            attributes = {**made.attributes, **changes.get(name, {})}
+            for word, text in texts.items():
+                attributes["help"] = attributes["help"].replace(f"{{{word}}}", text)
+            names = made.names or (f"--{prefix}{name}".replace("_", "-"),)
+            yield click.option(*names, f"{prefix}{name}".replace("-", "_"), **_complete(attributes, annotation))
+
+
+def _complete(attributes: dict[str, Any], annotation: Any) -> dict[str, Any]:  # noqa: ANN401 - any annotation
+    """Return the attributes of an option with those that its annotation implies."""
+    default, parts = attributes["default"], get_args(annotation)
+    if default is None and "show_default" not in attributes:
+        del attributes["default"]
+        if annotation is bool:
+            attributes["is_flag"] = True
+    elif default != "":
+        attributes.setdefault("show_default", True)
+    if get_origin(annotation) is tuple and Ellipsis in parts:
+        attributes["multiple"] = True
+    if attributes["type"] is None and (annotation is Path or Path in parts):
+        attributes["type"] = FILE
+    return attributes
