@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from berthmaster.deciding.lease_record import lease_record
+from berthmaster.deciding.lease_record import DEFAULT_BRAKE, lease_record
 from berthmaster.interpreters.lua import LuaInterpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests
@@ -15,7 +15,7 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.installation import extra_remedy
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch, assumptions
+from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
@@ -92,6 +92,8 @@ def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
         running,
         manifests.bindings,
         braked=any(each.brake.reason for each in leases),
+        brake=next((each.brake_limits for each in leases), DEFAULT_BRAKE),
+        tainted_by=evicting_policies(manifests.taint_policies, manifests.clusters),
     )
 
 

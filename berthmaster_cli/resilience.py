@@ -110,7 +110,7 @@ def _report(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: Wo
 
 def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, *, wide: bool) -> None:
     console, assumed = stdout(), world.assumptions
-    for line in failover_lines(assumed):
+    for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
         print_line(console, styled(line, "bold"))
     rows = [
         (

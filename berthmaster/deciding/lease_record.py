@@ -72,6 +72,28 @@ class ResumeRequest(Value, frozen=True):
     message: str = ""
 
 
+class BrakeLimits(Value, frozen=True):
+    """How many clusters that turn unready at once engage the storm brake. The defaults are those of ``BrakeSettings``.
+
+    Attributes:
+        enabled: whether there is a brake.
+        unhealthy_percent: more than this share of the clusters that were ready.
+        min_clusters: and at least so many.
+    """
+
+    enabled: bool = True
+    unhealthy_percent: Count = 30
+    min_clusters: Count = 3
+
+    def exceeded(self, unready: int, ready: int) -> bool:
+        """Return whether so many clusters turned unready, and so many stayed ready, that the brake engages."""
+        enough = unready >= self.min_clusters
+        return self.enabled and enough and unready * 100 > self.unhealthy_percent * (unready + ready)
+
+
+DEFAULT_BRAKE: Final = BrakeLimits()
+
+
 class SourcesRecord(Value, frozen=True):
     """The configuration that the leader uses.
 
@@ -81,6 +103,7 @@ class SourcesRecord(Value, frozen=True):
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
         budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
+        brake: the limits of the storm brake.
     """
 
     failback: str = "Off"
@@ -89,6 +112,7 @@ class SourcesRecord(Value, frozen=True):
     problem: str = ""
     budgets: tuple[BudgetRecord, ...] | None = None
     scheduler: str = ""
+    brake: BrakeLimits = DEFAULT_BRAKE
 
 
 class LeaseRecord(NamedTuple):
@@ -107,6 +131,11 @@ class LeaseRecord(NamedTuple):
     renewed_at: datetime | None = None
     controllers: ControllersRecord | None = None
     held: bool = False
+
+    @property
+    def brake_limits(self) -> BrakeLimits:
+        """The limits of the storm brake: without a configuration of moves, the default ones."""
+        return self.sources.brake if self.sources is not None else DEFAULT_BRAKE
 
     def silent(self, now: datetime) -> bool:
         """Return whether no leader has renewed the lease for so long that no controller seems to run."""

@@ -14,6 +14,7 @@ from berthmaster.manifests.files import read_documents
 from berthmaster.manifests.objects import FederatedDocument, Ignored, Manifests
 from berthmaster.manifests.overlay import dump_sources, over_dumps
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
+from berthmaster.model import taint_policy
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
@@ -34,6 +35,7 @@ from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
@@ -300,6 +302,9 @@ class _Loader:
         if document.kind in WAITED_FOR:
             namespace = document.identity[2]
             self.manifests.found.add(f"{document.kind} {'/'.join(filter(None, (namespace, document.name)))}")
+        if (group_of(document.api_version), document.kind) == ("policy.karmada.io", taint_policy.KIND):
+            found = _decoded(ClusterTaintPolicy, document, taint_policy.API_VERSION)
+            self._append(self.manifests.taint_policies, found, document)
         reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))

@@ -17,6 +17,7 @@ from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulerPluginWebhookConfiguration, SchedulingProfile
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 
 _BINDINGS: Final = "work.karmada.io"
 
@@ -87,6 +88,7 @@ class Manifests:
     federation: FederationManifests = field(default_factory=FederationManifests)
     applied: set[Identity] = field(default_factory=set)
     rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
+    taint_policies: list[ClusterTaintPolicy] = field(default_factory=list)
     customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
     interpreters_complete: bool = False
     warnings: list[str] = field(default_factory=list)

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from berthmaster.model import taint_policy
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
 from berthmaster.model.reader import ELSEWHERE, Reader
@@ -128,6 +129,9 @@ _CONSEQUENCES: Final = {
     ("policy.karmada.io", "OverridePolicy"): _WAITED_FOR,
     ("policy.karmada.io", "ClusterOverridePolicy"): _WAITED_FOR,
     ("scheduling.k8s.io", "PriorityClass"): _WAITED_FOR,
+    ("policy.karmada.io", taint_policy.KIND): (
+        "it is not known whether such a policy gives a lost cluster a NoExecute taint, and none counts"
+    ),
     ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
     ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
     ("policy.karmada.io", "PropagationPolicy"): _POLICIES,
@@ -162,7 +166,8 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def changes_answers(self) -> bool:
         """Whether an answer can be another one without the gap. Answers name the switches that they assume."""
-        return self.kind not in {GapKind.NOT_SERVED_UNUSED, GapKind.SWITCHES}
+        about_switches = self.kind is GapKind.SWITCHES or self.facts.get("kind") == taint_policy.KIND
+        return not about_switches and self.kind is not GapKind.NOT_SERVED_UNUSED
 
     def cause(self, reader: Reader) -> str:
         """Return the sentence for a reader, without what follows."""

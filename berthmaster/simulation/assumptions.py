@@ -11,9 +11,12 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+import msgspec.structs
 
-from berthmaster.deciding.lease_record import ControllersRecord
+from berthmaster.deciding.lease_record import DEFAULT_BRAKE, BrakeLimits, ControllersRecord
 from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 
 TAINT_MANAGER: Final = "TaintManager"
 """The producer of the eviction tasks that Karmada's taint manager writes."""
@@ -41,6 +44,8 @@ class Basis(StrEnum):
     """A binding has an eviction task of Karmada's taint manager."""
     BRAKED = "Braked"
     """The controllers record failover, and their storm brake holds it."""
+    BRAKES = "Brakes"
+    """The controllers record failover, and the loss itself engages their storm brake."""
 
 
 class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,28 +55,48 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
         failover: the option ``--failover``.
         evicts: whether Karmada's taint manager evicts workloads that do not tolerate the NoExecute taints of a cluster.
         taints_lost: whether a cluster that is lost gets a NoExecute taint.
+        tainted_by: the ClusterTaintPolicies that give a cluster that is not ready a NoExecute taint.
         replaces: the ``spec.schedulerName`` of the bindings whose lost clusters Berthmaster replaces; empty for none.
         replaced_after_s: the seconds after which it does that.
         failover_basis: what these follow from.
         preemption: the option ``--preemption``.
         preempts: whether policies take workloads over from weaker policies.
         preemption_basis: what that follows from.
+        brake: the limits of the storm brake of Berthmaster's controllers.
     """
 
     failover: Switch = Switch.AUTO
     evicts: bool = False
     taints_lost: bool = False
+    tainted_by: tuple[str, ...] = ()
     replaces: str = ""
     replaced_after_s: float = 0.0
     failover_basis: Basis = Basis.DEFAULT
     preemption: Switch = Switch.AUTO
     preempts: bool = False
     preemption_basis: Basis = Basis.DEFAULT
+    brake: BrakeLimits = DEFAULT_BRAKE
+
+    def after_loss(self, lost: int, ready: int) -> "Assumptions":
+        """Return what holds after a loss of several clusters at once, which can engage the storm brake.
+
+        Args:
+            lost: the number of clusters that turn unready.
+            ready: the number of those that stay ready.
+        """
+        if not self.replaces or not self.brake.exceeded(lost, ready):
+            return self
+        return msgspec.structs.replace(self, replaces="", replaced_after_s=0.0, failover_basis=Basis.BRAKES)
 
     @property
     def moves_off_lost(self) -> bool:
-        """Whether anything moves off a cluster that is lost and has no NoExecute taint."""
-        return self.taints_lost or bool(self.replaces)
+        """Whether anything moves off a cluster that is lost and has no NoExecute taint before."""
+        return self.taints_lost or bool(self.replaces) or self.evicts_by_policy
+
+    @property
+    def evicts_by_policy(self) -> bool:
+        """Whether Karmada evicts because of a ClusterTaintPolicy."""
+        return self.evicts and not self.taints_lost and bool(self.tainted_by)
 
 
 ALL_OFF: Final = Assumptions()
@@ -88,6 +113,8 @@ def assumptions(
     bindings: Iterable[Binding],
     *,
     braked: bool = False,
+    brake: BrakeLimits = DEFAULT_BRAKE,
+    tainted_by: tuple[str, ...] = (),
 ) -> Assumptions:
     """Return what an answer assumes.
 
@@ -97,10 +124,35 @@ def assumptions(
         controllers: what the running controllers record; None if none run, or if that is not known.
         bindings: the bindings of the control plane. Their eviction tasks say whether Karmada evicts.
         braked: whether the storm brake of the controllers is engaged.
+        brake: the limits of that brake.
+        tainted_by: the ClusterTaintPolicies that give a cluster that is not ready a NoExecute taint.
     """
     found = _failover(failover, controllers, bindings, braked=braked)
     preempts, basis = _preemption(preemption, controllers)
-    return msgspec.structs.replace(found, preemption=preemption, preempts=preempts, preemption_basis=basis)
+    return msgspec.structs.replace(
+        found, preemption=preemption, preempts=preempts, preemption_basis=basis, tainted_by=tainted_by, brake=brake
+    )
+
+
+def not_ready(cluster: Cluster) -> Cluster:
+    """Return a cluster that has failed, before any taint."""
+    others = (each for each in cluster.status.conditions if each.type != "Ready")
+    condition = Condition("Ready", "False", "ClusterNotReachable", "taken down by the simulation")
+    status = msgspec.structs.replace(cluster.status, conditions=(*others, condition))
+    return msgspec.structs.replace(cluster, status=status)
+
+
+def evicting_policies(policies: Iterable[ClusterTaintPolicy], clusters: Iterable[Cluster]) -> tuple[str, ...]:
+    """Return the names of the policies that give one of the clusters a NoExecute taint when it fails."""
+    chosen = [each for each in policies if any(taint.effect == NO_EXECUTE for taint in each.spec.taints)]
+    failed = [not_ready(each) for each in clusters] if chosen else []
+
+    def evicts(policy: ClusterTaintPolicy, cluster: Cluster) -> bool:
+        return any(
+            each.effect == NO_EXECUTE and each in policy.spec.taints for each in policy.tainted(cluster).spec.taints
+        )
+
+    return tuple(each.metadata.name for each in chosen if any(evicts(each, cluster) for cluster in failed))
 
 
 def _failover(

@@ -14,6 +14,8 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
+from berthmaster.model.taint_policy import in_order
+from berthmaster.simulation.assumptions import not_ready
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
 from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
@@ -26,7 +28,7 @@ _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule.
+    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule. ClusterTaintPolicies add their taints.
 
     What then moves depends on the assumptions of the world (``assumptions.py``). If they say that a lost cluster gets
     a NoExecute taint, it gets one.
@@ -39,11 +41,15 @@ class Down:
         effects = (NO_SCHEDULE, NO_EXECUTE) if world.assumptions.taints_lost else (NO_SCHEDULE,)
         for effect in effects:
             lost = AddTaint(self.cluster, Taint(NOT_READY, effect)).applied(lost, now)
-        return replace(lost, lost=world.lost | {self.cluster})
+        for policy in in_order(world.taint_policies):
+            lost = with_cluster(lost, self.cluster, policy.tainted)
+        gone = world.lost | {self.cluster}
+        ready = sum(each.ready for each in lost.clusters.values())
+        return replace(lost, lost=gone, assumptions=world.assumptions.after_loss(len(gone), ready))
 
     def not_ready(self, world: World) -> World:
         """Return the world in which the cluster is not ready, before any taint."""
-        return with_cluster(world, self.cluster, _not_ready)
+        return with_cluster(world, self.cluster, not_ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +206,6 @@ def _marked(binding: Binding, since: datetime) -> Binding:
 
 def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
     return workload.namespace, binding_name(workload.kind, workload.name)
-
-
-def _not_ready(cluster: Cluster) -> Cluster:
-    others = (each for each in cluster.status.conditions if each.type != "Ready")
-    condition = Condition("Ready", "False", "ClusterNotReachable", "taken down by the simulation")
-    status = msgspec.structs.replace(cluster.status, conditions=(*others, condition))
-    return msgspec.structs.replace(cluster, status=status)
 
 
 def _untainted_by_condition(cluster: Cluster) -> Cluster:

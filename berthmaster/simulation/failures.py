@@ -293,8 +293,11 @@ class Failures:
             overcommitted={
                 each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
             },
-            assumptions=self._settled.world.assumptions,
+            assumptions=self._settled.world.assumptions.after_loss(len(lost), self._ready_without(lost)),
         )
+
+    def _ready_without(self, lost: frozenset[str]) -> int:
+        return sum(each.ready for name, each in self._observed.items() if name not in lost)
 
     def _planned(self, position: int, after: WorkloadResult) -> PlannedWorkload:
         """Return a workload before and after a failure. What runs now is part of the status of clusters."""

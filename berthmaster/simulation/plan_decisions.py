@@ -12,7 +12,6 @@ from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.diagnosis import failures_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.following import companions, follow
 from berthmaster.simulation.losses import Gone, copies, gone_of
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
@@ -36,6 +35,7 @@ class PlanDecider:
 
     Attributes:
         clusters: the clusters after the change.
+        assumptions: the switches that the answer assumes.
         gone: the clusters whose copies stop.
     """
 
@@ -46,7 +46,8 @@ class PlanDecider:
         self._now = now
         self._later = now + timedelta(seconds=1)
         world = changed.clusters_world
-        self.clusters = (world or index.world).clusters
+        self._after = world or index.world
+        self.clusters, self.assumptions = self._after.clusters, self._after.assumptions
         self.gone = gone_of(self.clusters, world.lost, world.removed) if world is not None else Gone()
         before, after = index.peers(), index.peers()
         self._peers = before, after
@@ -74,7 +75,7 @@ class PlanDecider:
             shared: deducts the replicas that the decision adds; None for nothing.
         """
         self._scheduler.peers = self._peers[1]
-        return self._schedule(self._scheduler, workload, self._later, shared)
+        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose="none", shared=shared)
 
     def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
         """Decide workloads one after the other. The keys are read one by one.
@@ -139,16 +140,7 @@ class PlanDecider:
         """Return where a workload would go without the change, at its next scheduling."""
         scheduler = self._index.scheduler
         scheduler.peers = self._peers[0]
-        return self._schedule(scheduler, workload, self._now)
-
-    def _schedule(
-        self,
-        scheduler: Scheduler,
-        workload: SimulatedWorkload,
-        now: datetime,
-        shared: SharedCapacity | None = None,
-    ) -> WorkloadResult:
-        return schedule_one(scheduler, workload, now, self._index.world, diagnose="none", shared=shared)
+        return schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)

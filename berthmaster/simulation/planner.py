@@ -112,7 +112,7 @@ def plan_of(
         clusters=totals,
         staying=_staying(concerned, changed) if lists_staying else [],
         overrides=list(changes.overrides),
-        assumptions=index.world.assumptions,
+        assumptions=decider.assumptions,
         preemption_matters=changed.preemption_matters,
         evicting_taints=_gains_no_execute(index.world.clusters, decider),
         loss=loss_of(rows, gone) if gone.clusters else None,

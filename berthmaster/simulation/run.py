@@ -267,7 +267,7 @@ def compare(
     clusters = {name: world.clusters.get(name, cluster) for name, cluster in changed.clusters.items()}
     results = zip(settled if before is None else before, after, settled, strict=True)
     planned = [PlannedWorkload(*each) for each in results]
-    return Comparison(planned, clusters, changed.lost, changed.removed, world.assumptions)
+    return Comparison(planned, clusters, changed.lost, changed.removed, changed.assumptions)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:

@@ -14,6 +14,7 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.policy_edit import PolicyEdit, after_edits
@@ -39,6 +40,7 @@ class World:
         assumptions: the switches of the control plane, as far as the answer depends on them.
         lost: the clusters that changes have taken down.
         removed: the clusters that changes have deleted.
+        taint_policies: the ClusterTaintPolicies, which taint clusters that fail.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
             them, and they have no binding.
     """
@@ -52,6 +54,7 @@ class World:
     assumptions: Assumptions = ALL_OFF
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
+    taint_policies: tuple[ClusterTaintPolicy, ...] = ()
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = _none
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
@@ -161,4 +164,5 @@ def world_of(
         frozenset(schedulers),
         existing=manifests.existing,
         assumptions=assumptions,
+        taint_policies=tuple(manifests.taint_policies),
     )

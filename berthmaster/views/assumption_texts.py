@@ -24,6 +24,7 @@ def loss_lines(assumptions: Assumptions, loss: Loss, moved: int) -> Iterator[str
     stops = stopping_text(loss)
     if loss.lost:
         yield f"{failover_text(assumptions, moved)}{stops}. {_other(assumptions)}"
+        yield from _policy_lines(assumptions)
     if loss.removed:
         which = name_list(loss.removed, _NAMED)
         first = f"Karmada deletes the copies on {which} first{'' if loss.lost else f': {stops}'}."
@@ -66,22 +67,54 @@ def failover_text(assumptions: Assumptions, moved: int) -> str:
         )
     if assumptions.failover_basis is Basis.BRAKED:
         return f"The storm brake holds failover: {nothing}"
+    if assumptions.failover_basis is Basis.BRAKES:
+        return f"The loss of so many clusters at once engages the storm brake, which holds failover: {nothing}"
+    if assumptions.evicts_by_policy:
+        how = "give" if len(assumptions.tainted_by) > 1 else "gives"
+        return f"Eviction is on, and {_taint_policies(assumptions)} {how} lost clusters a NoExecute taint: "
     if assumptions.evicts:
         return f"Eviction is on, but a lost cluster gets no NoExecute taint: {'' if moved else nothing}"
     return f"Eviction is {'assumed off (--failover=off)' if asked else 'off here'}: {nothing}"
 
 
-def failover_lines(assumptions: Assumptions) -> Iterator[str]:
-    """Yield what an answer about possible failures says first about failover."""
+def failover_lines(assumptions: Assumptions, largest: int) -> Iterator[str]:
+    """Yield what an answer about possible failures says first about failover.
+
+    Args:
+        assumptions: what the answer assumes.
+        largest: the most clusters that one of the failures takes.
+    """
     text = failover_text(assumptions, 0).rstrip(", ").removesuffix(": nothing moves").removesuffix(":")
     if assumptions.moves_off_lost:
         yield f"{text}. The second group of columns says what failover could not place."
     else:
         yield f"{text}: nothing moves. --failover=on shows where workloads would go, and what would find no place."
+    brake = assumptions.brake
+    if assumptions.replaces and brake.enabled and largest >= brake.min_clusters:
+        yield (
+            f"The storm brake holds failover if at least {brake.min_clusters} clusters, and more than "
+            f"{brake.unhealthy_percent}% of those that are ready, are lost at once. Nothing moves after such a loss."
+        )
+    yield from _policy_lines(assumptions)
+
+
+def _policy_lines(assumptions: Assumptions) -> Iterator[str]:
+    """Yield what ClusterTaintPolicies would do if Karmada evicted, which is not known."""
+    if assumptions.failover is not Switch.AUTO or assumptions.evicts or not assumptions.tainted_by:
+        return
+    how = "give" if len(assumptions.tainted_by) > 1 else "gives"
+    yield (
+        f"{_taint_policies(assumptions)} {how} lost clusters a NoExecute taint. No eviction task shows that Karmada "
+        "evicts because of it: with its gate Failover and --enable-no-execute-taint-eviction, it does."
+    )
+
+
+def _taint_policies(assumptions: Assumptions) -> str:
+    return f"ClusterTaintPolicy {name_list(assumptions.tainted_by, _NAMED)}"
 
 
 def _other(assumptions: Assumptions) -> str:
-    return _OTHER_OFF if assumptions.taints_lost else _OTHER_ON
+    return _OTHER_OFF if assumptions.taints_lost or assumptions.evicts_by_policy else _OTHER_ON
 
 
 def eviction_line(assumptions: Assumptions, *, evicts: bool) -> str:

@@ -15,7 +15,7 @@ from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster_cli.live.collections import CollectionReader
-from berthmaster_cli.live.fleet import BINDING_GROUP, POLICY_GROUP, FleetRead, concurrently, forbidden
+from berthmaster_cli.live.fleet import BINDING_GROUP, FleetRead, concurrently, forbidden
 
 _MOST: Final = 200
 """The most objects that are looked up, each by its name. The existence of others is not known."""
@@ -30,8 +30,7 @@ def read_waited_for(reader: CollectionReader, types: ServedTypes, read: FleetRea
         read: what was read; gets what exists, and the gaps.
         over: objects that will be laid over the stored ones.
     """
-    documents = [*read.of_group(POLICY_GROUP), *(each for each in over if group_of(each.api_version) == POLICY_GROUP)]
-    names = list(dict.fromkeys(waited_for(_policies(documents))))[:_MOST]
+    names = list(dict.fromkeys(waited_for(_policies(read.policies(over)))))[:_MOST]
 
     def look(name: str) -> bool | Gap | None:
         return _exists(reader, types, WaitedFor.of(name))
@@ -116,7 +115,6 @@ def _recorded(document: Document, workload: Key, kind: str) -> Sequence[Dependen
 def _policies(documents: Iterable[Document]) -> Iterable[Policy]:
     for document in documents:
         try:
-            if document.kind.endswith("PropagationPolicy"):
-                yield defaulted(convert(Policy, document.raw))
+            yield defaulted(convert(Policy, document.raw))
         except FieldError:
             continue

@@ -8,10 +8,12 @@ from typing import Final, TypeVar
 from berthmaster.kube.served_types import ServedType, ServedTypes
 from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.model import taint_policy
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of
 from berthmaster.model.meta import Key
+from berthmaster.model.policy import POLICY_KINDS
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.templates import TemplateKind, TemplateSelection
 
@@ -22,6 +24,7 @@ KARMADA: Final = (
     ("cluster.karmada.io/v1alpha1", "Cluster"),
     ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
     ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
+    (taint_policy.API_VERSION, taint_policy.KIND),
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
     ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization"),
@@ -71,6 +74,11 @@ class FleetRead:
     def of_group(self, group: str) -> list[Document]:
         """Return the objects of an API group."""
         return [document for document in self.documents if group_of(document.api_version) == group]
+
+    def policies(self, over: Sequence[Document]) -> list[Document]:
+        """Return the policies that were read, and those of objects that will be laid over them."""
+        known = (*self.documents, *over)
+        return [each for each in known if each.kind in POLICY_KINDS and group_of(each.api_version) == POLICY_GROUP]
 
 
 def joined(first: FleetRead, second: FleetRead) -> FleetRead:
@@ -123,8 +131,7 @@ def read_fleet(
     wanted = [each for each in types_of_planes if not (namespace and each.kind in _OF_CLUSTER_SCOPED)]
     for result in concurrently(lambda each: list_allowed(reader, each, namespace), wanted):
         read.take(result)
-    policies = [*read.of_group(POLICY_GROUP), *(each for each in over if group_of(each.api_version) == POLICY_GROUP)]
-    selection = TemplateSelection(read.of_group(BINDING_GROUP), policies)
+    selection = TemplateSelection(read.of_group(BINDING_GROUP), read.policies(over))
     for found in concurrently(lambda each: _templates(reader, types, namespace, selection, each), selection.kinds()):
         read.take(found)
     return read

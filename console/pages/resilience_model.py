@@ -134,7 +134,7 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
         )
     return ResiliencePage(
         by=by,
-        opening=list(failover_lines(view.assumptions)),
+        opening=list(failover_lines(view.assumptions, max((len(each.clusters) for each in view.impacts), default=0))),
         failover=view.assumptions.failover,
         moves=view.assumptions.moves_off_lost,
         plural=PLURALS[by],

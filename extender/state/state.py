@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from berthmaster.deciding.lease_record import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap, texts
@@ -22,7 +23,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.assumptions import Switch, assumptions
+from berthmaster.simulation.assumptions import Switch, assumptions, evicting_policies
 from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -207,6 +208,7 @@ class State:
             workloads=workloads,
             workload_affinity=self.observed.workload_affinity,
             existing=self.observed.existing((*world.policies, *claimants)),
+            taint_policies=self.observed.taint_policies(),
             unclaimed=partial(self.observed.unclaimed, world.policies),
         )
 
@@ -225,7 +227,16 @@ class State:
         running = record.running(now) if record is not None else None
         braked = record is not None and bool(record.brake.reason)
         bindings = (each.binding for each in world.workloads if each.binding is not None)
-        return replace(world, assumptions=assumptions(failover, preemption, running, bindings, braked=braked))
+        assumed = assumptions(
+            failover,
+            preemption,
+            running,
+            bindings,
+            braked=braked,
+            brake=record.brake_limits if record is not None else DEFAULT_BRAKE,
+            tainted_by=evicting_policies(world.taint_policies, world.clusters.values()),
+        )
+        return replace(world, assumptions=assumed)
 
     def stored_bindings(self) -> Iterable[Binding]:
         """Return the bindings that the control plane has, as it stores them."""

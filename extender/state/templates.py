@@ -18,6 +18,7 @@ from berthmaster.kube.discovery import Discovery
 from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document
 from berthmaster.manifests.redaction import redacted
+from berthmaster.model import taint_policy
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind
@@ -48,6 +49,10 @@ class KindName(NamedTuple):
     def gap(self, kind: GapKind, **facts: str) -> Gap:
         """Return a gap about the kind."""
         return Gap(kind, facts={"kind": self.kind, "api_version": self.api_version, **facts})
+
+
+TAINT_POLICIES: Final = KindName(taint_policy.API_VERSION, taint_policy.KIND)
+"""Watched always. Releases of Karmada before 1.14 do not serve it, which is no gap."""
 
 
 class _KindWatch(NamedTuple):
@@ -99,7 +104,7 @@ class TemplateWatches:
     def want(self, kinds: Collection[KindName]) -> None:
         """Watch these kinds, and those that a request asked for, and no others. Returns at once."""
         with self._changed:
-            self._named = frozenset(kinds)
+            self._named = frozenset({*kinds, TAINT_POLICIES})
             self._update_wanted()
 
     def watch(self, kinds: Collection[KindName], timeout_s: float) -> None:
@@ -205,7 +210,7 @@ class TemplateWatches:
 
     def gaps(self) -> list[Gap]:
         """Return which kinds are not known and what follows."""
-        found = dict(self._refused)
+        found = {kind: gap for kind, gap in self._refused.items() if kind != TAINT_POLICIES or not _is_unserved(gap)}
         for kind, informer in self._informers():
             if (gap := _unlisted(kind, informer)) is not None:
                 found[kind] = gap
@@ -256,6 +261,10 @@ class TemplateWatches:
         self.version = object()
         informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
         return None
+
+
+def _is_unserved(gap: Gap) -> bool:
+    return gap.kind is GapKind.NOT_WATCHABLE
 
 
 def _unlisted(kind: KindName, informer: Informer[Document]) -> Gap | None:

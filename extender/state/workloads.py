@@ -15,6 +15,7 @@ from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.existing import UNKNOWN, Existing, WaitedFor, waited_for
@@ -24,11 +25,12 @@ from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, template_of
+from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.placed_index import ObservedIndex
 from extender.state.policy_changes import PolicyChanges, changed_policies, may_select
-from extender.state.templates import KindName, TemplateWatches
+from extender.state.templates import TAINT_POLICIES, KindName, TemplateWatches
 
 BindingKey = tuple[str, str]
 """The namespace, empty for a cluster-scoped binding, and the name."""
@@ -245,6 +247,14 @@ class ObservedWorkloads:
         needed = sorted(_selected_kinds(policies))
         self._templates.watch([*needed, *_waiting_kinds(policies)], timeout_s)
         return self._templates.unknown(needed)
+
+    def taint_policies(self) -> tuple[ClusterTaintPolicy, ...]:
+        """Return the policies that taint clusters. Invalid ones are left out."""
+        found = []
+        for document in self._templates.items(TAINT_POLICIES) if self._templates is not None else ():
+            with suppress(FieldError):
+                found.append(convert(ClusterTaintPolicy, document.raw))
+        return tuple(found)
 
     def existing(self, policies: Iterable[Policy]) -> Existing:
         """Return whether the objects exist that policies wait for, as far as their kinds are listed."""

@@ -14,7 +14,7 @@ from berthmaster.deciding.admissions import Admissions
 from berthmaster.deciding.budget_record import budget_records
 from berthmaster.deciding.budgets import Budgets
 from berthmaster.deciding.config import MovesConfig, subject_of
-from berthmaster.deciding.lease_record import SOURCES, SourcesRecord, text_of
+from berthmaster.deciding.lease_record import SOURCES, BrakeLimits, SourcesRecord, text_of
 from berthmaster.kube.informer import Informer
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -162,7 +162,7 @@ class LiveControl:
         lease = self._context.lease
         if lease is None:
             return
-        defaults = self._config.defaults
+        defaults, brake = self._config.defaults, self._config.brake
         record = (
             SourcesRecord(
                 defaults.failback.mode,
@@ -171,6 +171,7 @@ class LiveControl:
                 self._problem[:1024],
                 budget_records(self._config.budgets),
                 self._scheduler_name,
+                BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
             )
             if self._file is not None
             else None

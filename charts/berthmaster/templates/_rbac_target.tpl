@@ -125,6 +125,9 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [policy.karmada.io]
   resources: [overridepolicies, clusteroverridepolicies]
   verbs: [list, watch] # metadata: whether the dependentOverrides of a policy exist
+- apiGroups: [policy.karmada.io]
+  resources: [clustertaintpolicies]
+  verbs: [list, watch] # the taints of a lost cluster
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list, watch] # metadata: whether the priority class of a policy exists

@@ -38,6 +38,20 @@ def workload(name, clusters, scheduler="default-scheduler", placement=None, *, p
     return [held, template, bound]
 
 
+def taint_policy(name, effect="NoExecute", status="False", to=()):
+    """A ClusterTaintPolicy that taints clusters by their condition Ready."""
+    spec = {
+        "addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": [status]}],
+        "taints": [{"key": "lost", "effect": effect}],
+        **({"targetClusters": {"clusterNames": to}} if to else {}),
+    }
+    return {**POLICY_API, "kind": "ClusterTaintPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+POLICY_API = {"apiVersion": "policy.karmada.io/v1alpha1"}
+LOST = "ClusterTaintPolicy lost gives lost clusters a NoExecute taint"
+TASK = {"gracefulEvictionTasks": [{"fromCluster": "m3", "producer": "TaintManager", "reason": "TaintUntolerated"}]}
+EVICTS = workload("other", {"m2": 1}, **TASK)
 WEB = workload("web", {"m1": 3, "m2": 1})
 OWN = workload("own", {"m1": 2}, "berthmaster")
 HELD = workload("held", {"m1": 2}, suspension={"scheduling": True})
@@ -163,6 +177,49 @@ def test_one_rule_for_both_checks(run, objects, code):
     rows = json.loads(run("resilience -o json", *objects))
     (m1,) = [each for each in rows if each["name"] == "m1"]
     assert bool(m1["nowhere"] or m1["short"]) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("policies", "evicts", "moves"),
+    [
+        pytest.param([taint_policy("lost")], True, {"web": {"m2": 2, "m3": 2}}, id="eviction is on"),
+        pytest.param([taint_policy("lost")], False, {}, id="nothing shows that it is on"),
+        pytest.param([taint_policy("lost", to=["m2"])], True, {}, id="a policy about another cluster"),
+        pytest.param([taint_policy("lost", status="True")], True, {}, id="a condition that does not hold"),
+        pytest.param([taint_policy("lost", "NoSchedule")], True, {}, id="a taint that does not evict"),
+    ],
+)
+def test_cluster_taint_policies(run, policies, evicts, moves):
+    objects = [*WEB, *(EVICTS if evicts else []), *policies]
+    found = json.loads(run("simulate --down m1 --summary -o json", *objects))
+    rows = {each["resource"]: each["after"]["clusters"] for each in found["workloads"] if each["moves"]}
+    assert {name.rpartition("/")[2]: each for name, each in rows.items()} == moves
+
+
+def test_a_cluster_taint_policy_is_named(run):
+    on = run("simulate --down m1", *WEB, *EVICTS, taint_policy("lost")).splitlines()
+    assert on[0].startswith(f"Eviction is on, and {LOST}: 3 replicas of 1 workload stop.")
+    for command in ("simulate --down m1", "resilience", "explain --down m1 -n shop deploy/web"):
+        lines = run(command, *WEB, taint_policy("lost")).splitlines()
+        assert (lines[0].startswith("Eviction is off here"), lines[1].startswith(f"{LOST}. No eviction task")) == (
+            True, True,
+        )  # fmt: skip
+
+
+def test_a_loss_of_many_clusters_engages_the_storm_brake(run):
+    more = [cluster(name) for name in ("m4", "m5", "m6")]
+    two = run("simulate --down m1 --down m4", *OWN, LEASE, *more).splitlines()[0]
+    three = run("simulate --down m1 --down m4 --down m5", *OWN, LEASE, *more).splitlines()[0]
+    assert two.startswith("Berthmaster replaces lost clusters after 30 s")
+    assert three.startswith(
+        "The loss of so many clusters at once engages the storm brake, which holds failover: nothing moves, "
+    )
+    lost = [
+        {**each, "spec": {**each["spec"], "region": "eu"}} for each in (cluster("e1"), cluster("e2"), cluster("e3"))
+    ]
+    found = json.loads(run("resilience --by region -o json", *workload("in", {"e1": 2}, "berthmaster"), LEASE, *lost))
+    assert (found[0]["moved"], found[0]["assumptions"]["failoverBasis"]) == (0, "Brakes")
+    assert "The storm brake holds failover if at least 3 clusters" in run("resilience --by region", *OWN, LEASE, *lost)
 
 
 @pytest.mark.parametrize("option", ["--down", "--remove"])

@@ -29,7 +29,7 @@ def requested() -> set[tuple[str, str, str]]:
     """The group, resource and verb of each request for a simulation and for explanations."""
     api = KubeInMemory()
     shop(api)
-    for kind in ("OverridePolicy", "ClusterOverridePolicy"):
+    for kind in ("OverridePolicy", "ClusterOverridePolicy", "ClusterTaintPolicy"):
         plural = f"{kind.lower().removesuffix('y')}ies"
         api.served.add("policy.karmada.io/v1alpha1", kind, plural, namespaced=kind == "OverridePolicy")
     for namespace in ("shop", ""):

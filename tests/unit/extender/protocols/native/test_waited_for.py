@@ -10,6 +10,7 @@ from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
+from berthmaster.native_api.what_if import DownChange
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.workload import NotScheduled
 
@@ -44,7 +45,7 @@ def extender():
 
         api = KubeInMemory()
         shop(api)
-        for *kind, namespaced in KINDS:
+        for *kind, namespaced in (*KINDS, (POLICY_API, "ClusterTaintPolicy", "clustertaintpolicies", False)):
             api.served.add(*kind, namespaced=namespaced)
         store(api, *objects)
         api.before = refuse
@@ -104,3 +105,15 @@ def test_only_what_policies_wait_for_is_watched_as_metadata(extender):
     asked = {each.path: each for each in api.requests if each.path.rsplit("/", 1)[-1] in {kind[2] for kind in KINDS}}
     assert list(asked) == ["/apis/scheduling.k8s.io/v1/priorityclasses"]
     assert all("PartialObjectMetadata" in each.accept for each in asked.values())
+
+
+def test_cluster_taint_policies_taint_a_lost_cluster(extender):
+    condition = {"conditionType": "Ready", "operator": "NotIn", "statusValues": ["True"]}
+    spec = {"addOnConditions": [condition], "taints": [{"key": "lost", "effect": "NoExecute"}]}
+    lost = resource("lost", "ClusterTaintPolicy", POLICY_API, namespace="", spec=spec)
+    running, api = extender()
+    assert running.client().simulate([DownChange("member1")]).assumptions.tainted_by == ()
+    before = running.state.version
+    store(api, lost)
+    running.wait(lambda: running.state.version != before)
+    assert running.client().simulate([DownChange("member1")]).assumptions.tainted_by == ("lost",)
