@@ -1,7 +1,6 @@
 """Karmada's ClusterTaintPolicy (``policy.karmada.io/v1alpha1``): it taints clusters by their conditions."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec.structs
@@ -66,8 +65,12 @@ class ClusterTaintPolicy(Value, frozen=True):
 
 def in_order(policies: Iterable[ClusterTaintPolicy]) -> tuple[ClusterTaintPolicy, ...]:
     """Return policies in the order in which Karmada applies them: the oldest first."""
-    newest = datetime.max.replace(tzinfo=UTC)
-    return tuple(sorted(policies, key=lambda each: each.metadata.creation_timestamp or newest))
+
+    def created_s(policy: ClusterTaintPolicy) -> float:
+        created = policy.metadata.creation_timestamp
+        return created.timestamp() if created is not None else float("inf")
+
+    return tuple(sorted(policies, key=created_s))
 
 
 def _all_met(wanted: Sequence[MatchCondition], conditions: Sequence[Condition]) -> bool:
