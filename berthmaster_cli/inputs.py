@@ -133,13 +133,7 @@ def workload_affinity_on(feature_gates: str) -> bool:
 
 
 def profile_from(flags: PluginFlags, *, workload_affinity: bool, component_sets: bool = True) -> Profile:
-    """Return the scheduling profile from flags, including plugins of third parties.
-
-    Args:
-        flags: the options of plugins.
-        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
-        component_sets: whether the gate ``MultiplePodTemplatesScheduling`` is on.
-    """
+    """Return the scheduling profile from flags, including plugins of third parties."""
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
     switches = [switch.strip() for switch in flags.plugins.split(",") if switch.strip()]
     return karmada_profile(

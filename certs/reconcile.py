@@ -106,12 +106,7 @@ class CertificateReconciler:
         return trusted_bundle(read_snapshot(self._clusters, replace(self._options, targets=())), self._options)
 
     def reconcile(self, *, renew_leaves: bool = False, rotate_authority: bool = False) -> CertificateReport:
-        """Do every step that is due.
-
-        Args:
-            renew_leaves: replace every present leaf.
-            rotate_authority: begin to replace the present issuer.
-        """
+        """Do every step that is due."""
         snapshot, now = self.observe()[:2]
         replaced = _replaced(snapshot, renew_leaves=renew_leaves, rotate_authority=rotate_authority)
         done: list[tuple[Reference, CertificateFinding]] = []

@@ -43,12 +43,6 @@ def next_steps(
 ) -> Iterator[CertificateStep]:
     """Yield the writes that are due, the most urgent first. Read a new snapshot after each write.
 
-    Args:
-        snapshot: the objects that were read.
-        options: the objects to maintain.
-        replaced: fingerprints of certificates that a user asked to replace.
-        now: the current time.
-
     Raises:
         InputError: a Secret is foreign.
     """

@@ -98,12 +98,6 @@ class Authentication:
     ) -> None:
         """Read the files for the first time.
 
-        Args:
-            options: how visitors sign in.
-            secret: the secret of sessions.
-            on_failure: called with the reason why a new file cannot be used.
-            revoked: the sessions that ended by a sign-out; None keeps none.
-
         Raises:
             InputError: a file cannot be used.
         """

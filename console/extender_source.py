@@ -53,10 +53,6 @@ class ExtenderClients:
     def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
         """Prepare the client, without a request.
 
-        Args:
-            access: where the extender is, and how to authenticate.
-            timeout_s: the timeout for each part of an answer.
-
         Raises:
             InputError: a file cannot be used.
         """

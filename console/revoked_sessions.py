@@ -12,12 +12,7 @@ class RevokedSessions:
     """A folder with one empty file for each session that ended early. Safe for several processes."""
 
     def __init__(self, folder: Path, lifetime_s: float) -> None:
-        """Use a folder, which exists.
-
-        Args:
-            folder: the folder. Replicas that share it share the ends of sessions.
-            lifetime_s: how long a session lasts at most. Older files are removed.
-        """
+        """Use a folder, which exists."""
         self._folder, self._lifetime_s = folder, lifetime_s
 
     def add(self, session: str) -> None:

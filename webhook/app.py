@@ -67,12 +67,7 @@ _MARGIN_S: Final = 0.2
 
 
 def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
-    """Create the application.
-
-    Args:
-        reviewer: answers the reviews.
-        body_bytes: the size limit of a request body.
-    """
+    """Create the application."""
 
     def view(path: str, environ: "WSGIEnvironment", _path_values: Mapping[str, str]) -> HTTPReply:
         begun_s = begun_at(environ)

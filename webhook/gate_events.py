@@ -16,14 +16,7 @@ _EVENTS: Final[dict[GateResult, tuple[EventType, str]]] = {
 
 
 def record(recorder: Recorder, decision: GateDecision, username: str, *, created: bool) -> None:
-    """Record an event about a decision of the gate, if it deserves one.
-
-    Args:
-        recorder: records the event.
-        decision: the decision.
-        username: the user who sent the change.
-        created: whether the change creates the policy. A refused policy does not exist then.
-    """
+    """Record an event about a decision of the gate, if it deserves one."""
     if decision.result not in _EVENTS:
         return
     kind, reason = _EVENTS[decision.result]

@@ -95,12 +95,7 @@ class ControllerSettings:
 
 
 def controllers_record(settings: ControllerSettings, controllers: Collection[str]) -> ControllersRecord:
-    """Return what the lease records about the controllers of a process.
-
-    Args:
-        settings: their settings.
-        controllers: the names of the controllers that run.
-    """
+    """Return what the lease records about the controllers of a process."""
     schedules = "binding-scheduler" in controllers
     return ControllersRecord(
         settings.scheduler_name if schedules else "",

@@ -56,14 +56,7 @@ class MoveCandidate:
 
 
 def candidate_of(key: tuple[str, str], binding: Binding, state: MoveState, pause: Pause = "None") -> MoveCandidate:
-    """Return the move of a binding as budgets see it.
-
-    Args:
-        key: the namespace and the name of the binding.
-        binding: the binding.
-        state: the state of its move.
-        pause: which moves the policy of the workload pauses.
-    """
+    """Return the move of a binding as budgets see it."""
     return MoveCandidate(
         key,
         subject_of(binding),

@@ -203,13 +203,6 @@ def abandoned(
 
     A move that ends without a result is a failure: the binding is held down, so that the same move cannot start and
     end in a loop.
-
-    Args:
-        decider: what the decision depends on besides the binding.
-        binding: the binding.
-        prior: the binding with the assignment that counts from now on.
-        event: why the move ends.
-        move: the move; None if no move is under way.
     """
     record = None if move is None else flapped(move, decider.settings(binding), decider.now, event.note)
     group = prior.status.scheduler_observing_affinity_name

@@ -92,13 +92,6 @@ def decide_refused(
 ) -> BindingDecision | None:
     """Decide what to write instead of a step of a move that the API server has refused; None for no other step.
 
-    Args:
-        state: the clusters.
-        decision: the decision whose write was refused.
-        now_s: monotonic time.
-        moves: the configuration of moves.
-        why: why the API server refused the write.
-
     Raises:
         CopiesNotReadError: as ``decide_with_moves``.
     """
@@ -356,15 +349,7 @@ class WaitingRecord:
 def waiting_record(
     binding: Binding, request: MoveRequest, record: MoveState | None, now: Timestamp, braked: str
 ) -> WaitingRecord:
-    """Return the record of a binding that should move.
-
-    Args:
-        binding: the effective binding.
-        request: why it should move, and where to.
-        record: its present record; None without one.
-        now: the time of day.
-        braked: why the storm brake stops moves; empty if it does not.
-    """
+    """Return the record of a binding that should move."""
     if record is not None and record.held_down(now) and record.held_down_until is not None:
         return WaitingRecord(record, ready=False, wait_s=(record.held_down_until - now).total_seconds())
     state = _waiting_state(binding, request, record, now)

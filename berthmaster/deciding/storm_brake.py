@@ -161,11 +161,7 @@ class StormBrake:
             self._outage_text = f"the API server was out of reach for {now_s - since_s:.0f} s"
 
     def engaged(self, now_s: float) -> str | None:
-        """Return why no move may begin or end now; None if moves may.
-
-        Args:
-            now_s: the time.
-        """
+        """Return why no move may begin or end now; None if moves may."""
         if not self._settings.enabled:
             return None
         if not self._begun:

@@ -207,11 +207,6 @@ class Sandbox:
     def call(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
         """Run a script, then call one of its functions.
 
-        Args:
-            script: the text of the script.
-            name: the name of the function.
-            argument: its argument, a plain value.
-
         Returns:
             The first two results as plain values.
 

@@ -51,11 +51,6 @@ def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool
 def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot:
     """Return the smallest change under which a recorded decision would have taken a cluster.
 
-    Args:
-        store: the ledger.
-        wanted: as in ``explain_decision``.
-        cluster: the name of the cluster.
-
     Raises:
         NotRecordedError: the ledger has no such decision.
         InputError: the fleet of the decision has no such cluster, or the placement is not supported; or as

@@ -41,13 +41,6 @@ class ExportedRecord(HistoryRow, frozen=True, rename="camel"):
 def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet: bool) -> Iterator[ExportedRecord]:
     """Yield the records of a time range in the order of the ledger.
 
-    Args:
-        store: the ledger.
-        since_us: the start of the range, in microseconds since 1970.
-        until_us: its end.
-        redact: whether to leave out what ``--dump --redact`` leaves out.
-        fleet: whether to add the clusters that changed.
-
     Raises:
         InputError: the ledger is damaged.
         LedgerError: the database cannot be read.

@@ -131,13 +131,6 @@ def replay(
 ) -> Iterator[Replayed]:
     """Decide everything of a time range again, in the order of the ledger.
 
-    Args:
-        store: the ledger.
-        since_us: the start of the range, in microseconds since 1970.
-        until_us: its end.
-        profile: another profile; None for the one of each decision.
-        rewrite: replaces bindings; None replaces none.
-
     Raises:
         InputError: the ledger is damaged, or a plugin is missing.
         LedgerError: the database cannot be read.

@@ -193,7 +193,7 @@ def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.d
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
     if deeper_than(raw, depth):
         raise _too_deep(source, number, depth)
-    if not _is_list(raw):
+    if not (str(raw.get("kind", "")).endswith("List") and "items" in raw):
         yield _checked(Document(source, number, "", raw))
         return
     items = raw["items"] if raw["items"] is not None else []
@@ -204,11 +204,6 @@ def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.d
         if not isinstance(item, dict):
             raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(item)}", prefix)
         yield _checked(Document(source, number, prefix, _typed_item(raw, item)))
-
-
-def _is_list(raw: dict[str, Any]) -> bool:
-    """Return whether a document is a ``List`` or a typed list, such as a ``ClusterList``."""
-    return str(raw.get("kind", "")).endswith("List") and "items" in raw
 
 
 def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:

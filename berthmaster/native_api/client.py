@@ -323,11 +323,6 @@ class Client:
     def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
         """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy.
 
-        Args:
-            name: its name.
-            namespace: its namespace.
-            namespaces: as in ``binding``.
-
         Raises:
             ServiceError: there is no such policy, the service refuses the request, or cannot be reached.
         """

@@ -134,13 +134,6 @@ def log_exceptions(
 
     This is the crash handler of threads that must continue. Use it only in the outermost function of a thread, where
     the next piece of work does not depend on the failed one. Catch expected errors by their class where they occur.
-
-    Args:
-        call: the work.
-        log: the logger for the exception.
-        message: the log message, as loggers take it.
-        arguments: the arguments of the message.
-        names: fields of the record, such as the kind and name of an object.
     """
     try:
         call()

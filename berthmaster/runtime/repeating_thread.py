@@ -13,15 +13,7 @@ class RepeatingThread:
     def __init__(
         self, name: str, call: Callable[[], object], pause_s: Callable[[], float], log: logging.Logger, problem: str
     ) -> None:
-        """Prepare the thread.
-
-        Args:
-            name: the name of the thread.
-            call: the function.
-            pause_s: returns the seconds until the next call.
-            log: the logger for an exception.
-            problem: the log message of an exception.
-        """
+        """Prepare the thread."""
         self._call = call
         self._pause_s = pause_s
         self._log = log

@@ -72,10 +72,6 @@ class Scheduler:
         the request asks for a rescheduling, or if that group no longer exists. If all groups fail, the decision
         carries the first failure. A placement above the limits of the profile is not tried at all, and a decision that
         takes too many steps ends with a failure of its own.
-
-        Args:
-            request: the workload.
-            work: counts the steps; by default up to the limit of the profile.
         """
         try:
             return self._schedule(request, work or Work(self.profile.limits.steps))

@@ -86,11 +86,6 @@ class TLSSource:
     ) -> None:
         """Read the files for the first time.
 
-        Args:
-            files: the files.
-            on_load: called with the expiry of the certificate of each new set.
-            on_failure: see ``ReloadedFiles``.
-
         Raises:
             InputError: the files cannot be used.
         """

@@ -43,11 +43,6 @@ class TokenFile:
     ) -> None:
         """Read the file for the first time.
 
-        Args:
-            path: the file.
-            on_failure: see ``ReloadedFiles``.
-            monotonic_s: the clock of the checks.
-
         Raises:
             InputError: the file cannot be used, or contains no token.
         """

@@ -16,12 +16,7 @@ LOST: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy holds it any more: 
 
 
 def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] = SCHEDULERS) -> Unscheduled | None:
-    """Return why no scheduler looks at a workload; None if one does.
-
-    Args:
-        workload: the workload.
-        schedulers: the names of the schedulers that are simulated.
-    """
+    """Return why no scheduler looks at a workload; None if one does."""
     binding = workload.binding
     if workload.unscheduled is not None:
         return workload.unscheduled

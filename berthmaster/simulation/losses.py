@@ -39,13 +39,7 @@ class Gone(NamedTuple):
 
 
 def gone_of(clusters: Mapping[str, Cluster], lost: frozenset[str], removed: frozenset[str]) -> Gone:
-    """Return the clusters whose copies stop. A cluster without any condition has not reported yet: it counts as ready.
-
-    Args:
-        clusters: the clusters after the changes.
-        lost: those that the changes take down.
-        removed: those that the changes delete.
-    """
+    """Return the clusters whose copies stop. A cluster without conditions has not reported yet: it counts as ready."""
     ready = frozenset(each.name for each in clusters.values() if each.ready or not each.status.conditions)
     return Gone(lost, removed, ready)
 
@@ -122,12 +116,7 @@ def _running_after(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
 
 
 def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
-    """Return what stops running, and what nothing starts again.
-
-    Args:
-        planned: the workloads before and after the changes.
-        gone: the clusters whose copies stop.
-    """
+    """Return what stops running, and what nothing starts again."""
     hit = [(each, found) for each in planned if (found := stopping(each, gone))]
     return Loss(
         lost=sorted(gone.lost),

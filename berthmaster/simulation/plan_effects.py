@@ -16,13 +16,7 @@ from berthmaster.simulation.workload import SimulatedWorkload
 def policy_effects(
     index: PlanIndex, edits: Sequence[PolicyEdit], rows: Sequence[PlannedWorkload]
 ) -> list[PolicyEffect]:
-    """Return the effect of each edited policy, in order, and of the others that take resources because of an edit.
-
-    Args:
-        index: the world before the change.
-        edits: the edits, in the order in which they take effect.
-        rows: the workloads that the change concerns.
-    """
+    """Return the effect of each edited policy, in order, and of the others that take resources because of an edit."""
     after = {each.reference: each.after for each in edits}
     actions = {each.reference: _action(each, index) for each in edits}
     effects = {reference: _Effect(action) for reference, action in actions.items()}

@@ -16,11 +16,6 @@ def waits(policy: Policy, namespace: str, existing: Existing) -> Unscheduled | N
     Without its overrides a policy claims nothing (``propagateResource``). Without its priority class it claims the
     resource, and the detector cannot build the binding (``BuildResourceBinding``). A ClusterResourceBinding has no
     priority.
-
-    Args:
-        policy: the policy.
-        namespace: the namespace of the resource; empty for a cluster-scoped one.
-        existing: what exists.
     """
     missing = existing.missing(overrides_of(policy))
     if missing:

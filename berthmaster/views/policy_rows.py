@@ -168,14 +168,7 @@ def policy_row(
     findings: Sequence[PolicyFinding] | None,
     recorded: Iterable[PriorityDropRow] = (),
 ) -> PolicyRow:
-    """Return the row of a policy.
-
-    Args:
-        policy: the policy, with its defaults.
-        use: what workloads say about it; None if the workloads are not known.
-        findings: what the rules find; None if they do not run.
-        recorded: the drops of its priority in the ledger.
-    """
+    """Return the row of a policy."""
     spec, meta = policy.spec, policy.metadata
     return PolicyRow(
         kind=policy.kind,

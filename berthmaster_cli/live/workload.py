@@ -76,7 +76,7 @@ def read_workload(
     binding = None if with_peers else _binding(reader, types, name)
     for found in (binding, template):
         read.take(found)
-    identities = {_identity(each) for each in (*read.documents, *over)}
+    identities = {(each.namespace, each.kind, each.name) for each in (*read.documents, *over)}
     bound = any(each.api_version.startswith(BINDING_GROUP) for each in read.documents)
     if (name.namespace, served.kind, name.name) not in identities and not bound and not read.gaps:
         where = f" in the namespace {name.namespace}" if name.namespace else ""
@@ -112,7 +112,3 @@ def _get(
     version = str(found.raw["metadata"].get("resourceVersion") or "")
     now = datetime.now(UTC).replace(microsecond=0)
     return Listing([found], ListRecord(str(served), key[0], version, 1, now, metadata_only))
-
-
-def _identity(document: Document) -> tuple[str, str, str]:
-    return document.namespace, document.kind, document.name

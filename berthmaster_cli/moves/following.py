@@ -26,12 +26,7 @@ class FollowedBindings:
     """The bindings of a control plane, kept up to date inside a ``with`` block."""
 
     def __init__(self, client: APIClient, lease: Key) -> None:
-        """Prepare to watch.
-
-        Args:
-            client: a client of the control plane.
-            lease: the namespace and the name of the lease of the controllers.
-        """
+        """Prepare to watch."""
         self._client = client
         self._lease = lease
         self._changed = threading.Event()

@@ -98,11 +98,6 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
 def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "") -> MovesInput:
     """Read a control plane.
 
-    Args:
-        access: the access to it.
-        flags: the limits, and the lease.
-        namespace: the only namespace of bindings; empty for all, and for bindings without a namespace.
-
     Raises:
         ServiceError: the control plane does not respond.
         InputError: it is no control plane of Karmada, or it exceeds a limit.

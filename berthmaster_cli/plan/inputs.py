@@ -89,10 +89,6 @@ class PlanInput(NamedTuple):
 def read_input(flags: PlanFlags, *, workload_affinity: bool) -> PlanInput:
     """Read the control plane, or the files of ``--against``, and the changed objects.
 
-    Args:
-        flags: the options of the command.
-        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
-
     Raises:
         click.UsageError: options contradict each other, or there is nothing to plan.
         ServiceError: the control plane does not respond.

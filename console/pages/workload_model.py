@@ -147,13 +147,7 @@ class WorkloadPart:
 
 
 def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetime) -> WorkloadPart:
-    """Return what the page shows.
-
-    Args:
-        facts: the answers of the extender.
-        question: what the visitor chose.
-        now: the time.
-    """
+    """Return what the page shows."""
     binding, past = facts.binding, facts.past
     explained = past.explanation if past is not None else facts.explained
     outlook = facts.outlook if past is None else None

@@ -107,12 +107,7 @@ class WorkloadsPage:
 
 
 def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
-    """Return what the page shows.
-
-    Args:
-        found: the answer of the extender.
-        query: the question.
-    """
+    """Return what the page shows."""
     facets = found.facets
     return WorkloadsPage(
         rows=tuple(map(row_view, found.items)),

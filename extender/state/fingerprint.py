@@ -47,12 +47,7 @@ def digest(content: bytes) -> int:
 
 
 def difference_of(before: object | None, after: object | None) -> int:
-    """Return what a change of an object adds to a fingerprint.
-
-    Args:
-        before: the object before the change, as a decoded value; None if it is new.
-        after: the object after the change; None if it is gone.
-    """
+    """Return what a change of an object adds to a fingerprint."""
     return (0 if after is None else digest(_content(after))) - (0 if before is None else digest(_content(before)))
 
 

@@ -55,13 +55,7 @@ class _Problem(_Part, frozen=True):
 
 
 def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
-    """Return the body of the request. The extender stops computing when the time is over.
-
-    Args:
-        change: the change.
-        limits: the limits of the gate; None if it is off.
-        timeout_s: the time.
-    """
+    """Return the body of the request. The extender stops computing when the time is over."""
     body: dict[str, Any] = {"timeoutMs": max(1, round(timeout_s * 1000)), "dryRun": change.dry_run}
     if change.document is None:
         name = {"kind": change.kind, "namespace": change.namespace, "name": change.name}

@@ -50,12 +50,7 @@ class ExtenderClient:
     """
 
     def __init__(self, access: ExtenderAccess, on_failure: Callable[[Exception], None]) -> None:
-        """Prepare the client, without a request.
-
-        Args:
-            access: where the extender is, and how to authenticate.
-            on_failure: called with the reason why new files cannot be used.
-        """
+        """Prepare the client, without a request."""
         self._access = access
         self._on_failure = on_failure
         self._url = f"{access.url.rstrip('/')}{REVIEW_PATH}"

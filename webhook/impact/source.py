@@ -90,12 +90,7 @@ class ExtenderImpact:
         self._breaker = Breaker(clock)
 
     def ask(self, change: ReviewedChange, left_s: float) -> PolicyImpact | NotComputed:
-        """Return the impact of a change. Never raises.
-
-        Args:
-            change: the change.
-            left_s: the time that the review has left.
-        """
+        """Return the impact of a change. Never raises."""
         begun_s = self._clock.monotonic_s()
         answer = self._answer(change, min(self._timeout_s, left_s))
         seconds = self._clock.monotonic_s() - begun_s

@@ -14,11 +14,7 @@ class Turns:
     """
 
     def __init__(self, total: int) -> None:
-        """Set up the turns.
-
-        Args:
-            total: the most questions at once.
-        """
+        """Set up the turns."""
         self._total = total
         self._dry_runs = max(1, total // 4)
         self._of_author = max(1, total // 2)

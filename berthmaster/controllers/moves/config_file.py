@@ -168,10 +168,6 @@ def read_moves_config(path: Path) -> MovesConfig:
 def parse_moves_config(data: bytes, source: str) -> MovesConfig:
     """Parse and validate a configuration in YAML or JSON.
 
-    Args:
-        data: the content of the file.
-        source: the name of the file, for errors.
-
     Raises:
         InputError: it is not a valid configuration. The message has all errors with their paths.
     """

@@ -70,15 +70,7 @@ class MoveSupervisor:
         annotations: AnnotationSource | None = None,
         metrics: MoveMetrics | None = None,
     ) -> None:
-        """Start without bindings.
-
-        Args:
-            control: configuration, brake and admissions.
-            clock: the time.
-            producer: the ``producer`` of eviction tasks.
-            annotations: the annotations of policies; None if they do not count.
-            metrics: counts phases and results.
-        """
+        """Start without bindings."""
         self.waiting = WaitingMoves(clock)
         self._control = control
         self._clock = clock

@@ -133,12 +133,7 @@ class PreemptionController(QueueController[PreemptionKey]):
 
 
 def controller(context: ControllerContext, workers: int = 1) -> Controller:
-    """Build the preemption controller. The caller checks the feature gate.
-
-    Args:
-        context: what all controllers share. The informers of policies are requested from it.
-        workers: how many keys are reconciled at once.
-    """
+    """Build the preemption controller. The caller checks the feature gate."""
     queue: WorkQueue[PreemptionKey] = WorkQueue(context.clock)
     index = PolicyIndex()
     handler = PolicyHandler(index, queue.add)

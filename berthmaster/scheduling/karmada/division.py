@@ -75,14 +75,7 @@ def _tier_positions(selected: Candidates) -> list[IntArray]:
 def divide(
     compiled: KarmadaPlacement, request: Request, selected: Candidates, replicas: int
 ) -> dict[str, int] | Failure:
-    """Divide replicas over clusters. Clusters that get none are left out.
-
-    Args:
-        compiled: names the strategy and the static weights.
-        request: the workload.
-        selected: the clusters, in selection order.
-        replicas: how many replicas to assign.
-    """
+    """Divide replicas over clusters. Clusters that get none are left out."""
     match compiled.strategy:
         case Strategy.DUPLICATED:
             return dict.fromkeys(selected.names(), replicas) if replicas else {}

@@ -62,14 +62,7 @@ def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> Filte
 
 
 def hold_message(nodes: RankedNodes, better: tuple[str, ...], known: int, source: str) -> str:
-    """Return why a pod is held instead of placed in a later group. kube-scheduler writes it into the pod's event.
-
-    Args:
-        nodes: the offered nodes.
-        better: the nodes of a lower rank that were not offered.
-        known: the number of known nodes.
-        source: the origin of the placement.
-    """
+    """Return why a pod is held instead of placed in a later group. kube-scheduler writes it into the pod's event."""
     rank = nodes.best
     group = nodes.groups.group_name(rank) if rank < REJECTED else ""
     offered = f"only nodes of cluster group {group}" if group else "no node that may take the pod"

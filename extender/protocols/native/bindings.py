@@ -76,14 +76,7 @@ def described(services: Services, namespace: str, name: str) -> BindingView:
 
 
 def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], freshness: Freshness) -> BindingView:
-    """Return what a binding says.
-
-    Args:
-        workload: the workload of the binding, which knows the policy that holds it.
-        binding: the binding as the control plane stores it.
-        gaps: what the service does not know.
-        freshness: how current its state is.
-    """
+    """Return what a binding says."""
     spec, status, resource = binding.spec, binding.status, binding.spec.resource
     placement = spec.placement
     groups = placement.cluster_affinities if placement is not None else None

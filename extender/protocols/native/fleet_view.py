@@ -51,13 +51,7 @@ def _rows(clusters: Iterable[Cluster], index: PlacedIndex, *, reported: bool) ->
 
 
 def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:
-    """Return a cluster and what is assigned to it.
-
-    Args:
-        cluster: the cluster.
-        use: what is assigned to it; None if that is not known.
-        reported: whether it is known which workloads it runs.
-    """
+    """Return a cluster and what is assigned to it."""
     spec, condition = cluster.spec, next((each for each in cluster.status.conditions if each.type == "Ready"), None)
     why = "it reports no condition Ready"
     if condition is not None:

@@ -34,10 +34,6 @@ PARAMETERS: Final = {
 def moves_view(services: Services, query: MoveQuery) -> MovesView:
     """Return what the bindings and the lease of the controllers say about moves.
 
-    Args:
-        services: the resources of the service.
-        query: which moves to list.
-
     Raises:
         Refusal: bindings are not watched.
     """

@@ -90,12 +90,6 @@ class Resilience:
     def answer(self, services: Services, call: Call, question: FailureQuestion, limit: int) -> ResilienceView:
         """Return what each failure of these domains would do.
 
-        Args:
-            services: the resources of the service.
-            call: its deadline ends the wait for a result.
-            question: what fails as a whole, and what is assumed.
-            limit: the most failures, the worst first.
-
         Raises:
             Refusal: bindings are not watched, or there is no result yet.
         """

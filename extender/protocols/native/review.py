@@ -254,13 +254,7 @@ def _known(services: Services, call: Call, wanted: PlanRequest) -> list[Policy]:
 
 
 def review_answer(reviewed: PlanReview, gaps: Sequence[Gap] = (), *, planning: bool = False) -> ReviewAnswer:
-    """Return the answer to a review.
-
-    Args:
-        reviewed: the result of the review.
-        gaps: what is not known, if the change was not planned in full.
-        planning: whether the change is being planned.
-    """
+    """Return the answer to a review."""
     counts = reviewed.counts
     if reviewed.plan is not None:
         return _answer_of_plan(reviewed.plan, counts)

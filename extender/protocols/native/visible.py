@@ -62,12 +62,7 @@ def _companions(explained: Explanation, reader: Reader) -> dict[str, list[str]]:
 
 
 def visible_plan(plan: Plan, reader: Reader) -> Plan:
-    """Return the rows that a reader may see. The id and the totals stay; they are about all workloads.
-
-    Args:
-        plan: the plan. Its gaps and the texts of its rows are made for the reader already.
-        reader: the reader.
-    """
+    """Return the rows that a reader may see. The id and the totals stay; they are about all workloads."""
     if reader.namespaces is None:
         return plan
     summary = plan.summary

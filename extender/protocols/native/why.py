@@ -52,14 +52,7 @@ def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
 
 
 def claims_view(workload: SimulatedWorkload, gaps: list[str], version: str, freshness: Freshness) -> ClaimsView:
-    """Return which policies match a workload.
-
-    Args:
-        workload: the workload.
-        gaps: what the service does not know.
-        version: the version of its state.
-        freshness: how current its state is.
-    """
+    """Return which policies match a workload."""
     return ClaimsView(
         resource=str(workload),
         holder=str(workload.held_by) if workload.held_by is not None else None,
@@ -85,12 +78,6 @@ class Investigator:
 
     def why_not(self, services: Services, call: Call, key: tuple[str, str], cluster: str) -> WhyNotView:
         """Return the smallest change under which a cluster would get the workload of a binding now.
-
-        Args:
-            services: the resources of the service.
-            call: its deadline ends the search.
-            key: the namespace and the name of the binding.
-            cluster: the name of the cluster.
 
         Raises:
             Refusal: bindings are not watched, there is no such binding or cluster, no scheduler places the workload,
