@@ -14,10 +14,11 @@ from berthmaster.controllers.settings import GATES
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.views.texts import count_text
-from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup
+from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup, Unobserved
 from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
+from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
 from berthmaster_cli.environment import environment_text
 from berthmaster_cli.flags import Flags, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -26,7 +27,7 @@ from berthmaster_cli.options import (
     cluster_clients,
     config_option,
 )
-from berthmaster_cli.output import OutputFlags, print_data, print_line, stdout, styled
+from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, stdout, styled
 
 _ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"
 _BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
@@ -46,6 +47,9 @@ class CheckFlags(Flags):
         "", names=("--as",), metavar="USER",
     )  # fmt: skip
     timeout_s: float = option("The timeout of each request, in seconds.", 5.0, click.FloatRange(0.5, 60))
+    adoption: bool = option(
+        "Instead of checks, show which step of the adoption is reached, the next one, and the way back."
+    )
     before_install: bool = option("Run only the checks that must pass before an installation.")
     skipped: tuple[str, ...] = option(
         "Do not check this part. Repeatable.", type=click.Choice(GROUPS), names=("--skip",)
@@ -103,6 +107,7 @@ class DoctorFlags(ClusterFlags, CheckFlags, SetupFlags, OutputFlags):
 def command(flags: DoctorFlags) -> None:
     """Check an installation, report what is wrong and how to fix it."""
     groups = (_BEFORE_INSTALL if flags.before_install else frozenset(GROUPS)) - {*flags.skipped}
+    groups = ADOPTION_GROUPS if flags.adoption else groups
     host, target = cluster_clients(flags)
     facts = Collector(
         target=target,
@@ -114,6 +119,9 @@ def command(flags: DoctorFlags) -> None:
         user=flags.user,
         probes=flags.probes,
     ).collect()
+    if flags.adoption and not isinstance(facts.target, Unobserved):
+        _show_adoption(adoption(facts), flags.output)
+        return
     found = findings(facts, groups)
     if flags.output == "table":
         print_findings(stdout(), found, verbose=flags.verbose)
@@ -182,6 +190,26 @@ def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool 
             _print_line(console, Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
     counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
     print_line(console, f"{count_text(len(found), 'check')}: {counts}")
+
+
+def _show_adoption(found: Adoption, output: str) -> None:
+    if output != "table":
+        print_data(found, output)
+        return
+    console = stdout()
+    rows = [(str(each.number), each.name, each.state.value, each.found) for each in found.steps]
+    print_table(console, ("STEP", "", "STATE", "FOUND"), rows)
+    if found.next is not None:
+        print_line(console, f"next: step {found.next.number}, {found.next.name} (docs/adopt.md)")
+        _print_commands(console, found.next.do)
+    if found.reached is not None:
+        print_line(console, f"back from step {found.reached.number}, {found.reached.name}")
+        _print_commands(console, found.reached.back)
+
+
+def _print_commands(console: Console, commands: Sequence[str]) -> None:
+    for each in commands:
+        print_line(console, f"{'':<{_WIDTH}} -> {each}")
 
 
 def _sorted(found: Sequence[Finding]) -> list[Finding]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from cryptography import x509
 
 from berthmaster.controllers.rbac import AccessRule
+from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
 from certs.bundle import EMPTY, Bundle
 from certs.registration import Endpoint, endpoint_of
@@ -259,6 +260,7 @@ class LeaseFacts:
         holder: the identity of the holder; empty if the lease was released.
         renewed: the last renewal by the holder's clock; None if the lease has none.
         duration_s: how long the lease is valid without renewal.
+        sources: which moves are on; None if the lease does not record it.
     """
 
     namespace: str
@@ -266,6 +268,7 @@ class LeaseFacts:
     holder: str
     renewed: datetime | None
     duration_s: int
+    sources: SourcesRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +306,8 @@ class DeploymentFacts:
     """A Deployment on the host that runs a component of Karmada or Berthmaster.
 
     Attributes:
-        component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``.
+        component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``,
+            ``console``.
         arguments: command and arguments of the container.
         wanted, ready: the number of pods.
     """

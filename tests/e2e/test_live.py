@@ -17,7 +17,7 @@ from karmada_plane import binding, claimed, cluster, deployment, policy, resourc
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+ROLE = Path(__file__).parents[2] / "docs" / "read-only.yaml"
 _LIMIT_S = 120
 Run = Callable[..., Any]
 
@@ -137,7 +137,7 @@ def test_files_replace_live_objects(shop: Shop, run: Run, tmp_path: Path) -> Non
 def test_the_rights_of_the_page_are_enough_and_none_is_unused(
     control_plane: ControlPlane, shop: Shop, run: Run
 ) -> None:
-    role = next(each for each in documented() if each["kind"] == "ClusterRole")
+    role = yaml.safe_load(ROLE.read_text())
     user = unique("reader")
     # This API server also serves the types of KubeAdmiral, which is not in use.
     federated = {"apiGroups": ["core.kubeadmiral.io"], "resources": ["federatedclusters"], "verbs": ["list"]}
@@ -155,15 +155,9 @@ def test_the_rights_of_the_page_are_enough_and_none_is_unused(
 
 
 def test_a_missing_right_is_named(control_plane: ControlPlane, shop: Shop, run: Run) -> None:
-    role = next(each for each in documented() if each["kind"] == "ClusterRole")
+    role = yaml.safe_load(ROLE.read_text())
     rules = [(rule, None) for rule in role["rules"] if "apps" not in rule["apiGroups"]]
     kubeconfig = control_plane.user(unique("reader"), rules)
     rows, notes = run("simulate", "-n", shop.namespace, kubeconfig=kubeconfig)
     assert f"no right to list deployments.apps in the namespace {shop.namespace}: their replicas and labels" in notes
     assert by_name(rows)[f"{shop.namespace}/Deployment/web"]["clusters"] == dict.fromkeys(shop.members[:2], 2)
-
-
-def documented() -> list[JSON]:
-    """The manifests of the page."""
-    blocks = PAGE.read_text().split("```yaml\n")[1:]
-    return [each for block in blocks for each in yaml.safe_load_all(block.partition("```")[0])]

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from berthmaster.deciding.lease_record import SOURCES, sources_record
 from berthmaster.kube.client import ask_if_found
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
@@ -31,6 +32,7 @@ class _ListedMetadata(msgspec.Struct, frozen=True, rename="camel"):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    annotations: dict[str, str] = {}
 
     @property
     def path(self) -> str:
@@ -81,7 +83,8 @@ class _Lease(msgspec.Struct, frozen=True):
     def facts(self) -> LeaseFacts:
         metadata, spec = self.metadata, self.spec
         holder, duration_s = spec.holder_identity or "", spec.lease_duration_seconds or 0
-        return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s)
+        sources = sources_record(metadata.annotations.get(SOURCES))
+        return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s, sources)
 
 
 class _List(msgspec.Struct, Generic[T], frozen=True):

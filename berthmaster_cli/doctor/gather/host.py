@@ -14,7 +14,7 @@ from certs.secrets import read_secret
 
 DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
 _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
-_OURS: Final = frozenset({"webhook", "controllers", "extender"})
+_OURS: Final = frozenset({"webhook", "controllers", "extender", "console"})
 _MAX_DEPLOYMENTS: Final = 500
 _MAX_PROBE_BYTES: Final = 64 * 1024
 

@@ -14,6 +14,7 @@ from berthmaster_cli.doctor import command as module
 from berthmaster_cli.doctor.command import as_data, command, print_findings
 from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts
 from berthmaster_cli.doctor.finding import Severity, failed, ok, warning
+from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
@@ -43,6 +44,14 @@ def text_of(findings, **more):
     with console.capture() as captured:
         print_findings(console, findings, **more)
     return captured.get()
+
+
+def test_the_adoption_is_shown_with_the_next_step_and_the_way_back(run):
+    result, given = run("--adoption")
+    assert given["groups"] == ADOPTION_GROUPS
+    assert "step 6, moves (docs/adopt.md)" in result.stdout
+    assert "-> berthmaster plan -f predecessor.yaml --delete" in result.stdout
+    assert result.exit_code == 0
 
 
 def test_the_report_of_a_broken_installation(golden):

@@ -1,4 +1,4 @@
-"""docs/live.md grants what is requested, and nothing else of the control planes."""
+"""docs/read-only.yaml grants what is requested, and nothing else of the control planes."""
 
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from berthmaster_cli.live.existence import read_waited_for
 from berthmaster_cli.live.fleet import KUBEADMIRAL, read_fleet
 from berthmaster_cli.live.workload import read_workload, resolved
 
-PAGE = (Path(__file__).parents[4] / "docs" / "live.md").read_text()
+DOCS = Path(__file__).parents[4] / "docs"
+PAGE = (DOCS / "live.md").read_text()
 
 
 class NoProgress:
@@ -51,7 +52,7 @@ def right(request: APIRequest) -> tuple[str, str, str]:
 
 
 def granted() -> set[tuple[str, str, str]]:
-    role = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
+    role = yaml.safe_load((DOCS / "read-only.yaml").read_text())
     return {
         (group, resource, verb)
         for rule in role["rules"]
