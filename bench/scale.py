@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -238,10 +239,10 @@ def restart(size: int, clusters: int) -> dict[str, float]:
     figures.cost("the cluster is ready again", lambda: plane.put_cluster(pinned, back))
     figures.cost("the cluster gets a label", lambda: plane.put_cluster(pinned, labelled))
     plane.decide_all()
-    storm = [fleet.cluster(number % clusters, used=1 + number) for number in range(1000)]
-    figures.cost(
-        "1,000 statuses of clusters", lambda: [plane.put_cluster(n % clusters, raw) for n, raw in enumerate(storm)]
-    )
+    plane.put_cluster(pinned, back)
+    plane.decide_all()
+    storm = [(each % clusters, fleet.cluster(each % clusters, used=1 + each)) for each in range(1000)]
+    figures.cost("1,000 statuses of clusters", lambda: [plane.put_cluster(*each) for each in storm])
     figures.cost("housekeeping after them", plane.scheduler.housekeep)
     figures.found["housekeeping after them, keys"] = len(plane.queue)
     return figures.found
@@ -260,9 +261,9 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     figures.memory("after everything is read")
     services = Services(state, PrometheusServiceMetrics(), logging.getLogger("bench"), clock)
     planner = Planner()
-    sizes = [fleet.policy_of.count(policy) for policy in range(1, min(2000, len(fleet.shapes)))]
-    few = [policy for policy in range(1, len(sizes) + 1) if fleet.shapes[policy] == "few"]
-    chosen = min(few, key=lambda policy: abs(sizes[policy - 1] - 100))
+    sizes = Counter(fleet.policy_of)
+    few = [policy for policy, shape in enumerate(fleet.shapes) if shape == "few"]
+    chosen = min(few, key=lambda policy: abs(sizes[policy] - 100))
 
     def planned(clusters_named: int) -> None:
         request = convert(PlanRequest, {"update": [json.loads(fleet.policy(chosen, clusters_named))], "limit": 3})

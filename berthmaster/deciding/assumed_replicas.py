@@ -6,6 +6,7 @@ module all decisions of a burst would see the same free capacity. Karmada has th
 that ran before show already.
 """
 
+import heapq
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -28,6 +29,8 @@ class AssumedReplicas:
     def __init__(self) -> None:
         self._clusters: dict[str, AssumedCluster] = {}
         self._clusters_of: dict[Key, set[str]] = {}
+        self._expiries: list[tuple[float, Key]] = []
+        self._last_expiry: tuple[float, Key] | None = None
 
     def __len__(self) -> int:
         return sum(len(each.pending) for each in self._clusters.values())
@@ -145,14 +148,13 @@ class AssumedReplicas:
         return self._views(over)
 
     def expire(self, now_s: float) -> list[Cluster]:
-        """Forget what has expired at a monotonic time."""
-        expired = [
-            (key, name)
-            for name, assumed in self._clusters.items()
-            for key, each in assumed.pending.items()
-            if each.until_s <= now_s
-        ]
-        return self._views({name for key, name in expired if self._drop(key, name)})
+        """Forget what has expired at a monotonic time. Looks only at bindings whose time has come."""
+        dropped = set()
+        while self._expiries and self._expiries[0][0] <= now_s:
+            _, key = heapq.heappop(self._expiries)
+            expired = [name for name, each in self.pending(key).items() if each.until_s <= now_s]
+            dropped |= {name for name in expired if self._drop(key, name)}
+        return self._views(dropped)
 
     def _views(self, names: Iterable[str]) -> list[Cluster]:
         return [self._clusters[name].view() for name in names]
@@ -160,6 +162,9 @@ class AssumedReplicas:
     def _put(self, key: Key, name: str, pending: PendingReplicas) -> None:
         self._clusters[name].put(key, pending)
         self._clusters_of.setdefault(key, set()).add(name)
+        if self._last_expiry != (expiry := (pending.until_s, key)):  # a binding has one expiry for all its clusters
+            self._last_expiry = expiry
+            heapq.heappush(self._expiries, expiry)
 
     def _drop(self, key: Key, name: str) -> bool:
         assumed = self._clusters.get(name)

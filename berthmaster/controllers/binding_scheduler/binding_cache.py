@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 
+from berthmaster.controllers.binding_scheduler.binding_index import BindingIndex
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
@@ -16,6 +17,9 @@ class BindingCache:
 
     An informer observes a write some milliseconds later. Until then the object that the write returned is the latest
     one. A decision on the older one would end in a conflict.
+
+    Attributes:
+        index: the observed bindings by cluster, policy and affinity.
     """
 
     def __init__(self, context: ControllerContext, *, hold_unknown: bool = True) -> None:
@@ -30,6 +34,9 @@ class BindingCache:
         self._informers = [
             context.informer(collection, read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
+        self.index = BindingIndex()
+        for informer in self._informers:
+            informer.subscribe(self.index.changed)  # before handlers that ask the index
         self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
         self._writing = threading.Lock()
 
@@ -38,6 +45,10 @@ class BindingCache:
         for informer in self._informers:
             informer.subscribe(handler)
             informer.subscribe(self._observed)
+
+    def observed(self, key: Key) -> Binding | None:
+        """Return a binding as the API server sent it last; None if it does not exist."""
+        return self._informer(key).get(key)
 
     def get(self, key: Key) -> Binding | None:
         """Return the latest version of a binding; None if it does not exist."""
@@ -50,6 +61,10 @@ class BindingCache:
     def items(self) -> Iterator[tuple[Key, Binding]]:
         for informer in self._informers:
             yield from informer.items()
+
+    def moving(self) -> Iterator[tuple[Key, Binding]]:
+        """Yield the bindings that have the record of a move."""
+        return ((key, found) for key in self.index.moving() if (found := self.observed(key)) is not None)
 
     def add_written(self, key: Key, before: Binding, after: Binding) -> None:
         """Store the binding that a write returned; ``before`` is the version that it replaced."""

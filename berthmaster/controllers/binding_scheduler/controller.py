@@ -147,13 +147,13 @@ class BindingScheduler:
         priority = binding.spec.schedule_priority if binding is not None else None
         return priority.priority if priority is not None else 0
 
-    def _own_bindings(self) -> Iterator[tuple[Key, Binding]]:
-        return (each for each in self._bindings.items() if names_scheduler(each[1], self._scheduler_name))
+    def _own(self, bindings: Iterator[tuple[Key, Binding]]) -> Iterator[tuple[Key, Binding]]:
+        return (each for each in bindings if names_scheduler(each[1], self._scheduler_name))
 
     def housekeep(self) -> None:
         """Do what is due every second: expire assumed replicas, activate unschedulable bindings, look at the brake."""
         self._clusters.expire()
         self._handlers.activate_unschedulable()
-        if self._control.tick(self._own_bindings()):
+        if self._control.tick(self._own(self._bindings.items()), self._own(self._bindings.moving())):
             self._handlers.moves_changed()
         self._metrics.waiting(self.queue.lengths(), self._clusters.assumed_count())

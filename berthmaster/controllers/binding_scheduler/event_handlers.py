@@ -1,11 +1,12 @@
 """The event handlers: which changes queue which bindings (karmada ``event_handler.go``, with additions)."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.binding_index import has_move
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -13,19 +14,17 @@ from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting import LIMIT
 from berthmaster.deciding.move_targets import is_draining
-from berthmaster.deciding.writes import effective
 from berthmaster.model.binding import Binding
-from berthmaster.model.claims import MANAGED_BY, holder
+from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
-from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, MovePhase, move_of
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.placement import Placement
 from berthmaster.model.policy import PolicyReference
-from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.resources import amount_of
 
-_TERM_BYTES: Final = 16 * 2**20
+ACTIVATED: Final = 500
+"""How many unschedulable bindings of a namespace are tried again each second. Clusters gain capacity all the time."""
 
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
@@ -39,7 +38,7 @@ def eligible(binding: Binding, scheduler_name: str) -> bool:
     A binding whose policy is gone is not scheduled any more. Only its move ends, and then its record goes.
     """
     return names_scheduler(binding, scheduler_name) and (
-        any(binding.metadata.labels.get(label) for label in MANAGED_BY) or _has_move(binding)
+        any(binding.metadata.labels.get(label) for label in MANAGED_BY) or has_move(binding)
     )
 
 
@@ -63,8 +62,7 @@ class EventHandlers:
         self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._estimators = estimators
-        self._terms: BoundedCache[int, tuple[ClusterAffinity, AffinityTerm]] = BoundedCache(_TERM_BYTES)
-        self._groups: BoundedCache[int, tuple[Placement, Mapping[str, ClusterAffinityTerm]]] = BoundedCache(_TERM_BYTES)
+        self._activatable: dict[str, dict[Key, None]] = {}
         self._gained: set[str] = set()
         self._gaining = threading.Lock()
 
@@ -79,7 +77,7 @@ class EventHandlers:
             self._moves.remove(key)
             self._queue.add(key)  # the reconciler may hold a pending status for it
             return
-        if _has_move(after) or (before is not None and _has_move(before)):
+        if has_move(after) or (before is not None and has_move(before)):
             self._moves.observe(key, after)
         own = self._bindings.is_own(key, after)
         if not own:  # own writes were assumed when they were decided; those of other schedulers take capacity, too
@@ -105,7 +103,7 @@ class EventHandlers:
                 if self._estimators is not None:
                     self._estimators.remove(before.name)
                 self._clusters.remove_cluster(before.name)
-                self._push_assigned(before.name)
+                self._push_all(self._bindings.index.on(before.name), "ClusterChanged", names_scheduler)
             return
         if self._estimators is not None:
             self._estimators.add(after.name)
@@ -114,27 +112,36 @@ class EventHandlers:
             with self._gaining:
                 self._gained.add(after.name)
         if before is not None and _affects_bindings(before, after):
-            self._push_affected((before, after))
+            self._push_all(self._bindings.index.affected((before, after)), "ClusterChanged", eligible)
         if before is not None and ((before.ready and not after.ready) or is_draining(before) != is_draining(after)):
-            self._push_assigned(after.name)
+            self._push_all(self._bindings.index.on(after.name), "ClusterChanged", names_scheduler)
 
     def activate_unschedulable(self) -> None:
-        """Queue unschedulable bindings that a cluster with new capacity could host, and those that waited too long."""
+        """Queue unschedulable bindings that a cluster with new capacity could host, and those that waited too long.
+
+        Of one namespace at most ``ACTIVATED`` are queued now, and the others by the next calls.
+        """
         with self._gaining:
             gained, self._gained = self._gained, set()
         gained |= self._clusters.take_freed()
         if gained:
-            self._queue.activate(list(self._could_go_to(self._queue.unschedulable(), gained)))
+            for key in self._could_go_to(self._queue.unschedulable(), gained):
+                self._activatable.setdefault(key[0], {})[key] = None
             self._moves.waiting.gained(gained)
+        for namespace, keys in list(self._activatable.items()):
+            due = list(islice(keys, ACTIVATED))
+            self._queue.activate(due)
+            for key in due:
+                del keys[key]
+            if not keys:
+                del self._activatable[namespace]
         self._queue.activate_expired()
         for key in islice(self._could_go_to(*self._moves.waiting.take()), LIMIT):
             self._push(key, "ClusterChanged")
 
     def policy_changed(self, policy: PolicyReference) -> None:
         """Queue the bindings of a policy whose annotations about moves have changed."""
-        for key, binding in self._bindings.items():
-            if holder(binding.metadata) == policy and eligible(binding, self._scheduler_name):
-                self._push(key, "PolicyChanged")
+        self._push_all(self._bindings.index.held_by(policy), "PolicyChanged", eligible)
 
     def moves_changed(self) -> None:
         """Queue every binding that the configuration of moves may concern, after it has changed."""
@@ -142,7 +149,7 @@ class EventHandlers:
             placement = binding.spec.placement
             if placement is None or not eligible(binding, self._scheduler_name):
                 continue
-            if _has_move(binding) or placement.cluster_affinities:
+            if has_move(binding) or placement.cluster_affinities:
                 self._queue.add_late(key)
 
     def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
@@ -162,62 +169,18 @@ class EventHandlers:
         self._metrics.incoming(event)
         self._queue.add(key)
 
-    def _push_affected(self, versions: Iterable[Cluster]) -> None:
-        """Queue every binding whose affinity matches one of a cluster's two versions."""
-        for key, binding in self._bindings.items():
-            if eligible(binding, self._scheduler_name) and any(self._affects(binding, each) for each in versions):
-                self._push(key, "ClusterChanged")
-
-    def _push_assigned(self, cluster: str) -> None:
-        for key, binding in self._bindings.items():
-            if names_scheduler(binding, self._scheduler_name) and any(
-                each.name == cluster for each in binding.spec.clusters
-            ):
-                self._push(key, "ClusterChanged")
-
-    def _affects(self, binding: Binding, cluster: Cluster) -> bool:
-        """Whether a change of a cluster may move a binding. Overflow does not count (``enqueueAffectedBindings``)."""
-        placement = binding.spec.placement
-        if placement is None:
-            return False
-        if _has_move(binding) and (move := move_of(binding)) is not None and move.under_way:
-            return True
-        affinity: ClusterAffinity | None = placement.cluster_affinity
-        if placement.cluster_affinities is not None:
-            if binding.status.scheduler_observed_generation != binding.metadata.generation:
-                return True
-            observed = effective(binding).status.scheduler_observing_affinity_name
-            terms = placement.cluster_affinities
-            affinity = self._groups_of(placement).get(observed, terms[0] if terms else None)
-        return affinity is None or self._term(affinity).matches(cluster)
-
-    def _term(self, affinity: ClusterAffinity) -> AffinityTerm:
-        known = self._terms.get(id(affinity))
-        if known is None:
-            # The entry keeps the affinity alive, so that no other object gets its id.
-            known = affinity, AffinityTerm(affinity)
-            self._terms.add(id(affinity), known, BYTES_OF_JSON * len(encode_json(affinity)))
-        return known[1]
-
-    def _groups_of(self, placement: Placement) -> Mapping[str, ClusterAffinityTerm]:
-        """Return the groups of a placement by name. Of equal names the first one counts."""
-        known = self._groups.get(id(placement))
-        if known is None:
-            groups = {each.affinity_name: each for each in reversed(placement.cluster_affinities or ())}
-            known = placement, groups
-            self._groups.add(id(placement), known, BYTES_OF_JSON * len(encode_json(placement)))
-        return known[1]
-
-
-def _has_move(binding: Binding) -> bool:
-    return MOVE in binding.metadata.annotations
+    def _push_all(self, keys: Iterable[Key], event: str, concerned: Callable[[Binding, str], bool]) -> None:
+        for key in keys:
+            binding = self._bindings.observed(key)
+            if binding is not None and concerned(binding, self._scheduler_name):
+                self._push(key, event)
 
 
 def _concerns_move(before: Binding, after: Binding) -> bool:
     """Whether a change that is no scheduling concerns the move of a binding: its record, or the health of copies."""
     if before.metadata.annotations.get(MOVE) != after.metadata.annotations.get(MOVE):
         return True
-    if not _has_move(after) or before.status.aggregated_status == after.status.aggregated_status:
+    if not has_move(after) or before.status.aggregated_status == after.status.aggregated_status:
         return False
     move = move_of(after)
     return move is not None and (move.under_way or move.phase is MovePhase.RELEASED)

@@ -1,13 +1,14 @@
 """The queue of bindings: highest priority first; unschedulable bindings wait until a cluster has more capacity.
 
-karmada-scheduler has three queues (``internal/queue``): active, backoff and unschedulable. Two things differ here. A
-changed priority counts at once. A cluster that gains capacity activates unschedulable bindings; they do not wait for
-the next five-minute flush.
+karmada-scheduler has three queues (``internal/queue``): active, backoff and unschedulable. Three things differ here. A
+changed priority counts at once. Namespaces of equal priority take turns. A cluster that gains capacity activates
+unschedulable bindings; they do not wait for the next five-minute flush.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Final
 
 from berthmaster.controllers.work_queue import WorkQueue
@@ -22,14 +23,23 @@ LONGEST_UNSCHEDULABLE_S: Final = 300.0
 """An unschedulable binding is tried again after this time even if no cluster changes."""
 
 
+_Entry = tuple[int, int, int, Key]
+"""The negative priority, the turn of the namespace, the order, and the key."""
+
+
 class SchedulingQueue(WorkQueue[Key]):
-    """A work queue that returns the key with the highest priority first; among equals, the one that waited longest."""
+    """A work queue that returns the key with the highest priority first. Namespaces of equal priority take turns.
+
+    Of one namespace the key that waited longest comes first. A namespace with many keys does not delay another one.
+    """
 
     def __init__(self, clock: Clock, priority_of: Callable[[Key], int]) -> None:
         super().__init__(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
         self._priority_of = priority_of
-        self._heap: list[tuple[int, int, Key]] = []
-        self._entry: dict[Key, tuple[int, int, Key]] = {}
+        self._heap: list[_Entry] = []
+        self._entry: dict[Key, _Entry] = {}
+        self._turn = 0
+        self._last_turns: dict[str, int] = {}
         self._unschedulable: dict[Key, float] = {}
         self._order = 0
         self._late: set[Key] = set()
@@ -64,6 +74,7 @@ class SchedulingQueue(WorkQueue[Key]):
         """Hold a key back until it is activated or added, at most five minutes."""
         with self._changed:
             if key not in self._dirty:
+                self._unschedulable.pop(key, None)  # the keys stay in the order of their times
                 self._unschedulable[key] = self._clock.monotonic_s()
 
     def activate(self, keys: Iterable[Key]) -> int:
@@ -72,8 +83,7 @@ class SchedulingQueue(WorkQueue[Key]):
         A key that is being reconciled is queued once more: its decision may have missed the change.
         """
         with self._changed:
-            unschedulable = self._unschedulable.keys() | self._taken
-            activated = [key for key in keys if key in unschedulable]
+            activated = [key for key in keys if key in self._unschedulable or key in self._taken]
             for key in activated:
                 self.add(key)
             return len(activated)
@@ -82,12 +92,12 @@ class SchedulingQueue(WorkQueue[Key]):
         """Queue the keys that were unschedulable for five minutes."""
         with self._changed:
             before_s = self._clock.monotonic_s() - LONGEST_UNSCHEDULABLE_S
-            self.activate([key for key, since_s in self._unschedulable.items() if since_s <= before_s])
+            self.activate([key for key, _ in takewhile(lambda each: each[1] <= before_s, self._unschedulable.items())])
 
     def unschedulable(self) -> list[Key]:
-        """Return the keys that are unschedulable, and those that are being reconciled and may be next."""
+        """Return the unschedulable keys, the oldest first, and those that are being reconciled and may be next."""
         with self._changed:
-            return list(self._unschedulable.keys() | self._taken)
+            return [*self._unschedulable, *(self._taken - self._unschedulable.keys())]
 
     def backing_off(self) -> list[Key]:
         """Return the keys that wait for a time, as after a failed write, and those that are being reconciled."""
@@ -111,7 +121,9 @@ class SchedulingQueue(WorkQueue[Key]):
             self._late_order.append(key)
             return
         self._order += 1
-        entry = self._entry[key] = (-self._priority_of(key), self._order, key)
+        namespace = key[0]
+        turn = self._last_turns[namespace] = max(self._turn, self._last_turns.get(namespace, 0)) + 1
+        entry = self._entry[key] = (-self._priority_of(key), turn, self._order, key)
         heapq.heappush(self._heap, entry)
 
     def _pop(self) -> Key | None:
@@ -127,7 +139,10 @@ class SchedulingQueue(WorkQueue[Key]):
     def _pop_first(self) -> Key | None:
         while self._heap:
             entry = heapq.heappop(self._heap)
-            key = entry[2]
+            _, turn, _, key = entry
+            self._turn = max(self._turn, turn)
+            if self._last_turns.get(key[0]) == turn:
+                del self._last_turns[key[0]]
             if self._entry.get(key) is entry:  # else it has a newer entry
                 del self._entry[key]
                 return key

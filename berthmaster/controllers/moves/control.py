@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from berthmaster.controllers.moves.storm_watch import StormWatch
 from berthmaster.deciding.admissions import Admissions
 from berthmaster.deciding.budget_record import budget_records
 from berthmaster.deciding.budgets import Budgets
-from berthmaster.deciding.config import MovesConfig, subject_of
+from berthmaster.deciding.config import MovesConfig, MoveSubject, subject_of
 from berthmaster.deciding.lease_record import SOURCES, BrakeLimits, SourcesRecord, text_of
 from berthmaster.kube.informer import Informer
 from berthmaster.model.binding import Binding
@@ -97,11 +97,13 @@ class LiveControl:
         """Return the replicas that each budget with a percentage selects; None until they are counted."""
         return self._totals
 
-    def tick(self, bindings: Iterable[tuple[Key, Binding]]) -> bool:
+    def tick(self, bindings: Iterable[tuple[Key, Binding]], moving: Iterable[tuple[Key, Binding]]) -> bool:
         """Read a changed file, keep the record in the lease up to date, and count. Call it every second or so.
 
         Args:
-            bindings: the bindings of this scheduler. They are read every some seconds only.
+            bindings: the bindings of this scheduler. They are read every some seconds, and only if a budget has a
+                percentage.
+            moving: those of them that have the record of a move. They are read every some seconds.
 
         Returns:
             Whether the configuration changed.
@@ -113,7 +115,8 @@ class LiveControl:
         if now_s - self._counted_s >= _CHECK_S:
             passed_s = min(now_s - self._counted_s, 2 * _CHECK_S)
             self._counted_s = now_s
-            self._count(bindings, passed_s)
+            self._count(moving, passed_s)
+            self._totals = self._budgets.totals(_sized(bindings)) if self._budgets.needs_totals else None
         return changed
 
     def _open(self, path: Path) -> ReloadedFiles[MovesConfig]:
@@ -183,7 +186,6 @@ class LiveControl:
         counts: Counter[tuple[MoveReason, MovePhase]] = Counter()
         causes: Counter[str] = Counter()
         held_down, missing = 0, 0
-        sized = []
         for key, binding in bindings:
             state = move_of(binding)
             if state is not None:
@@ -192,13 +194,16 @@ class LiveControl:
                 if state.phase in WAITING:
                     causes[self.admissions.cause_of(key)] += 1
                 missing += _missing_replicas(binding, state)
-            if self._budgets.needs_totals:
-                sized.append((subject_of(binding), sum(each.replicas for each in as_moved(binding).spec.clusters)))
-        self._totals = self._budgets.totals(sized) if self._budgets.needs_totals else None
         self._metrics.bindings(counts, held_down)
         self._metrics.waiting(causes)
         if missing:
             self._metrics.below_wanted(missing * passed_s)
+
+
+def _sized(bindings: Iterable[tuple[Key, Binding]]) -> Iterator[tuple[MoveSubject, int]]:
+    """Yield what budgets select by, and the replicas, of each binding."""
+    for _, binding in bindings:
+        yield subject_of(binding), sum(each.replicas for each in as_moved(binding).spec.clusters)
 
 
 def _missing_replicas(binding: Binding, state: MoveState) -> int:

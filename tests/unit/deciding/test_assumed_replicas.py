@@ -90,6 +90,18 @@ def test_assumed_replicas_expire():
     assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 3}
 
 
+def test_expiry_looks_only_at_bindings_whose_time_has_come():
+    assumed = fleet()
+    for number in range(100):
+        assumed.assume(("ns", f"{number}"), {}, {"m1": 1, "m2": 1}, ONE_CPU, float(number))
+    assert len(assumed._expiries) == 100, "one for all clusters of a binding"
+    looked_at: list[tuple[str, str]] = []
+    pending = assumed.pending
+    assumed.pending = lambda key: looked_at.append(key) or pending(key)  # type: ignore[method-assign, func-returns-value]
+    assert allocating(assumed.expire(LIFETIME_S + 2)) == {"m1": 97, "m2": 97}
+    assert looked_at == [("ns", "0"), ("ns", "1"), ("ns", "2")]
+
+
 def test_a_new_cluster_status_keeps_assumed_replicas():
     assumed = fleet()
     assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)

@@ -11,8 +11,9 @@ from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
+from berthmaster.controllers.binding_scheduler.binding_index import BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, eligible, gains_capacity
+from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED, EventHandlers, eligible, gains_capacity
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.failover import FailoverOptions
@@ -162,3 +163,80 @@ def test_a_deleted_cluster_queues_its_bindings():
     handled.hold(on_it, eligible_binding("other", "uid", replicas=1, clusters={"n": 1}))
     handled.handlers.cluster_changed(("", "m"), cluster("m", cpu=10), None)
     assert handled.take_all() == [("default", "web-deployment")]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param((cluster("m", cpu=10), None), {"web", "named", "no-label"}, id="it is deleted"),
+        pytest.param((cluster("m"), cluster("m", ready=False)), {"web", "named", "no-label"}, id="it is not ready"),
+        pytest.param((cluster("m", labels={"a": "b"}), cluster("m")), {"named", "anywhere"}, id="another label"),
+    ],
+)
+def test_an_event_of_a_cluster_looks_only_at_the_bindings_that_it_concerns(
+    change: tuple[Cluster, Cluster | None], expected: set[str], monkeypatch: pytest.MonkeyPatch
+):
+    handled = Handled()
+    elsewhere = {"clusterAffinity": {"clusterNames": ["n"]}}
+    handled.hold(
+        eligible_binding("web", "uid", replicas=1, clusters={"m": 1}, **elsewhere),
+        eligible_binding("named", "uid", replicas=1, clusters={"m": 1}, clusterAffinity={"clusterNames": ["m"]}),
+        eligible_binding("anywhere", "uid", replicas=1, clusters={"n": 1}),
+        labelled(eligible_binding("no-label", "uid", replicas=1, clusters={"m": 1}, **elsewhere)),
+        *(eligible_binding(f"other-{each}", "uid", clusters={"n": 1}, **elsewhere) for each in range(50)),
+    )
+    looked_at = []
+
+    def observed(cache: BindingCache, key: Key) -> Binding | None:
+        looked_at.append(key[1].removesuffix("-deployment"))
+        return cache._informer(key).get(key)
+
+    monkeypatch.setattr(BindingCache, "items", None)  # no handler may go over all bindings
+    monkeypatch.setattr(BindingCache, "observed", observed)
+    handled.handlers.cluster_changed(("", "m"), *change)
+    assert set(looked_at) == expected
+
+
+GROUPS = [{"affinityName": "first", "clusterNames": ["m"]}, {"affinityName": "second", "clusterNames": ["n"]}]
+
+
+@pytest.mark.parametrize(
+    ("group", "observed_generation", "affected_by"),
+    [
+        pytest.param("second", 1, {"n"}, id="the group of its assignment counts"),
+        pytest.param("", 1, {"m"}, id="without an assignment the first group counts"),
+        pytest.param("gone", 1, {"m"}, id="the first group counts if its group is gone"),
+        pytest.param("second", 0, {"m", "n", "o"}, id="every cluster counts while its status is old"),
+    ],
+)
+def test_which_clusters_affect_a_binding_with_groups(group: str, observed_generation: int, affected_by: set[str]):
+    made = eligible_binding("web", "uid", clusters={"n": 1}, groups=GROUPS)
+    status = msgspec.structs.replace(
+        made.status, scheduler_observing_affinity_name=group, scheduler_observed_generation=observed_generation
+    )
+    made = msgspec.structs.replace(made, status=status)
+    index, key = BindingIndex(), made.metadata.key
+    index.changed(key, None, made)
+    assert {name for name in ("m", "n", "o") if index.affected([cluster(name)])} == affected_by
+    changed = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, placement=None, clusters=()))
+    index.changed(key, made, changed)
+    assert not [name for name in ("m", "n", "o") if index.affected([cluster(name)]) or index.on(name)]
+    index.changed(key, changed, None)
+    assert not any(vars(index)[name] for name in ("_clusters", "_policies", "_affected", "_naming")), "memory is freed"
+
+
+def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one():
+    handled = Handled()
+    failing = [(f"large-{each}", "large") for each in range(ACTIVATED + 100)] + [("web", "small")]
+    for name, namespace in failing:
+        made = eligible_binding(name, "uid", namespace=namespace)
+        handled.hold(made)
+        handled.queue.add_unschedulable(made.metadata.key)
+    handled.handlers.cluster_changed(("", "m"), cluster("m", cpu=10), cluster("m", cpu=20))
+    handled.handlers.activate_unschedulable()
+    first = handled.take_all()
+    assert first.index(("small", "web-deployment")) <= 1
+    assert len(first) == ACTIVATED + 1
+    handled.handlers.activate_unschedulable()
+    assert len(handled.take_all()) == 100, "the others follow, although no cluster has gained capacity since"
+    assert not handled.handlers._activatable

@@ -48,6 +48,23 @@ def test_the_highest_priority_comes_first_and_among_equals_the_longest_wait(
     assert taken(queue) == ["high", "first", "second", "low"]
 
 
+def test_namespaces_of_equal_priority_take_turns(queue: SchedulingQueue, priorities: dict[Key, int]):
+    priorities["large", "high"] = 1
+    for number in range(1000):
+        queue.add(("large", f"large-{number}"))
+    for _ in range(10):
+        queue.done(queue.take() or key(""))
+    for name in ("a", "b"):
+        queue.add(("small", name))
+    queue.add(("large", "high"))
+    queue.add(("other", "c"))
+    order = taken(queue)
+    assert order[0] == "high"
+    assert max(order.index(each) for each in ("a", "b", "c")) <= 6, "each waits for at most one key of the other ones"
+    assert [each for each in order if each.startswith("large")] == [f"large-{each}" for each in range(10, 1000)]
+    assert not queue._last_turns, "memory does not grow"
+
+
 def test_a_changed_priority_counts_at_once(queue: SchedulingQueue, priorities: dict[Key, int]):
     queue.add(key("first"))
     queue.add(key("second"))

@@ -27,7 +27,8 @@ class Process:
 
     def tick(self, *bindings, seconds=10.0):
         self.clock.pass_by(seconds)
-        self.control.tick((each.metadata.key, each) for each in bindings)
+        pairs = [(each.metadata.key, each) for each in bindings]
+        self.control.tick(pairs, pairs)
 
 
 @pytest.fixture
