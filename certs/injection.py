@@ -40,7 +40,6 @@ class BundleField(NamedTuple):
 
     Attributes:
         parents: the path from the root to the object that holds the field.
-        field: its name.
         url: the URL of the server that the bundle verifies; empty if the entry has none.
     """
 

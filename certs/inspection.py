@@ -46,9 +46,7 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     Attributes:
         kind: ``authority``, ``successor``, ``predecessor``, ``leaf`` or ``bundle``.
         name: the Secret or the configuration that holds it.
-        verdict: its state.
         reason, message: why it must change; empty if it can stay.
-        expires: when it expires.
         renewed: when its renewal is due.
         names: the DNS names and IP addresses of a leaf.
         fingerprint: SHA-256 of a certificate.

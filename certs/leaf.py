@@ -97,7 +97,6 @@ class LeafRequirements(NamedTuple):
 
     Attributes:
         names: the DNS names and IP addresses that it must carry.
-        lifetime: how long a new leaf lives.
         replaced: fingerprints of certificates that a user asked to replace.
     """
 

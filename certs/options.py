@@ -44,7 +44,6 @@ class CertificateOptions:
     """The objects to maintain, and the lifetimes of certificates.
 
     Attributes:
-        namespace: the namespace of all Secrets.
         authority_secret: the Secret of the authority. No server mounts it.
         serving: the certificates that servers mount.
         targets: the configurations whose bundles are kept up to date.

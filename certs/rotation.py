@@ -76,8 +76,6 @@ class RotationInput:
     """The input of a step.
 
     Attributes:
-        state: the stored authority.
-        leaves: the leaves that servers present.
         clients: the bundle of each client; None for a client that is unreadable now.
         trusted: the authorities that readable configurations trust now. A leaf's Secret is not a configuration: other
             accounts may write to it, so an authority in it alone is not trusted.

@@ -14,11 +14,7 @@ T = TypeVar("T")
 
 
 class LastAnswer(NamedTuple):
-    """An earlier answer to a question.
-
-    Attributes:
-        time: when it was given.
-    """
+    """An earlier answer to a question."""
 
     answer: Any
     time: datetime

@@ -30,8 +30,6 @@ class ConsoleServices:
 
     Attributes:
         source: the extender, as this visitor may see it.
-        clock: the time, for ages and durations.
-        options: the options that pages use.
         version: the version of the extender's state; empty if it is not known.
     """
 

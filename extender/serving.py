@@ -56,7 +56,6 @@ class ExtenderOptions:
         interval_s: the time between two checks of the manifests.
         replica_paths: the paths of the replicas of custom resources.
         workload_affinity: Karmada's feature gate WorkloadAffinity.
-        profile: the scheduling profile.
         pass_in_doubt: whether KubeAdmiral's filter accepts a cluster that it cannot judge.
         watch: the collections to watch instead of manifests; None for none.
         ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.

@@ -41,7 +41,6 @@ class ImpactOptions:
         timeout_s: the longest time that a review waits. If the gate refuses changes that are not judged, a review waits
             until its own time limit.
         events: whether to record events about the gate, on the API server of ``kubeconfig`` and ``context``.
-        kubeconfig, context: as for the other commands.
     """
 
     access: ExtenderAccess
@@ -57,7 +56,6 @@ class WebhookOptions:
 
     Attributes:
         body_bytes: the size limit of a review.
-        settings: the settings of the reviews.
         impact: how to ask the extender for the impact of changes; None for not at all.
         ledger: the URL of the ledger for refusals and accepted plans, or the file that holds the URL; None for none.
     """

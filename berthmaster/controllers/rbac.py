@@ -17,7 +17,6 @@ class AccessRule(NamedTuple):
     Attributes:
         group: the API group; empty for the core, ``*`` for all.
         resources: plural names, including subresources.
-        verbs: the allowed verbs.
         why: the purpose.
         scope: where the rule applies.
         named: whether the rule is restricted to the lease by name. ``create`` cannot be restricted.

@@ -38,8 +38,6 @@ class EstimatorSettings:
         namespace, prefix, port: their Services: the namespace, the part of the names before ``-CLUSTER``, the port.
         timeout_s: how long a decision waits for all answers together.
         ca_file: the CA of their certificates.
-        cert_file, key_file: the client certificate and its key.
-        verify: whether to verify their certificates.
     """
 
     namespace: str = "karmada-system"
@@ -66,7 +64,6 @@ class ControllerSettings:
 
     Attributes:
         scheduler_name: the ``spec.schedulerName`` of the bindings that the binding scheduler schedules.
-        profile: the plugins of decisions.
         concurrent_bindings, concurrent_rebalancers: the number of workers. They mostly wait for the API server.
         failover: what happens to replicas on clusters that are not ready.
         failover_toleration_s: how long a cluster may be not ready before failover.

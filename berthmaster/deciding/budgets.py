@@ -34,10 +34,8 @@ class MoveCandidate:
     Attributes:
         key: the namespace and the name of the binding.
         subject: what selectors look at.
-        reason: why it moves.
         sources: the replicas that leave, by cluster.
         targets: the replicas that arrive, by cluster.
-        replicas: the replicas of the workload.
         pause: which moves the workload's policy pauses.
     """
 

@@ -35,10 +35,8 @@ class MoveSubject:
 
     Attributes:
         namespace: the namespace of the binding; empty for a ClusterResourceBinding.
-        labels: the labels of the binding.
         policy: the policy of the workload: ``NAMESPACE/NAME``, or ``NAME`` for a ClusterPropagationPolicy; empty if it
             is not known.
-        kind: the kind of the workload.
     """
 
     namespace: str = ""
@@ -60,9 +58,7 @@ class MoveSelector:
     """Selects bindings. All of its parts must match. An empty part matches everything.
 
     Attributes:
-        namespaces: the namespaces of bindings.
         policies: names of policies, as in ``MoveSubject.policy``.
-        kinds: the kinds of workloads.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -196,7 +192,6 @@ class BrakeSettings:
     """When the storm brake stops all moves.
 
     Attributes:
-        enabled: whether there is a brake.
         unhealthy_percent: the brake engages if more than this share of the ready clusters turn unready.
         min_clusters: the smallest number of clusters that engages it.
         window_s: the time within which they turn unready.

@@ -24,7 +24,6 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     A new field stands at the end and has a default: records of earlier versions lack it.
 
     Attributes:
-        now: the time of day.
         producer: the ``producer`` of eviction tasks.
         braked: why the storm brake stops moves; empty if it does not.
         policy: what applies to the binding, as JSON; empty if the decision did not ask.
@@ -47,7 +46,6 @@ class DecisionInputs(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         fleet: the clusters as decided on, with assumed replicas deducted.
-        now_s: the monotonic time.
         unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if nothing reads it:
             without failover and without moves.
         bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
@@ -67,7 +65,6 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a decision says, complete: the same outcomes are the same decisions, byte for byte.
 
     Attributes:
-        trigger: why the binding was scheduled.
         reason, message, group: the content of the condition ``Scheduled``, and the group of the assignment.
         warning: the message of an event; empty for none.
         clusters: the decided replicas by cluster; None if the assignment stays.
@@ -98,7 +95,6 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         at: when it was taken.
-        binding: the binding as it was read.
         inputs: what else it read.
         duration_s: the seconds from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was, or if there was nothing to write.

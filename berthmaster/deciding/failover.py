@@ -40,7 +40,6 @@ class Replacement:
     """An assignment without lost clusters.
 
     Attributes:
-        clusters: replicas by cluster.
         group: the group that the status names for it; empty without groups.
         left: the lost clusters that it no longer contains.
         kept: the present replicas on the other clusters. They are healthy until they are removed.

@@ -31,7 +31,6 @@ class ControllersRecord(Value, frozen=True):
     Attributes:
         scheduler: the ``spec.schedulerName`` of the bindings that they schedule; empty if they schedule none.
         failover_after_s: how long a cluster may be not ready before it is replaced, in seconds; None without failover.
-        gates: the feature gates that are on.
     """
 
     scheduler: str = ""
@@ -64,7 +63,6 @@ class ResumeRequest(Value, frozen=True):
     """A request to end the storm brake.
 
     Attributes:
-        at: the time of the request.
         message: why, for the log.
     """
 
@@ -76,7 +74,6 @@ class BrakeLimits(Value, frozen=True):
     """How many clusters that turn unready at once engage the storm brake. The defaults are those of ``BrakeSettings``.
 
     Attributes:
-        enabled: whether there is a brake.
         unhealthy_percent: more than this share of the clusters that were ready.
         min_clusters: and at least so many.
     """
@@ -103,7 +100,6 @@ class SourcesRecord(Value, frozen=True):
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
         budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
-        brake: the limits of the storm brake.
     """
 
     failback: str = "Off"
@@ -119,7 +115,6 @@ class LeaseRecord(NamedTuple):
     """What a lease records.
 
     Attributes:
-        brake: the state of the storm brake.
         sources: the configuration that the leader uses; None if it has no file.
         renewed_at: when the leader last renewed its lease; None if that is not known.
         controllers: the switches of the last holder; None if they are not recorded.

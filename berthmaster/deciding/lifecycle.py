@@ -96,7 +96,6 @@ class Step:
         state: the state after it; None removes the record.
         change: what it does to the copies.
         clusters: the assignment after it: replicas by cluster; None if it stays.
-        group: the group of that assignment.
         tasks: all eviction tasks after it; None if they stay.
         wait_s: when to look again; None if only a change of the binding matters.
     """
@@ -115,8 +114,6 @@ class Surroundings:
     """What a step of a move depends on besides its binding and its state.
 
     Attributes:
-        settings: how the binding moves.
-        now: the time of day.
         producer: the ``producer`` of eviction tasks.
         unready: the clusters that are not ready.
         clusters: the clusters that exist; None if that does not matter.

@@ -64,7 +64,6 @@ class MoveDecider:
     Attributes:
         now_s: monotonic time.
         bounds: see ``decide``.
-        moves: the configuration of moves.
         explain: see ``decide``.
     """
 

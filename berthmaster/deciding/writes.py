@@ -72,7 +72,6 @@ class SchedulingResult:
 
     Attributes:
         reason: Karmada's reason; ``Success`` or one of ``REASONS``.
-        message: the explanation for users.
         group: the group of the assignment; empty without groups and for failures.
     """
 

@@ -72,10 +72,8 @@ class APIRequest(NamedTuple):
     """One request to an API server.
 
     Attributes:
-        path: the path, with a leading slash.
         query: the query parameters in order.
         read_timeout_s: the longest time the server may send nothing.
-        method: the HTTP method.
         body: the body; empty for none.
         content_type: the media type of the body.
         accept: the ``Accept`` header.

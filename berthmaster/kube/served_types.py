@@ -27,7 +27,6 @@ class ServedType(NamedTuple):
     """A resource type of one version.
 
     Attributes:
-        api_version: the group and version.
         namespaced: whether its objects belong to namespaces.
         verbs: what the server can do with its objects, as in RBAC.
     """

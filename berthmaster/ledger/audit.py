@@ -24,9 +24,6 @@ class Audit(NamedTuple):
 
     Attributes:
         problems: what is wrong, one sentence each. Empty if every record is as it was written.
-        segments: how many segments there are.
-        batches: how many batches.
-        records: how many records.
         gaps: the notes about records that are missing, one sentence each. They are no problems of the chain.
         head: the digest of everything. Keep it elsewhere to find out later that the whole ledger was replaced.
     """

@@ -22,13 +22,11 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel"):
     """How a process decides. A document; every decision refers to one.
 
     Attributes:
-        version: the version of Berthmaster.
         plugins: the names of the filters and scores, in order.
         keep_empty: whether selected clusters without replicas stay in the assignment.
         limits: the largest placement that is scheduled.
         failover_after_s: how long a cluster may be not ready; None disables failover.
         producer: the ``producer`` of graceful eviction tasks.
-        gates: the feature gates.
     """
 
     version: str
@@ -55,7 +53,6 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
             members unless it has a move.
         placement, applied: the documents of the binding's placement and of the annotation with the applied one.
         configuration: the document with how the process decides.
-        now_s: the monotonic time.
         unready: the document with the monotonic time since which clusters are not ready.
         peers: the document with the clusters of the workloads in the binding's affinity groups.
         bounds: more replicas that clusters can take, as estimators report; None if no estimator was asked.
@@ -101,7 +98,6 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         whole: the clusters before its first record; None if they are those after the batch before.
-        entries: the records.
     """
 
     whole: FleetChange | None
@@ -132,7 +128,6 @@ class RecordRow(NamedTuple):
         sequence: the position in its segment.
         at_us: the time in microseconds since 1970.
         kind: ``decision`` or the kind of a note.
-        trigger: the trigger of a decision.
         reason: the reason of a decision, or ``NotWritten``.
         namespace, resource_kind, name: the workload of a decision, or the object of a note.
         policy: the policy, by kind, namespace and name.

@@ -77,10 +77,7 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
         reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
         message: the message of the condition, the error of the write, the event of a move, or the message of a note.
         policy: the policy that holds the workload: kind, namespace and name.
-        group: the affinity group of the assignment.
         before, after: the replicas by cluster; equal if nothing moved. None for notes.
-        uid, generation: those of the binding.
-        reconcile_id: the id in the log records.
         duration_ms: from the start of the decision to the last write.
         fleet: the digest of the fleet version.
         details: further fields of a note.
@@ -151,7 +148,6 @@ class InputDifference(msgspec.Struct, frozen=True, rename="camel"):
     """What changed between two decisions on a binding.
 
     Attributes:
-        previous: the id of the earlier decision.
         previous_time: when it was taken, in microseconds since 1970.
         changes: all changes, the decisive ones first.
         without: the replicas by cluster that the later decision would have given without the decisive changes.
@@ -171,7 +167,6 @@ class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
     """The explanation of a recorded decision.
 
     Attributes:
-        record: the decision as it was recorded.
         explanation: the diagnosis, made now from what the decision read.
         reproduced: whether this version decides the same, byte for byte. If not, the diagnosis is that of this
             version, and can differ from the record.

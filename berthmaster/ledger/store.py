@@ -59,7 +59,6 @@ class OpenSegment:
 
     Attributes:
         segment: its number.
-        digest: its digest after the last batch.
         last_us: the latest time of a record.
     """
 

@@ -43,7 +43,6 @@ class FederationManifests:
     Attributes:
         clusters: the member clusters, converted to ``Cluster``.
         policies: the policies of both kinds, with the defaults of their CRDs.
-        objects: the federated objects of both kinds.
     """
 
     clusters: list[Cluster] = field(default_factory=list)

@@ -47,8 +47,6 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         name: the context that was read.
         read_at: when reading started. Simulations of the dump start at this time.
-        lists: the lists that were read.
-        gaps: what could not be read.
         existing: whether the objects exist that policies wait for and that a workload needs, by kind and name.
         redacted: whether values were left out.
     """

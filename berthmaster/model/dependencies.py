@@ -22,7 +22,6 @@ class Dependency(Value, frozen=True):
     """A resource that a workload needs, or all resources of a kind that a selector matches.
 
     Attributes:
-        api_version, kind, namespace: those of the resource.
         name: the name; empty if ``label_selector`` selects the resources.
         label_selector: selects the resources if there is no name.
     """

@@ -21,8 +21,6 @@ class WaitedFor(NamedTuple):
     """An object that policies wait for.
 
     Attributes:
-        api_version: its API version.
-        kind: its kind.
         key: its namespace, empty for a cluster-scoped one, and its name.
     """
 

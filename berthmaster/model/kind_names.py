@@ -48,9 +48,7 @@ class KindNames(NamedTuple):
 
     Attributes:
         group: the API group; empty for the core group.
-        kind: the kind as in manifests.
         plural: the plural as in paths of the API.
-        short_names: abbreviations.
     """
 
     group: str

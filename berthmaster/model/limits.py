@@ -26,12 +26,9 @@ class PlacementLimits(NamedTuple):
     """The limits. All are inclusive and at least 1.
 
     Attributes:
-        resource_selectors: selectors of resources in a policy.
         groups: groups of a Karmada placement (``clusterAffinities``), or terms of a KubeAdmiral ``clusterAffinity``.
         overflow_affinities: overflow affinities of one group.
         static_weights: entries of ``staticWeightList``.
-        spread_constraints: spread constraints.
-        tolerations: tolerations.
         expressions: label and field expressions of all selectors of a placement together. An entry of ``matchLabels``
             or of KubeAdmiral's ``clusterSelector`` counts as one.
         values: values of all these expressions together.

@@ -23,7 +23,6 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
     """A fact that the ledger records.
 
     Attributes:
-        kind: what happened.
         message: one sentence for people.
         namespace, name: the object that it is about; empty for none.
         resource_kind: the kind of that object; empty for none.

@@ -104,7 +104,6 @@ class AffinityTerm:
     Attributes:
         names: the clusters that it names; empty means any.
         excluded: the clusters that never match.
-        labels: requirements on the cluster's labels.
         fields: requirements on provider and region, evaluated like labels.
         zones: requirements on zones, evaluated on the whole list.
         invalid: whether a selector is invalid, so that no cluster matches.

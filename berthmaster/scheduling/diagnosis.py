@@ -44,11 +44,9 @@ class ClusterDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """One cluster in one attempt.
 
     Attributes:
-        cluster: its name.
         outcome: the last stage that it passed.
         reason: why it did not pass the next stage. Empty if it got the workload.
         rejections: all filters that reject it, not only the first.
-        scores: the score of each plugin.
         capacity: how many more replicas fit. None if nothing limits them, or if they were not estimated.
         bound_by: the resource that limits the capacity. Empty without a capacity.
         current: replicas that are assigned now. None if it does not have the workload.

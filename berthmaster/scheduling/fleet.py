@@ -37,7 +37,6 @@ class Fleet:
         structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
             annotations, spec, API enablements, conditions.
         resources: capacity, with a journal of its own, because numbers change far more often than structure.
-        labels, fields, zones: inverted indexes.
         taints: interned tuples of taints. ``taint_code`` has the code of each row.
         kinds: interned sets of served (groupVersion, kind). ``kinds_code`` has the code of each row.
         regions: interned names of regions. ``region_code`` has the code of each row.

@@ -172,7 +172,6 @@ class NodeClass(NamedTuple):
 
     Attributes:
         free: amounts by resource, in the units of ``berthmaster.scheduling.resources``.
-        nodes: the number of nodes.
     """
 
     free: dict[str, int]

@@ -17,8 +17,6 @@ class Request:
         name: the name of the workload's binding. It distinguishes the workload from its peers.
         namespace: the namespace of the workload, empty if it is cluster-scoped.
         api_version, kind, uid: those of the workload.
-        placement: what the policy asks for.
-        replicas: how many replicas to assign.
         requests: what one replica requests. None without replica requirements, which differs from an empty request.
         current: replicas by cluster, in the order of the binding. Clusters with 0 replicas count as current, too.
         evicted_from: clusters that the workload is being evicted from.

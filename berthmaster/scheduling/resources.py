@@ -68,7 +68,6 @@ class NodeGrade(NamedTuple):
 
     Attributes:
         capacity: by resource, pods included.
-        nodes: the number of nodes.
     """
 
     capacity: dict[str, int]

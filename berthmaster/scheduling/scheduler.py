@@ -41,8 +41,6 @@ class Scheduler:
     A scheduler caches compiled placements and filter results. It is not safe for use by several threads.
 
     Attributes:
-        fleet: the clusters.
-        profile: the plugins and stages.
         filters: all filters in the order in which a diagnosis lists their reasons. The first is the profile's
             ``members``, which no switch disables.
         peers: where the workloads of each workload affinity group are.

@@ -28,12 +28,7 @@ class TooLargeError(InputError):
 
 
 class Work:
-    """The steps of one request, over all its groups.
-
-    Attributes:
-        steps: the steps so far.
-        limit: the largest number of steps.
-    """
+    """The steps of one request, over all its groups."""
 
     __slots__ = ("_check", "limit", "steps")
 

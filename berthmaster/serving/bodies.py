@@ -25,9 +25,7 @@ class BodyError(Exception):
     """A body could not be read within its limits.
 
     Attributes:
-        status: the HTTP status for the answer.
         received: the part of the body that was read.
-        headers: header fields for the answer.
     """
 
     def __init__(self, status: int, problem: str, received: bytes = b"") -> None:

@@ -26,7 +26,6 @@ class HTTPReply(NamedTuple):
 
     Attributes:
         status: the HTTP status code.
-        headers: the header fields, without Content-Length.
         body: the whole body, or an iterator whose pieces are sent one by one.
     """
 

@@ -27,7 +27,6 @@ class ServerRefusal(NamedTuple):
     """Why a request is refused.
 
     Attributes:
-        status: the HTTP status.
         problem: the reason.
     """
 

@@ -54,7 +54,6 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         domain, name: what fails.
-        clusters: the clusters that are lost.
         stopping: the number of workloads that lose copies.
         stopped: the number of their replicas that stop.
         only_copy: the workloads that have no other copy on a cluster that is ready.
@@ -62,8 +61,6 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
         short: the workloads that run with too few replicas afterwards.
         staying: the workloads whose bindings keep a lost cluster.
         not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated.
-        moved: the number of workloads that move.
-        replicas: the number of replicas that move.
         arriving: the replicas that each other cluster gets.
         overcommitted: the clusters that get more than is free: the resources by cluster.
         assumptions: the switches of the control plane that the answer assumes.

@@ -61,7 +61,6 @@ class Federation:
     """Clusters by name, and workloads.
 
     Attributes:
-        clusters: the clusters by name.
         workloads: the workloads, in the order of scheduling.
         forced: whether the next run schedules every workload, even without a trigger.
         webhooks: the scheduler plugins that are webhooks, by name.

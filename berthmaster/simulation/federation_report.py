@@ -14,7 +14,6 @@ class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
         replicas: the number in the template; None for a kind without replicas.
         unplaced: the replicas that are divided and no cluster has.
         clusters: replicas by cluster; None where the number of the template applies.
-        trigger: why it was scheduled.
         error: the stage that failed; None if none did, or if it was not scheduled.
         message: the failure or another remark; None if there is none.
     """

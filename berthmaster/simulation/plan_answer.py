@@ -12,8 +12,6 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
     """What changes would move in total.
 
     Attributes:
-        workloads: the number of workloads.
-        moved: how many of them move.
         replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
         nowhere: the workloads that run on no cluster afterwards.
         short: the workloads that run with too few replicas afterwards.
@@ -52,7 +50,6 @@ class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         cluster: the name.
-        before, after: the replicas of all workloads.
         arriving: the replicas that the cluster does not run now; None if it is not known what clusters run.
         resources: ``cpu`` and ``memory``.
         overcommitted: the resources of which more is requested than is available.
@@ -199,9 +196,6 @@ class Loss(msgspec.Struct, frozen=True, rename="camel"):
     """What stops running, and what nothing starts again.
 
     Attributes:
-        lost: the clusters that fail.
-        removed: the clusters that are deleted.
-        workloads: how many workloads lose copies.
         replicas: how many of their replicas stop.
         only_copy: the workloads that have no other copy on a cluster that is ready.
         left: those of them that run nowhere or with too few replicas afterwards.

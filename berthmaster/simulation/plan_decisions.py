@@ -35,8 +35,6 @@ class PlanDecider:
 
     Attributes:
         clusters: the clusters after the change.
-        assumptions: the switches that the answer assumes.
-        gone: the clusters whose copies stop.
     """
 
     def __init__(self, index: PlanIndex, changed: ChangedWorkloads, now: datetime, check: Callable[[], None]) -> None:

@@ -62,7 +62,6 @@ class MoveCounts:
     """What has been counted of a change: a lower bound until all workloads are examined.
 
     Attributes:
-        workloads: the number of all workloads.
         concerned: the workloads that the change concerns, as far as they are known.
         lost, short: the workloads that have no cluster, or not all replicas, because of the change.
         deleted: the copies that are deleted.

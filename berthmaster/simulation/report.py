@@ -29,7 +29,6 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
         replicas: the desired replicas; None if no policy claims the workload.
         group: the affinity group of the assignment; None without one.
         clusters: the replicas by cluster; 0 for a workload without replicas.
-        trigger: why the workload was scheduled.
         error: the stage that failed; None if scheduling succeeded or did not run.
         message: the failure, or why no scheduler looks at the workload; None if there is none.
         present: the replicas by cluster that its binding has now; None if the binding is new or not known.
@@ -86,7 +85,6 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         policy: kind, namespace and name.
-        priority: the explicit priority.
         matched_by: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
         holds: whether it holds the workload.
         why_not: why it does not hold the workload; empty for the holder.
@@ -110,7 +108,6 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
         diagnosis: the findings for each group and cluster; None if scheduling did not run. Without a trigger they
             say what the scheduler would find if it looked now, and nothing moves.
         present, scheduler, not_scheduled, follows, evicting, notes: as in ``Row``.
-        followed_by: its dependencies that follow it.
         missing: its dependencies that are not among the workloads.
         assumptions: the switches of the control plane that the explanation assumes; None without changes.
         loss: what of it stops running; None if no cluster is lost or deleted.

@@ -54,7 +54,6 @@ class SimulatedWorkload:
     """A resource with its binding.
 
     Attributes:
-        resource: the identity of the resource.
         claims: the policies that match the resource. If the holder is known, it is the first one.
         binding: the binding that the control plane has or will write; None without one.
         template: the manifest of the resource; None if only its binding is known.

@@ -31,7 +31,6 @@ class World:
     """Clusters, workloads and policies.
 
     Attributes:
-        clusters: the clusters by name.
         workloads: the workloads, in the order of scheduling.
         policies: the policies that may claim workloads, with their defaults.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.

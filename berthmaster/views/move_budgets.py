@@ -34,7 +34,6 @@ class LeaderMoves:
     Attributes:
         config: the pause and the budgets of its configuration; None if they are not known.
         braked: why the storm brake stops moves; empty if it does not, or if that is not known.
-        active: the moves under way.
         annotations: the annotations of policies; None if they are not known.
         totals: the replicas that each budget with a percentage selects; None if they are not known.
     """

@@ -122,12 +122,10 @@ class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     Attributes:
         workload: ``NAMESPACE/KIND/NAME``, or ``KIND/NAME``.
         state: what it does.
-        binding: the name of the binding.
         reason, phase, strategy: those of the move; empty if its annotation is invalid.
         source, target: the replicas by cluster before and after.
         since: since when the phase lasts.
         until: when the phase ends by time.
-        failures: how many moves failed.
         held_down_until: no move except a failover starts before.
         message: what it waits for, or how it ended.
         namespace: the namespace of the binding; empty for a cluster-scoped one.
@@ -201,7 +199,6 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
             not see are one entry, with the moves of the one that has the most.
         from_clusters, max_moves_from_cluster: the same for each cluster that workloads leave.
         to_clusters, max_moves_to_cluster: the same for each cluster that workloads arrive at.
-        replicas_moving: the replicas that move.
         replicas, replicas_percent: the replicas of all selected workloads, and how many percent of them may move.
         windows: the times in which it is open; empty for always.
         opens_at: when it opens; null while it is open.
@@ -231,10 +228,7 @@ class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """What ``berthmaster moves -o json`` prints.
 
     Attributes:
-        read_at: the time.
-        brake: the storm brake.
         sources: the configuration that the leader uses; None if it has none, or if it is not known.
-        moves: the bindings with a move.
         gaps: what is not known and what follows, one sentence each.
         budgets: the budgets of the leader and their use; None if they are not known.
         controllers: whether controllers run.

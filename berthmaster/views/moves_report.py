@@ -37,7 +37,6 @@ class KnownMoves:
     Attributes:
         bindings: all bindings; those without a move only count for budgets with a percentage.
         lease: what the lease of the controllers records; None if it is not known.
-        now: the time.
         annotations: the annotations of policies; None if they are not known.
         gaps: what is not known and what follows, one sentence each.
         complete: whether ``bindings`` are those of all namespaces. Otherwise the use of budgets is not known.

@@ -24,7 +24,6 @@ class PolicyFinding(msgspec.Struct, frozen=True, rename="camel"):
     """What a rule of the webhook finds in a stored policy.
 
     Attributes:
-        rule: the id of the rule.
         severity: ``error`` (the webhook would deny the policy today) or ``warning``.
         path: the path of the field; empty for the whole policy.
         message: what is wrong, and how to correct it.
@@ -73,12 +72,10 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         kind, namespace, name: those of the policy. A ClusterPropagationPolicy has no namespace.
-        priority: the explicit priority.
         preemption: ``Always`` or ``Never``.
         scheduler: the scheduler of its bindings.
         groups: the names of its affinity groups, in order; empty for a placement without groups.
         selectors: what it selects, one text each.
-        deleting: whether it is being deleted.
         claims: how many workloads it holds; null if the workloads are not known.
         claimed: the first of them, at most ``MAX_CLAIMED``, by name.
         findings: what the rules find; null if the service does not run them.

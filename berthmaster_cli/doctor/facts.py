@@ -187,7 +187,6 @@ class EndpointFacts:
     """What a TLS client on this machine gets from a webhook's endpoint.
 
     Attributes:
-        host, port: the address.
         contact: ``served``: a TLS session; ``unresolved``: the name does not resolve; ``unreachable``: no connection;
             ``refused``: a connection, but no TLS session even without verification.
         problem: the reason if there is no session, in one line.
@@ -243,7 +242,6 @@ class AccessFacts:
     Attributes:
         user, groups: the names, as the API server reports them; empty if it does not.
         denied: the rule and ``VERB RESOURCE`` of each permission that is missing.
-        checked: how many permissions were checked.
     """
 
     user: str
@@ -309,7 +307,6 @@ class DeploymentFacts:
         component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``,
             ``console``.
         arguments: command and arguments of the container.
-        wanted, ready: the number of pods.
     """
 
     name: str
@@ -349,7 +346,6 @@ class Facts:
         secret: the webhook's serving Secret.
         lease, other_leases, karmada_lease: the lease of the controllers, the leases of the same name in all
             namespaces, and the lease of karmada-scheduler.
-        deployments: the Deployments on the host.
     """
 
     setup: Setup

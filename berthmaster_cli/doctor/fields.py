@@ -11,7 +11,6 @@ class RequiredKind(NamedTuple):
     """A kind of object.
 
     Attributes:
-        api_version, kind, plural: its names.
         fields: the feature that needs a field, by the field's path. Empty if nothing works without the field. Paths
             name no list indexes.
         feature: the feature that needs the kind. Empty if nothing works without it.

@@ -17,10 +17,8 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         level: ``error`` or ``warning``.
         rule: the id of the rule; ``invalid`` if the API server would never store the object.
-        source: the file.
         document, line: the number of the document and of the line in the file, from 1; document 0 is the whole file.
         object: kind, namespace and name; empty for a file that cannot be read.
-        path: the path of the field.
         message: what is wrong and how to fix it.
     """
 
@@ -39,7 +37,6 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         findings: the problems, in the order of the files.
-        skipped: the documents that were not checked.
         objects: the number of objects that were read.
         checked: the number of objects that the rules apply to.
     """

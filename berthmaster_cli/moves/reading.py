@@ -49,10 +49,7 @@ class MovesInput:
     """What was read.
 
     Attributes:
-        clusters: the clusters by name.
-        bindings: the bindings of both kinds.
         lease: what the lease of the controllers records; None if it was not found.
-        now: the time of the read.
         gaps: what could not be read and what follows, one sentence each.
         knows_bindings: whether ``bindings`` are all that there are.
     """

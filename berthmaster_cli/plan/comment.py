@@ -34,7 +34,6 @@ class _Thread(NamedTuple):
         comments: the path of the list of comments.
         comment: the path of a comment, before its id.
         change: the method that changes a comment.
-        headers: the credentials.
     """
 
     server: str

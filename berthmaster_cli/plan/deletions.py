@@ -24,7 +24,6 @@ class Deletions(NamedTuple):
     """What is deleted.
 
     Attributes:
-        clusters: the names of clusters.
         workloads: the resource templates.
         overrides: the OverridePolicies and ClusterOverridePolicies, as texts.
     """

@@ -46,7 +46,6 @@ class MoveLine:
         strategy: in which order copies change.
         since, until: when the phase began, and when it ends by time.
         held_down_until: no move except a failover starts before.
-        failures: how many moves failed.
         message: what it waits for, or how it ended, as the leader wrote it.
     """
 
@@ -73,7 +72,6 @@ class LimitLine(NamedTuple):
     """A limit of a budget and its use.
 
     Attributes:
-        used, limit: the numbers.
         text: both in words.
     """
 
@@ -125,13 +123,11 @@ class MovesPage:
     """The page.
 
     Attributes:
-        notices: what stops moves.
         brake: whether the storm brake is engaged; None if it is not known.
         modes: what the configuration turns on; empty if it is not known.
         counts: how many moves there are in each state: the word for the address, the state, the number.
         budgets: the budgets; None if they are not known.
         lines: the moves of this part of the table.
-        gaps: what is not known.
     """
 
     notices: Sequence[Notice]

@@ -41,8 +41,6 @@ class PolicyLine(NamedTuple):
         place: the namespace in an address: ``-`` for a ClusterPropagationPolicy.
         errors, warnings: the number of findings; None if the rules did not run.
         takeovers: how many takeovers the policy has a part in.
-        selectors: the first things that it selects.
-        more: how many more there are.
     """
 
     row: PolicyRow
@@ -61,7 +59,6 @@ class PoliciesPage:
     Attributes:
         lines: the policies of this part of the list.
         unchecked: whether the rules did not run.
-        gaps: what is not known.
     """
 
     lines: Sequence[PolicyLine]
@@ -103,12 +100,9 @@ class PolicyPage:
         groups: the clusters that it allows, by group in order.
         asks: what its placement asks for besides clusters: a title, and sentences.
         manifest: the policy as the extender reads it, in YAML, line by line.
-        claimed: the first workloads that it holds.
-        more: how many more it holds.
         takes, loses: takeovers, each with the place of the workload.
         text: kind, namespace and name, as the list of workloads names it.
         delete_word: the policy as the page What if deletes it.
-        gaps: what is not known.
     """
 
     line: PolicyLine

@@ -28,7 +28,6 @@ class GroupRow:
         position: its number in the order, from 1.
         here: whether the present assignment came from it.
         kind, verdict: the kind and the text of the badge: whether it can hold the workload.
-        text: why, in one sentence.
         clusters: how many clusters of the fleet are in it; None if that is not known.
         fitting: how many of them pass all filters; None if that is not known.
         capacity: how many replicas they could hold, in words; empty if that is not known.
@@ -66,10 +65,8 @@ class Rejected:
     """The clusters that a filter was the first to reject, for one reason.
 
     Attributes:
-        plugin: the filter.
         reason: why, in words.
         count: how many clusters.
-        more: how many are not named.
         also: what else rejects some of them: the names of filters.
     """
 
@@ -89,7 +86,6 @@ class StageClusters:
         key: the word of the stage in addresses and ids.
         title: its name.
         text: what it means.
-        total: how many clusters ended here.
         rows: the clusters of all stages but the first, which is in ``rejected``.
         hidden: how many clusters are not listed.
         rejected: what filters rejected, the largest number first.
@@ -114,7 +110,6 @@ class StageView:
         group: the name of the group; empty without groups.
         failure: why the group failed; empty if it did not.
         stages: what was selected first, what was filtered out last; stages without clusters are left out.
-        weighted: whether clusters have weights.
         names: the clusters that are not assigned, for suggestions; at most 500.
     """
 

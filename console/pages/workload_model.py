@@ -26,9 +26,7 @@ class WorkloadFacts:
     """The answers of the extender about one workload. None stands for what it does not know.
 
     Attributes:
-        binding: the stored binding.
         explained: the decision that would be made now.
-        outlook: what each group could hold now.
         claims: the policies that match the workload.
         history: what is on record about it, the latest first.
         reviews: what is on record about changes of the policy, the latest first.
@@ -70,10 +68,8 @@ class PastView:
     """The recorded decision that the page shows.
 
     Attributes:
-        id: the id of the record.
         time: when it was made; None if the record has no valid time.
         reproduced: whether this version decides the same.
-        notes: what to know about it.
         difference: what changed since the decision before; None if that is not known.
     """
 
@@ -91,8 +87,6 @@ class WhyNotPart:
     Attributes:
         taken: whether a decision takes it without any change.
         changes: the smallest set of changes that helps.
-        alternatives: other sets.
-        after: the assignment after the changes.
         unknown: what was not tried.
     """
 
@@ -110,7 +104,6 @@ class WorkloadPart:
     """What the page shows.
 
     Attributes:
-        answers: the first lines.
         groups: the groups in order; empty without groups.
         stages: clusters by stage; None if the decision is not explained.
         from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
@@ -120,12 +113,9 @@ class WorkloadPart:
         policy_why: why it holds the workload, or why none does.
         claims: the policies that match, the holder first.
         last_plan: the plan of the last change of the policy that has one on record; None without one.
-        timeline: the records.
         past: the recorded decision that the page shows; None for the present.
         why_not: the answer about a cluster; None if none was asked about.
         related: workloads that it follows or that follow it: a text and names.
-        notes: what else to know.
-        gaps: what the extender does not know.
     """
 
     answers: tuple[AnswerLine, ...]

@@ -52,9 +52,7 @@ class DifferenceView:
 
     Attributes:
         previous: the id of the decision before.
-        summary: one sentence.
         changes: subject, aspect, the value before, the value after, and whether it made the difference.
-        more: how many changes are not listed.
     """
 
     previous: str
@@ -70,12 +68,7 @@ def timeline(records: Sequence[HistoryRow], chosen: str = "") -> tuple[TimelineR
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The decision by which a workload left an earlier group for its present one.
-
-    Attributes:
-        record: the decision.
-        left: the group that it left.
-    """
+    """The decision by which a workload left an earlier group for its present one."""
 
     record: HistoryRow
     left: str

@@ -51,13 +51,10 @@ class RowView:
     Attributes:
         name, kind, namespace: those of the workload.
         place: the namespace in an address: ``-`` if it is cluster-scoped.
-        binding: the name of its binding.
         badge: the kind and the text of its state.
         marks: further badges: kind and text.
         group: the group of its assignment and its position, in words.
         clusters: its clusters and the replicas on each.
-        more: how many clusters are not listed.
-        replicas: assigned and desired replicas.
         policy: the policy that holds it; empty if its binding names none.
         scheduled: the time of the last successful scheduling.
         message: what its move waits for, or why it is not placed.
@@ -93,7 +90,6 @@ class WorkloadsPage:
     """What the page shows.
 
     Attributes:
-        only: the restrictions.
         namespaces, policies, clusters, groups: values that the filters suggest.
     """
 

@@ -54,8 +54,6 @@ class Operation(NamedTuple):
     """What clients know about a route besides its path, its parameters and the content types of its body.
 
     Attributes:
-        id: its name in generated clients.
-        summary: what it does.
         example: returns an answer as a JSON value; None for none.
         body: the type of the body; None without a body.
         bodies: examples of bodies, by what they are.

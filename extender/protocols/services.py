@@ -68,12 +68,7 @@ class ServiceMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The limits of one request.
-
-    Attributes:
-        body_bytes: the largest body.
-        line_bytes: the longest line of a batch.
-    """
+    """The limits of one request."""
 
     body_bytes: int = 32 * 2**20
     line_bytes: int = 4 * 2**20

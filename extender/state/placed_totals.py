@@ -75,7 +75,6 @@ class WorkloadTotals:
     """How many workloads have each value.
 
     Attributes:
-        workloads: the number of workloads.
         policies, clusters, groups, states: the number of workloads by value. Values without workloads are absent.
         not_preferred: how many are not in the first group of their placement.
         moving: how many have a move under way.

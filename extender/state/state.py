@@ -148,7 +148,6 @@ class State:
     """The cache, shared among threads.
 
     Attributes:
-        profile: the scheduling profile.
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
         has_source: whether a source updates the state. Without one there is never a fleet.

@@ -123,9 +123,6 @@ class ObservedWorkloads:
         templates: the templates; None if they are not watched.
         replica_paths: the fields where custom resources keep their replicas.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-
-    Attributes:
-        placed: the bindings by place.
     """
 
     def __init__(

@@ -38,10 +38,7 @@ class PolicyImpact(NamedTuple):
     Attributes:
         plan: the id of the plan. The same change with the same effect has the same id. Empty if the change was not
             planned in full; the numbers are lower bounds then.
-        workloads: the number of all workloads.
         concerned: how many of them the change concerns.
-        moved: how many workloads move.
-        replicas: the replicas that move.
         lost: how many workloads have no cluster afterwards, because of the change.
         short: how many workloads keep clusters, but not all replicas, because of the change.
         deleted: how many copies in clusters are deleted.
@@ -138,7 +135,6 @@ class GateDecision(NamedTuple):
     """The decision on one change.
 
     Attributes:
-        result: what the gate did.
         plan: the id of the plan; empty if the impact is not known.
         message: why, in words; empty if the change is within the limits.
     """

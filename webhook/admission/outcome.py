@@ -87,7 +87,6 @@ class ReviewOutcome:
     Attributes:
         denials: why the object is denied; empty if it is allowed.
         warnings: the warnings for the user, the most important first.
-        patch: the changes to the object.
         mutated: the object with the patch; None from a review that only validates.
         audit: annotations for the API server's audit log.
         gate: what the gate did with a change; None without a gate.

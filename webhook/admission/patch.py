@@ -21,12 +21,7 @@ _OPERATION_BYTES: Final = len('{"op":"replace","path":"","value":},')
 
 
 class PatchTooLargeError(Exception):
-    """Too many objects of a list need defaults.
-
-    Attributes:
-        path: the path of the list.
-        objects: how many objects the list has.
-    """
+    """Too many objects of a list need defaults."""
 
     def __init__(self, path: str, objects: int) -> None:
         super().__init__(path)

@@ -31,7 +31,6 @@ class AdmissionContext:
     """The input of every review, besides its request. Immutable.
 
     Attributes:
-        settings: the configuration.
         new_id: makes a permanent id.
         size_rules, kubeadmiral_size_rules: the rule about the size of policies, if it is enabled.
         policy_rules, kubeadmiral_rules, rebalancer_rules: the other enabled rules.

@@ -39,7 +39,6 @@ class AdmissionSettings:
         scheduler_names: the names of our schedulers in ``spec.schedulerName``.
         drop_handlers: user names of the controllers that may clear a recorded priority drop.
         policy_preemption: whether policies can take resources over after a priority drop.
-        limits: the largest placement that is scheduled.
         max_values: the largest number of JSON values of an object that is reviewed.
         blast_radius: the most that a change of a policy may move, if the gate is on.
         unreachable: what the gate does if the extender cannot judge any change: DENY, or WARN and let pass.

@@ -136,7 +136,6 @@ class NotAReview(Exception):  # noqa: N818 - an outcome of decoding, answered li
     """The body is not an AdmissionReview of the supported version.
 
     Attributes:
-        status: the HTTP status of the answer.
         uid: the UID of the review; empty if it cannot be found.
     """
 

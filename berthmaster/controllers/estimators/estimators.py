@@ -78,7 +78,6 @@ class EstimatorQuery:
         requirements: what a replica needs. None asks for pod slots.
         workload: the workload's kind and name, for the logs of the estimators.
         components: the templates of a workload that is placed as a whole; empty for replicas.
-        namespace: the namespace of that workload.
     """
 
     clusters: Sequence[str]

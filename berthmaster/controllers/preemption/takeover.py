@@ -39,7 +39,6 @@ class Preemption(NamedTuple):
 
     Attributes:
         preemptor: the strongest policy that names the resource.
-        holder: the policy that claims the resource.
         holder_policy: the same policy as it was observed; None if it does not exist.
     """
 

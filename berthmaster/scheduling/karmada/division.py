@@ -104,7 +104,6 @@ class CapacityDivision(NamedTuple):
     """The input of a division by capacity.
 
     Attributes:
-        clusters: the clusters to divide over.
         weights: the weight of each cluster. The sum of the weights limits the replicas.
         replicas: the number to assign. 0 if the current assignment stays.
         base: the replicas of each cluster that stay there. None for none.

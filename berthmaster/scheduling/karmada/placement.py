@@ -22,7 +22,6 @@ class KarmadaPlacement(CompiledPlacement):
     """A compiled placement with what Karmada's selection and division read.
 
     Attributes:
-        strategy: how replicas are assigned.
         weights: the static weight of each row. None if all clusters have the same weight.
         constrained: selection obeys the spread constraints. Otherwise it selects every cluster that fits.
         whole_sets: a workload of several pod templates is placed as a whole: a constraint asks for exactly one cluster

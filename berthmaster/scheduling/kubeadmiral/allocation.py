@@ -33,7 +33,6 @@ class Allocation:
     """One resource in some rows: what is allocatable, what is free, and what one replica requests.
 
     Attributes:
-        name: the name of the resource.
         capacity: the allocatable amount.
         free: the amount that is not allocated. It may be negative.
         requested: the amount that one replica requests.

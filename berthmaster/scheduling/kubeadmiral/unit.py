@@ -41,7 +41,6 @@ class SchedulingUnit:
     """One object.
 
     Attributes:
-        api_version, kind, namespace, name: the identity of the object.
         divide: replicas are divided. Otherwise every cluster gets all of them.
         replicas: the number of replicas in Divide mode.
         requests: what a replica requests. KubeAdmiral considers GPUs only.

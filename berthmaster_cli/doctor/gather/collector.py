@@ -36,7 +36,6 @@ class Collector:
         clock: the local clock.
         limit_s: the timeout of one question.
         user: the user whose permissions are checked; empty for the user of the kubeconfig.
-        probes: URLs of probe endpoints.
     """
 
     target: APIClient

@@ -60,7 +60,6 @@ class KubeSchedulerOptions:
     Attributes:
         members: selects the nodes that are member clusters; all by default. Other nodes take only pods without a
             placement.
-        limits: the largest placements.
         lists_are_complete: the scheduler has ``percentageOfNodesToScore: 100``, so its lists are never samples.
     """
 

@@ -95,7 +95,6 @@ class NodeScore(NamedTuple):
     """The figures that decide which node is better.
 
     Attributes:
-        score: the sum of the score plugins.
         weight: the static weight in the placement.
         available: how many such pods fit the free resources of the node.
     """

@@ -50,7 +50,6 @@ class Args(NamedTuple):
     """A filter or prioritize request (``ExtenderArgs``).
 
     Attributes:
-        pod: the pod to schedule.
         names: the names of the nodes, which a scheduler with ``nodeCacheCapable: true`` sends; None if it sends nodes.
         nodes: the nodes, one raw JSON document each; empty if the scheduler sends names.
     """

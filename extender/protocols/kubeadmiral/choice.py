@@ -22,7 +22,6 @@ class CandidateCluster:
 
     Attributes:
         cluster: the cluster, with the region and zone of its labels.
-        score: the sum of all score plugins.
         min_replicas: the least replicas it gets; at most its maximum.
         capacity: the most replicas it can run, by its limits and its resources.
     """
@@ -131,7 +130,6 @@ class _Branch(NamedTuple):
         start: the first cluster that was not considered.
         chosen: the number of chosen clusters.
         left: the replicas that their minima leave.
-        capacity: the replicas that they can run.
         taken: the last chosen cluster and, in the same form, those before it.
     """
 

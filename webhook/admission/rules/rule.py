@@ -19,7 +19,6 @@ class ReviewedPolicy(NamedTuple):
     """The subject of the rules about Karmada's policies.
 
     Attributes:
-        policy: the policy with its defaults.
         old: the stored policy; None for a new policy.
         namespace: the request's namespace; empty for a ClusterPropagationPolicy.
         settings: the settings, for the scope of kinds.
