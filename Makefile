@@ -176,7 +176,7 @@ bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, write
 	@BERTHMASTER_EXAMPLES=2000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)
 
 .PHONY: bench-console
-bench-console: $(VENV)/.e2e console-assets ## Time the pages of the console at 1,000 clusters and 10,000 workloads, and scroll 2,000 tiles in Chromium
+bench-console: $(VENV)/.e2e console-assets ## Time the pages of the console at 1,000 clusters and 10,000 workloads
 	@PYTHONPATH=tests $(BIN)/python bench/console.py $(ARGS)
 
 .PHONY: bench-hostile

@@ -3,12 +3,11 @@
 The extender reads a generated fleet in use from a file. The console asks it over HTTP. Both are the commands, with one
 worker each. A round asks for each page with another question each time, so that the console's cache of answers helps
 only where a visitor would notice it as well. The figures are the times that pass, and the processor time of both
-services for each page. Chromium then scrolls 2,000 tiles.
+services for each page.
 """
 
 import random
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +26,8 @@ from e2e.processes import Process, Processes
 from e2e.service import COMMAND
 
 LIMIT_MS: Final = 150
-LIMIT_FRAME_MS: Final = 50
 _START_S: Final = 900.0
 _SCRIPT_LIMIT_BYTES: Final = 200_000
-_TILES: Final = 2000
 _TICKS_PER_S: Final = 100
 _PER_FILE: Final = 10_000
 """The extender reads files up to a size."""
@@ -79,7 +76,7 @@ def pages(made: Fleet) -> dict[str, Addresses]:
         return f"/workloads/{namespace}/{name}"
 
     return {
-        "Fleet, tiles": lambda draw: f"/fleet?view=tiles&sort={draw.choice(('name', '-name'))}",
+        "Fleet, map": lambda draw: f"/fleet?view=map&sort={draw.choice(('name', '-name'))}",
         "Fleet, table": lambda draw: f"/fleet?view=table&sort={draw.choice(('name', '-name'))}",
         "Workloads": lambda draw: f"/workloads?page={draw.randint(1, pages_of_table)}&sort=name",
         "Workloads, search": lambda draw: f"/workloads?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
@@ -186,8 +183,7 @@ def script_bytes() -> int:
 @click.option("--workloads", default=10_000, show_default=True, help="The number of workloads and bindings.")
 @click.option("--rounds", default=40, show_default=True, help="How often each page is asked for.")
 @click.option("--limit-ms", default=LIMIT_MS, show_default=True, help="The limit of the 95th percentile; 0 for none.")
-@click.option("--scroll/--no-scroll", default=True, help="Whether Chromium scrolls 2,000 tiles.")
-def main(clusters: int, workloads: int, rounds: int, limit_ms: int, *, scroll: bool) -> None:
+def main(clusters: int, workloads: int, rounds: int, limit_ms: int) -> None:
     """Time the pages of the console."""
     slowest: dict[str, float] = {}
     made = generated(clusters, workloads)
@@ -197,11 +193,6 @@ def main(clusters: int, workloads: int, rounds: int, limit_ms: int, *, scroll: b
         for title, address in pages(made).items():
             slowest[title] = timed(pool, url, title, address, rounds, running)
     slow = {title: round(taken) for title, taken in slowest.items() if limit_ms and taken > limit_ms}
-    if scroll:
-        with services(generated(_TILES, 2 * _TILES)) as (url, _):
-            subprocess.run(  # noqa: S603 - our own script
-                [COMMAND.with_name("python"), Path(__file__).with_name("console_scroll.py"), url], check=True
-            )
     if slow or script_bytes() > _SCRIPT_LIMIT_BYTES:
         raise click.ClickException(f"slower than {limit_ms} ms at the 95th percentile: {slow}")
 

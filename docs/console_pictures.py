@@ -19,7 +19,7 @@ from e2e.processes import Processes  # noqa: E402 - the same
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright  # noqa: E402 - the same
 
 FOLDER: Final = ROOT / "docs" / "images"
-WIDE: Final[ViewportSize] = {"width": 1120, "height": 600}
+WIDE: Final[ViewportSize] = {"width": 1440, "height": 760}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 600}
 _LIMIT_MS: Final = 120_000
 
@@ -43,7 +43,7 @@ class Picture(NamedTuple):
 
 
 PICTURES: Final[Mapping[str, Picture]] = {
-    "console-fleet": Picture("/fleet", ready=".tile"),
+    "console-fleet": Picture("/fleet", ready=".squares"),
     "console-fleet-dark": Picture("/fleet?view=table", scheme="dark", ready="main tbody tr"),
     "console-workloads": Picture("/workloads?only=not-preferred", ready="main tbody tr"),
     "console-workload": Picture(f"/workloads/{TEAMS[0]}/gateway-12-deployment", ready=".answers"),

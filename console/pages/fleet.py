@@ -1,4 +1,4 @@
-"""The page Fleet: all clusters as tiles or as a table, and one cluster alone."""
+"""The page Fleet: all clusters as a map or as a table, and one cluster alone."""
 
 from typing import Final, NamedTuple
 
@@ -10,6 +10,7 @@ from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from console.answer_cache import AnswerCache
 from console.context import services, visitor
 from console.offers import optional
+from console.pages.fleet_map import LEVELS
 from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page
 from console.pages.fleet_tiles import cluster_page
 from console.pages.workloads_model import workload_figures, workloads_page
@@ -22,10 +23,10 @@ _CACHE: Final = "berthmaster fleet"
 
 
 class _Drawn(NamedTuple):
-    """A page model and its tiles as HTML. Both take time for a large fleet, and visitors share them."""
+    """A page model and its map as HTML. Both take time for a large fleet, and visitors share them."""
 
     page: FleetPage
-    tiles: Markup
+    map: Markup
 
 
 @BLUEPRINT.record_once
@@ -50,21 +51,22 @@ def show() -> str:
     # The numbers of workloads are about all namespaces.
     counted = visitor().namespaces is None
     cache: AnswerCache = current_app.extensions[_CACHE]
-    page, tiles = cache.answer(
+    page, drawn_map = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
     known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
     return render_template(
-        "fleet.html", page=page, tiles=tiles, question=question, gaps=found.gaps,
+        "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps,
         workloads=[] if known.answer is None else workload_figures(known.answer),
     )  # fmt: skip
 
 
 def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Drawn:
     page = fleet_page(found, question, counted=counted)
-    if question.view != "tiles":
+    if question.view != "map":
         return _Drawn(page, Markup())
-    return _Drawn(page, Markup(render_template("fleet_tiles.html", page=page)))  # noqa: S704 - a template escapes
+    looks = ("bad", "busy", "warn", *(f"l{level}" for level in range(LEVELS)))
+    return _Drawn(page, Markup(render_template("fleet_map.html", page=page, looks=looks)))  # noqa: S704 - a template escapes
 
 
 @BLUEPRINT.get("/fleet/<name>")

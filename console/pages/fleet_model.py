@@ -1,27 +1,27 @@
 """What the page Fleet shows: pure functions of the fleet and of what the visitor chose."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from berthmaster.model.printable import printable
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, sum_of
 from console.pages import lists
 from console.pages.amounts import BASIC, Load, load_of
-from console.pages.fleet_tiles import Tile, is_nearly_full, number_text, state_of, tile_of
+from console.pages.fleet_map import MapRegion, map_regions
+from console.pages.fleet_tiles import STATE_ORDER, Tile, is_nearly_full, state_of, tile_of
 
-VIEWS: Final = ("tiles", "table")
+VIEWS: Final = ("map", "table")
 STATES: Final = ("ready", "not-ready", "draining", "tainted", "nearly-full", "deleting")
 SORTS: Final = ("name", "state", "region", "provider", "cpu", "memory", "pods", "workloads", "replicas")
 UNKNOWN: Final = "-"
 """Stands for a region or a provider that clusters do not report."""
-TILES: Final = 2000
-"""The most tiles of one page."""
+ATTENTION: Final = 8
+"""The most clusters that stand above the map with their reasons."""
 ROWS: Final = 100
 """The most rows of one page of the table."""
 _MAX_OPTION: Final = 60
-_STATE_ORDER: Final = {"deleting": 0, "not ready": 1, "draining": 2, "tainted": 3, "nearly full": 4, "ready": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,38 +37,13 @@ class FleetQuestion:
         page: the number of the page, from 1.
     """
 
-    view: str = "tiles"
+    view: str = "map"
     q: str = ""
     region: str = ""
     provider: str = ""
     state: str = ""
     sort: str = "name"
     page: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSection:
-    """The clusters of one region and provider.
-
-    Attributes:
-        region, provider: the values; empty if they are not known.
-        summary: how many clusters there are and what is wrong with them, in words.
-        loads: the resources of all of them together.
-        tiles: the clusters of this page.
-    """
-
-    region: str
-    provider: str
-    summary: str
-    loads: tuple[Load, ...]
-    tiles: tuple[Tile, ...]
-
-    @property
-    def title(self) -> str:
-        """The name of the section."""
-        if not self.region and not self.provider:
-            return "No region, no provider"
-        return " · ".join((self.region or "no region", self.provider or "no provider"))
 
 
 class Choice(NamedTuple):
@@ -84,17 +59,24 @@ class FleetPage:
 
     Attributes:
         question: what the visitor chose.
-        sections: the clusters of this page by region and provider; one section without names for the table.
+        rows: the clusters of this page of the table.
+        same: what all clusters of the table have in common: the name of a column, and its text.
+        areas: the regions of the map.
+        more_areas: how many regions the map leaves out.
+        attention: the worst clusters, above the map.
         figures: the numbers above the clusters: kind, number, text, and the state that is counted, one of ``STATES``.
         loads: the resources of all shown clusters together.
         regions, providers, states: the values of the filters.
         paging: which part of the list this page shows.
         counted: whether the numbers of workloads are shown.
-        grouped: whether workloads are known by the position of their group.
     """
 
     question: FleetQuestion
-    sections: tuple[ClusterSection, ...]
+    rows: tuple[Tile, ...]
+    same: Mapping[str, str]
+    areas: tuple[MapRegion, ...]
+    more_areas: int
+    attention: tuple[Tile, ...]
     figures: tuple[tuple[str, str, str, str], ...]
     loads: tuple[Load, ...]
     regions: tuple[Choice, ...]
@@ -114,17 +96,28 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
     """
     found = [each for each in view.clusters if _matches(each, question)]
     found = _sorted(found, question)
-    size = TILES if question.view == "tiles" else ROWS
-    shown, part = lists.cut(found, question.page, size, len(view.clusters))
+    table = question.view == "table"
+    shown, part = lists.cut(found, question.page, ROWS if table else max(1, len(found)), len(view.clusters))
+    areas, more = ((), 0) if table else map_regions(found)
+
+    def others(field: str) -> list[FleetCluster]:
+        """Return the clusters that the other filters accept: what a value of this one would show."""
+        free = replace(question, **{field: ""})
+        return [each for each in view.clusters if _matches(each, free)]
+
     known = any(each.workloads is not None for each in view.clusters)
     return FleetPage(
         question=question,
-        sections=_sections(shown, found, counted=counted) if question.view == "tiles" else _rows(shown, counted),
+        rows=tuple(tile_of(each, counted=counted) for each in shown) if table else (),
+        same=_same(found) if table else {},
+        areas=areas,
+        more_areas=more,
+        attention=() if table else _attention(found, counted=counted),
         figures=_figures(found),
         loads=_loads_together(found),
-        regions=_choices(each.region for each in view.clusters),
-        providers=_choices(each.provider for each in view.clusters),
-        states=_state_choices(view.clusters),
+        regions=_choices((each.region for each in others("region")), question.region),
+        providers=_choices((each.provider for each in others("provider")), question.provider),
+        states=_state_choices(others("state")),
         paging=part,
         counted=counted and known,
     )
@@ -167,8 +160,6 @@ def _sorted(clusters: list[FleetCluster], question: FleetQuestion) -> list[Fleet
         # Equal values stay in the order of their names.
         known.sort(key=lambda pair: pair[0], reverse=descending)
         ordered = [each for _, each in known] + unknown
-    if question.view == "tiles":
-        ordered.sort(key=lambda each: (not each.region, each.region, not each.provider, each.provider))
     return ordered
 
 
@@ -182,7 +173,7 @@ def _percent_of(name: str) -> Callable[[FleetCluster], int | None]:
 
 
 _SORT_KEYS: Final[dict[str, Callable[[FleetCluster], int | str | None]]] = {
-    "state": lambda each: _STATE_ORDER[state_of(each)[1]],
+    "state": lambda each: STATE_ORDER[state_of(each)[1]],
     "region": lambda each: each.region or None,
     "provider": lambda each: each.provider or None,
     "workloads": lambda each: each.workloads,
@@ -191,24 +182,31 @@ _SORT_KEYS: Final[dict[str, Callable[[FleetCluster], int | str | None]]] = {
 }
 
 
-def _sections(
-    shown: Sequence[FleetCluster], found: Sequence[FleetCluster], *, counted: bool
-) -> tuple[ClusterSection, ...]:
-    """Return the sections of this page. Their summaries are about all clusters that match, also on other pages."""
-    whole: dict[tuple[str, str], list[FleetCluster]] = {}
-    for each in found:
-        whole.setdefault((each.region, each.provider), []).append(each)
-    tiles: dict[tuple[str, str], list[Tile]] = {}
-    for each in shown:
-        tiles.setdefault((each.region, each.provider), []).append(tile_of(each, counted=counted))
-    return tuple(
-        ClusterSection(*key, _summary(whole[key]), _loads_together(whole[key]), tuple(of_section))
-        for key, of_section in tiles.items()
-    )
+def _attention(found: Sequence[FleetCluster], *, counted: bool) -> tuple[Tile, ...]:
+    """Return the worst clusters that need a look: those that are ready and only nearly full do not."""
+    wrong = [each for each in found if state_of(each)[1] in {"deleting", "not ready", "draining"}]
+    wrong.sort(key=lambda each: (STATE_ORDER[state_of(each)[1]], each.name))
+    return tuple(tile_of(each, counted=counted) for each in wrong[:ATTENTION])
 
 
-def _rows(shown: Sequence[FleetCluster], counted: bool) -> tuple[ClusterSection, ...]:  # noqa: FBT001 - one caller
-    return (ClusterSection("", "", "", (), tuple(tile_of(each, counted=counted) for each in shown)),)
+def _same(found: Sequence[FleetCluster]) -> Mapping[str, str]:
+    """Return the columns that would say the same in each row, with what they would say."""
+    if len(found) < 2:
+        return {}
+    columns: Mapping[str, Callable[[FleetCluster], str]] = {
+        "Region": lambda each: each.region or "not known",
+        "Provider": lambda each: each.provider or "not known",
+        "Taints": lambda each: ", ".join(map(str, each.taints)) or "none",
+        "Version": lambda each: each.kubernetes_version or "not known",
+        "Other resources": lambda each: ", ".join(sorted(set(each.resources) - set(BASIC))) or "none",
+    }
+    texts = {name: {text(each) for each in found} for name, text in columns.items()}
+    # The amounts of extended resources differ, so their column says the same only if there are none.
+    return {
+        name: of.copy().pop()
+        for name, of in texts.items()
+        if len(of) == 1 and (name != "Other resources" or of == {"none"})
+    }
 
 
 def _loads_together(clusters: Sequence[FleetCluster]) -> tuple[Load, ...]:
@@ -238,14 +236,9 @@ def _figures(clusters: Sequence[FleetCluster]) -> tuple[tuple[str, str, str, str
     return tuple(figures)
 
 
-def _summary(clusters: Sequence[FleetCluster]) -> str:
-    states = Counter(state_of(each)[1] for each in clusters)
-    parts = [f"{states[state]:,} {state}" for state in _STATE_ORDER if states[state]]
-    return f"{number_text(len(clusters), 'cluster')}: {', '.join(parts)}"
-
-
-def _choices(values: Iterable[str]) -> tuple[Choice, ...]:
-    counts = Counter(value or UNKNOWN for value in values)
+def _choices(values: Iterable[str], chosen: str) -> tuple[Choice, ...]:
+    counts = Counter({chosen: 0} if chosen else {})
+    counts.update(value or UNKNOWN for value in values)
     return tuple(
         Choice(value, f"{'not known' if value == UNKNOWN else printable(value, _MAX_OPTION)} ({count:,})")
         for value, count in sorted(counts.items(), key=lambda pair: (pair[0] == UNKNOWN, pair[0]))

@@ -1,16 +1,15 @@
 """One cluster as the page Fleet shows it: its worst state, how full it is, and what is assigned to it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
-
-from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetCluster, FleetView
 from console.pages.amounts import BASIC, Load, load_of, nearly_full
 
 _RANKS: Final = ("first choice", "second", "third")
+STATE_ORDER: Final = {"deleting": 0, "not ready": 1, "draining": 2, "tainted": 3, "nearly full": 4, "ready": 5}
+"""The states of clusters, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,6 @@ class Tile:
         details: what else to know about its state, one sentence each.
         loads: CPU, memory and pods, if it reports them.
         others: its extended resources.
-        drawing: the paths of the bars of ``loads``.
         counts: how many workloads are assigned to it, in words; empty if that is not known or not shown.
         choices: these workloads by the position of their group, in words; empty as ``counts``.
         movements: how many workloads arrive and leave, in words; empty without any.
@@ -40,7 +38,6 @@ class Tile:
     details: tuple[str, ...]
     loads: tuple[Load, ...]
     others: tuple[Load, ...]
-    drawing: "Drawing"
     counts: str
     choices: str
     movements: str
@@ -52,32 +49,10 @@ class Tile:
         return quote(self.name, safe="")
 
     @property
-    def load_lines(self) -> Markup:
-        """The labels of the bars, one line each. They contain numbers and words of ours only."""
-        return Markup("<br>".join([f"{load.label} {load.text}" for load in self.loads]))  # noqa: S704 - see above
-
-    @property
-    def summary(self) -> str:
-        """What is assigned to it, in one line; empty if that is not known or not shown."""
-        choices = f"{self.counts}: {self.choices}" if self.choices else self.counts
-        return f"{choices} · {self.movements}" if self.movements else choices
-
-    @property
     def taint_line(self) -> str:
         """Its first taint, and how many more there are; empty without taints."""
         more = len(self.taints) - 1
         return f"{self.taints[0]} and {more} more" if more > 0 else "".join(self.taints)
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """The bars of a tile as paths of an SVG, one line for each resource; empty paths are not drawn."""
-
-    height: int
-    track: str
-    used: str
-    high: str
-    assumed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +103,6 @@ def tile_of(cluster: FleetCluster, *, counted: bool = True) -> Tile:
         details=_details(cluster, state),
         loads=loads,
         others=others,
-        drawing=drawing_of(loads),
         counts="" if counts is None else number_text(counts, "workload"),
         choices="" if counts is None else choices_text(cluster),
         movements=_movements(cluster) if counted else "",
@@ -163,23 +137,6 @@ def choices_text(cluster: FleetCluster) -> str:
     if other := cluster.workloads - sum(cluster.by_group) - (cluster.without_groups or 0):
         parts.append(f"{other:,} in an unknown group")
     return ", ".join(parts)
-
-
-def drawing_of(loads: Sequence[Load]) -> Drawing:
-    """Return the bars of resources, 100 units wide. A tile has few elements: 2,000 of them must scroll smoothly."""
-    track: list[str] = []
-    used: list[str] = []
-    high: list[str] = []
-    assumed: list[str] = []
-    for number, load in enumerate(loads):
-        y = 3 + 6 * number
-        track.append(f"M0 {y}H100")
-        end = min(load.percent or 0, 100)
-        if end:
-            (high if load.high else used).append(f"M0 {y}H{end}")
-        if load.assumed_percent and end < 100:
-            assumed.append(f"M{end} {y}H{min(load.total, 100)}")
-    return Drawing(6 * len(loads), "".join(track), "".join(used), "".join(high), "".join(assumed))
 
 
 def is_nearly_full(cluster: FleetCluster) -> bool:

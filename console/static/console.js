@@ -7,6 +7,7 @@
   const SILENT_MS = 25000;
   const FETCH_MS = 10000;
   const REFRESH_MS = 60000;
+  const CHANGED_MS = 5000;
 
   // --- Live updates: /events repeats the mark of the present state. A page with another mark is fetched again and
   // merged into this one.
@@ -55,6 +56,20 @@
           : "defaultValue" in each && each.value !== each.defaultValue);
   }
 
+  // What a visitor reads, without the ages that pass by themselves.
+  const WATCHED = "td, tbody th, .figure, .squares a, .tile, .answers dd";
+
+  function reading(node) {
+    const copy = node.cloneNode(true);
+    copy.querySelectorAll("time").forEach((each) => each.remove());
+    return `${copy.textContent.replace(/\s+/g, " ")} ${node.className} ${node.getAttribute("title") || ""}`;
+  }
+
+  function mark(nodes) {
+    for (const node of nodes) node.dataset.changed = "";
+    setTimeout(() => nodes.forEach((node) => delete node.dataset.changed), CHANGED_MS);
+  }
+
   // A form that the visitor works in stays as it is. So do opened details.
   function mayMorph(node) {
     return !(node instanceof HTMLFormElement && (node.contains(document.activeElement) || edited(node)));
@@ -63,19 +78,42 @@
   function merge(page) {
     const fresh = page.getElementById("content");
     if (!fresh || !fresh.dataset.live) return;
+    const changed = [];
+    main.querySelectorAll("[data-changed]").forEach((each) => delete each.dataset.changed);
     Idiomorph.morph(main, fresh, {
       morphStyle: "outerHTML",
       ignoreActiveValue: true,
       restoreFocus: true,
       callbacks: {
-        beforeNodeMorphed: mayMorph,
+        beforeNodeMorphed: (node, other) => {
+          if (!mayMorph(node)) return false;
+          if (node.matches?.(WATCHED) && other.matches?.(WATCHED) && reading(node) !== reading(other)) changed.push(node);
+          return true;
+        },
+        afterNodeAdded: (node) => {
+          if (node.matches?.("tbody tr")) changed.push(...node.children);
+          else if (node.matches?.("li")) changed.push(node.firstElementChild ?? node);
+        },
         beforeAttributeUpdated: (name, node) => !(name === "open" && node.nodeName === "DETAILS"),
       },
     });
+    mark(changed);
     const time = page.querySelector(".bottom time");
     if (time) document.querySelector(".bottom time").replaceWith(time);
     loaded = performance.now();
+    addLocalTimes();
     say(page.getElementById("notice").textContent);
+  }
+
+  // Beside each time in UTC stands the time of the visitor, unless that is UTC.
+  function addLocalTimes() {
+    for (const each of document.querySelectorAll("time[datetime]")) {
+      const then = new Date(each.dateTime);
+      if (Number.isNaN(then.getTime()) || !then.getTimezoneOffset()) continue;
+      const local = then.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+      if (each.title && !each.title.includes(" · ")) each.title += ` · ${local} local`;
+      if (each.dataset.age) each.dataset.local = then.toLocaleTimeString();
+    }
   }
 
   async function refresh() {
@@ -152,6 +190,7 @@
   }
 
   let loaded = performance.now();
+  addLocalTimes();
   setInterval(() => {
     sayAge();
     // Ages and deadlines pass without a change of the state.

@@ -78,7 +78,7 @@ def test_every_page_works_without_scripts(browser, console, axe):
     visits = start_visits(browser, console.url, axe, java_script_enabled=False)
     page = visits.page()
     for address in (
-        "/fleet?view=tiles",
+        "/fleet?view=map",
         "/fleet?view=table",
         *MORE.values(),
         "/what-if",

@@ -9,7 +9,7 @@ from e2e.console.visits import NARROW
 from karmada_plane import cluster
 from playwright.sync_api import expect
 
-TILE = ".tile"
+SQUARE = ".squares a"
 WORKLOADS = ".table tbody tr"
 
 
@@ -37,18 +37,18 @@ def fits(page):
 
 def test_clusters_are_filtered_and_the_back_button_returns(visit):
     page = visit("/fleet")
-    total = page.locator(TILE).count()
+    total = page.locator(SQUARE).count()
     page.get_by_label("State").select_option("draining")
     show(page)
     assert parameters(page)["state"] == ["draining"]
-    expect(page.locator(TILE).first).to_contain_text("draining")
-    assert 0 < page.locator(TILE).count() < total
+    expect(page.locator(SQUARE).first).to_have_attribute("title", re.compile("draining"))
+    assert 0 < page.locator(SQUARE).count() < total
     page.get_by_label("Name contains").fill("nothing has this name")
     show(page)
     expect(page.locator(".empty")).to_contain_text("No cluster matches the filter.")
     page.go_back()
     page.go_back()
-    expect(page.locator(TILE)).to_have_count(total)
+    expect(page.locator(SQUARE)).to_have_count(total)
 
 
 def test_the_table_of_clusters_is_sorted_by_its_headers(visit):
@@ -124,8 +124,8 @@ def test_a_change_arrives_without_a_reload_and_keeps_what_was_typed(visit, conso
     page.evaluate("window.same = true")
     page.get_by_label("Name contains").fill("half a nam")
     console.put(cluster("arrived-meanwhile"))
-    tile = page.locator(TILE, has_text="arrived-meanwhile")
-    expect(tile).to_have_count(1)
+    square = page.locator(SQUARE, has_text="arrived-meanwhile")
+    expect(square).to_have_count(1)
     assert page.evaluate("window.same"), "the page was not loaded again"
     expect(page.get_by_label("Name contains")).to_have_value("half a nam")
 

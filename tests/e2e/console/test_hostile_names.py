@@ -5,7 +5,7 @@ import pytest
 
 MARKUP = console_fleet.HOSTILE[0]
 ADDRESSES = {
-    "fleet as tiles": "/fleet",
+    "fleet as a map": "/fleet",
     "fleet as a table": "/fleet?view=table",
     "workloads": "/workloads?namespace=hostile",
     "policies": "/policies",

@@ -63,7 +63,7 @@ def test_a_filter_of_clusters(visit, query, found, absent):
 def test_an_invalid_value_names_itself_and_what_is_accepted(visit):
     page = visit("/fleet?view=globe", status=400)
     expect(page.get_by_role("main")).to_contain_text("globe")
-    expect(page.get_by_role("main")).to_contain_text("tiles")
+    expect(page.get_by_role("main")).to_contain_text("map")
     visit.accessible(page)
     visit("/workloads?only=everything&sorted=name", status=400)
     visit("/no-such-page", status=404)

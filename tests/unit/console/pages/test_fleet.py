@@ -7,7 +7,8 @@ from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workl
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
-from console.pages.fleet_model import ROWS, TILES, FleetQuestion, fleet_page
+from console.pages.fleet_map import LINKED
+from console.pages.fleet_model import ROWS, FleetQuestion, fleet_page
 from console.pages.fleet_tiles import cluster_page, state_of, tile_of
 
 TAINTED = (Taint("dedicated", "NoSchedule", "batch"),)
@@ -21,7 +22,7 @@ MIXED = fleet_view(
 
 
 def names(page):
-    return [tile.name for section in page.sections for tile in section.tiles]
+    return [tile.name for tile in page.rows]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,7 @@ def test_workloads_by_the_position_of_their_group(fields, choices):
 @pytest.mark.parametrize(
     ("question", "found"),
     [
-        pytest.param({}, ["a", "b", "d", "c"], id="by region, unknown regions last"),
-        pytest.param({"view": "table"}, ["a", "b", "c", "d"], id="a table has one order"),
+        pytest.param({}, ["a", "b", "c", "d"], id="by name"),
         pytest.param({"q": "B"}, ["b"], id="part of a name in any case"),
         pytest.param({"region": "us"}, ["b", "d"], id="region"),
         pytest.param({"region": "-"}, ["c"], id="no region"),
@@ -92,41 +92,84 @@ def test_workloads_by_the_position_of_their_group(fields, choices):
         pytest.param({"state": "draining"}, ["d"], id="draining"),
         pytest.param({"state": "nearly-full"}, ["b"], id="nearly full"),
         pytest.param({"state": "deleting"}, [], id="deleting"),
-        pytest.param({"view": "table", "sort": "-cpu"}, ["b", "c", "d", "a"], id="by use"),
-        pytest.param({"view": "table", "sort": "state"}, ["c", "d", "b", "a"], id="the worst state first"),
+        pytest.param({"sort": "-cpu"}, ["b", "c", "d", "a"], id="by use"),
+        pytest.param({"sort": "state"}, ["c", "d", "b", "a"], id="the worst state first"),
         pytest.param(
-            {"view": "table", "sort": "-region"}, ["b", "d", "a", "c"], id="unknown values come last in both directions"
+            {"sort": "-region"}, ["b", "d", "a", "c"], id="unknown values come last in both directions"
         ),
     ],
 )  # fmt: skip
 def test_filters_and_order(question, found):
-    assert names(fleet_page(MIXED, FleetQuestion(**question))) == found
+    assert names(fleet_page(MIXED, FleetQuestion(view="table", **question))) == found
 
 
-def test_sections_sum_up_their_clusters_also_those_of_other_pages():
+def test_figures_count_what_their_links_show():
     page = fleet_page(MIXED, FleetQuestion())
-    us = page.sections[1]
-    assert (us.title, us.summary) == ("us · gcp", "2 clusters: 1 draining, 1 tainted")
-    assert us.loads[0].long_text == "23 used, of 32"
-    assert page.sections[2].title == "No region, no provider"
     assert [number for _, number, _, _ in page.figures] == ["4", "3", "1", "1", "2", "1"]
-    counted = [len(names(fleet_page(MIXED, FleetQuestion(state=state)))) for *_, state in page.figures]
+    counted = [fleet_page(MIXED, FleetQuestion(state=state)).paging.matched for *_, state in page.figures]
     assert [int(number) for _, number, _, _ in page.figures] == counted
 
 
-@pytest.mark.parametrize(("view", "size"), [("tiles", TILES), ("table", ROWS)])
-def test_a_page_has_a_bound(view, size):
-    fleet = large_fleet(size + 1)
-    first, second = (fleet_page(fleet, FleetQuestion(view=view, page=page)) for page in (1, 2))
-    assert (len(names(first)), first.paging) == (size, (1, 2, 1, size, size + 1, size + 1))
-    assert (len(names(second)), second.paging) == (1, (2, 2, size + 1, size + 1, size + 1, size + 1))
-    assert names(fleet_page(fleet, FleetQuestion(view=view, page=99))) == names(second)
+def test_the_numbers_of_a_filter_follow_the_others():
+    page = fleet_page(MIXED, FleetQuestion(region="us", state="nearly-full"))
+    assert [each.text for each in page.regions] == ["us (1)"]
+    assert [each.text for each in page.providers] == ["gcp (1)"]
+    assert [each.text for each in page.states[:2]] == ["ready (2)", "not ready (0)"]
+    chosen = fleet_page(MIXED, FleetQuestion(region="eu-west", state="draining")).regions
+    assert [each.text for each in chosen] == ["eu-west (0)", "us (1)"]
 
 
-def test_bars_are_short_paths():
-    drawing = tile_of(fleet_cluster("a", used=12, assumed=3)).drawing
-    assert (drawing.high, drawing.assumed) == ("M0 3H75", "M75 3H94")
-    assert drawing.used == "M0 9H50M0 15H50"
+def test_the_map_has_the_worst_regions_and_clusters_first():
+    areas = fleet_page(MIXED, FleetQuestion()).areas
+    assert [(each.title, each.summary) for each in areas] == [
+        ("No region, no provider", "1 cluster: 1 not ready"),
+        ("eu-west · aws", "1 cluster: 1 ready"),
+        ("us · gcp", "2 clusters: 1 draining, 1 tainted"),
+    ]
+    assert [(each.name, each.look) for area in areas for each in area.squares] == [
+        ("c", "bad"), ("a", "l2"), ("d", "busy"), ("b", "warn"),
+    ]  # fmt: skip
+    assert areas[1].squares[0].title == "a: ready; CPU 12 %, Memory 50 %, Pods 50 %"
+    assert [each.name for each in fleet_page(MIXED, FleetQuestion()).attention] == ["c", "d"]
+
+
+@pytest.mark.parametrize("size", [10, LINKED, LINKED + 1, 5000])
+def test_each_cluster_has_one_square_and_the_page_stays_small(page, size):
+    fleet = large_fleet(size)
+    areas = fleet_page(fleet, FleetQuestion()).areas
+    linked = sum(len(each.squares) for each in areas)
+    assert linked + sum(each.drawn for each in areas) == size
+    assert (linked == size) == (size <= LINKED)
+    for area in areas:
+        covered = [square for run in area.runs for square in squares_of(run.path)]
+        assert sorted(covered) == [divmod(each, 50) for each in range(area.drawn)]
+    assert len(page("/fleet", fleet=fleet)[0].data) < 100_000
+
+
+def squares_of(path):
+    """The squares that an outline covers: row and column."""
+    for x, y, width, height in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)", path):
+        for row in range(int(y) // 10, (int(y) + int(height)) // 10):
+            yield from ((row, column) for column in range(int(x) // 10, (int(x) + int(width)) // 10))
+
+
+def test_a_page_of_the_table_has_a_bound():
+    fleet = large_fleet(ROWS + 1)
+    first, second = (fleet_page(fleet, FleetQuestion(view="table", page=page)) for page in (1, 2))
+    assert (len(names(first)), first.paging) == (ROWS, (1, 2, 1, ROWS, ROWS + 1, ROWS + 1))
+    assert (len(names(second)), second.paging) == (1, (2, 2, ROWS + 1, ROWS + 1, ROWS + 1, ROWS + 1))
+    assert names(fleet_page(fleet, FleetQuestion(view="table", page=99))) == names(second)
+
+
+def test_a_column_that_says_the_same_in_each_row_is_one_line(page):
+    one_region = fleet_view(fleet_cluster("a"), fleet_cluster("b", taints=TAINTED))
+    assert set(fleet_page(one_region, FleetQuestion(view="table")).same) == {
+        "Region", "Provider", "Version", "Other resources",
+    }  # fmt: skip
+    text = page("/fleet?view=table", fleet=one_region)[0].text
+    assert "The same for all: region eu-west; provider aws;" in text
+    assert ('data-label="Region"' in text, 'data-label="Taints"' in text) == (False, True)
+    assert fleet_page(fleet_view(fleet_cluster("a")), FleetQuestion(view="table")).same == {}
 
 
 def test_the_page_shows_names_as_data(page):
@@ -169,18 +212,18 @@ def test_an_unknown_cluster_is_not_found(page):
 
 
 def test_numbers_of_workloads_are_left_out_for_visitors_of_some_namespaces():
-    page = fleet_page(MIXED, FleetQuestion(), counted=False)
+    page = fleet_page(MIXED, FleetQuestion(view="table"), counted=False)
     assert not page.counted
-    assert {tile.counts + tile.choices + tile.movements for section in page.sections for tile in section.tiles} == {""}
+    assert {tile.counts + tile.choices + tile.movements for tile in page.rows} == {""}
     assert "Workloads" not in dict(cluster_page(MIXED, "a", counted=False).facts)
 
 
-def test_tiles_are_drawn_once_for_each_version_of_the_fleet(page):
+def test_the_map_is_drawn_once_for_each_version_of_the_fleet(page):
     before = page("/fleet", fleet=MIXED)[0].text
     assert page("/fleet", fleet=MIXED)[0].text == before
     after = page("/fleet", fleet=fleet_view(fleet_cluster("new")))[0].text
-    assert ('id="cluster-new"' in before, 'id="cluster-new"' in after) == (False, True)
-    assert 'id="cluster-a"' not in page("/fleet?q=b", fleet=MIXED)[0].text
+    assert ('href="/fleet/new"' in before, 'href="/fleet/new"' in after) == (False, True)
+    assert 'href="/fleet/a"' not in page("/fleet?q=b", fleet=MIXED)[0].text
 
 
 def test_the_page_starts_with_how_many_workloads_are_not_as_they_should_be(page):
