@@ -80,7 +80,7 @@ class MapRegion:
         return _SIDE * min(self.drawn, _COLUMNS), _SIDE * -(-self.drawn // _COLUMNS)
 
 
-class _Placed(NamedTuple):
+class _Ranked(NamedTuple):
     """A cluster with what the order of the map needs. The worst and fullest come first."""
 
     order: int
@@ -101,9 +101,9 @@ class _Placed(NamedTuple):
 
 def map_regions(clusters: Sequence[FleetCluster]) -> tuple[tuple[MapRegion, ...], int]:
     """Return the regions, those with the most clusters that are not ready first, and how many more there are."""
-    placed = sorted((_placed(each) for each in clusters), key=lambda each: each[:3])
+    placed = sorted((_ranked(each) for each in clusters), key=lambda each: each[:3])
     linked = len(placed) if len(placed) <= LINKED else min(WORST, sum(each.kind != _READY for each in placed))
-    whole: dict[tuple[str, str], list[_Placed]] = {}
+    whole: dict[tuple[str, str], list[_Ranked]] = {}
     squares: Counter[tuple[str, str]] = Counter()
     for index, each in enumerate(placed):
         key = each.cluster.region, each.cluster.provider
@@ -120,16 +120,16 @@ def summary_of(clusters: Sequence[FleetCluster]) -> str:
     return f"{number_text(len(clusters), 'cluster')}: {', '.join(parts)}"
 
 
-def _placed(cluster: FleetCluster) -> _Placed:
+def _ranked(cluster: FleetCluster) -> _Ranked:
     fullest = max((load.total for load in _loads(cluster)), default=0)
-    return _Placed(STATE_ORDER[state_of(cluster)[1]], 100 - min(100, fullest), cluster.name, cluster)
+    return _Ranked(STATE_ORDER[state_of(cluster)[1]], 100 - min(100, fullest), cluster.name, cluster)
 
 
 def _loads(cluster: FleetCluster) -> list[Load]:
     return [load_of(name, cluster.resources[name]) for name in BASIC if name in cluster.resources]
 
 
-def _region(key: tuple[str, str], placed: Sequence[_Placed], squares: int) -> MapRegion:
+def _region(key: tuple[str, str], placed: Sequence[_Ranked], squares: int) -> MapRegion:
     rest = placed[squares:]
     return MapRegion(
         *key,
@@ -140,7 +140,7 @@ def _region(key: tuple[str, str], placed: Sequence[_Placed], squares: int) -> Ma
     )
 
 
-def _square(placed: _Placed) -> MapSquare:
+def _square(placed: _Ranked) -> MapSquare:
     cluster = placed.cluster
     used = ", ".join(f"{load.label} {load.text}" for load in _loads(cluster))
     title = f"{cluster.name}: {state_of(cluster)[1]}{f'; {used}' if used else ''}"
