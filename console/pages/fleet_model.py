@@ -100,9 +100,8 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
     shown, part = lists.cut(found, question.page, ROWS if table else max(1, len(found)), len(view.clusters))
     areas, more = ((), 0) if table else map_regions(found)
 
-    def others(field: str) -> list[FleetCluster]:
-        """Return the clusters that the other filters accept: what a value of this one would show."""
-        free = replace(question, **{field: ""})
+    def accepted(free: FleetQuestion) -> list[FleetCluster]:
+        """Return the clusters that the other filters accept: what a value of the free one would show."""
         return [each for each in view.clusters if _matches(each, free)]
 
     known = any(each.workloads is not None for each in view.clusters)
@@ -115,9 +114,9 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
         attention=() if table else _attention(found, counted=counted),
         figures=_figures(found),
         loads=_loads_together(found),
-        regions=_choices((each.region for each in others("region")), question.region),
-        providers=_choices((each.provider for each in others("provider")), question.provider),
-        states=_state_choices(others("state")),
+        regions=_choices((each.region for each in accepted(replace(question, region=""))), question.region),
+        providers=_choices((each.provider for each in accepted(replace(question, provider=""))), question.provider),
+        states=_state_choices(accepted(replace(question, state=""))),
         paging=part,
         counted=counted and known,
     )
