@@ -228,11 +228,19 @@ def test_a_command_about_the_examples_runs(line, monkeypatch):
     assert done.exit_code == 0, done.output
 
 
-def test_the_readmes_index_has_every_page():
-    readme = TEXTS["README.md"]
-    missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}" not in readme]
-    assert missing == []
-    assert len(readme.splitlines()) <= 115
+def test_the_index_and_the_menu_have_every_page():
+    """``make docs`` fails for a page without a place in the menu, too; this is earlier."""
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    listed = {each for each in pages - {"README.md"} if not each.startswith(("rules/", "reference/"))}
+    menu = set(re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert menu == listed | {"README.md", "rules/README.md"}
+    assert {each for each in listed if f"({each})" not in TEXTS["docs/README.md"]} == set()
+    assert len(TEXTS["README.md"].splitlines()) <= 115
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_a_page_is_short_enough_to_read(page):
+    assert len(TEXTS[page].splitlines()) <= 400
 
 
 def test_the_readme_has_every_command():
