@@ -70,6 +70,7 @@ def test_a_rolling_update_of_a_stateful_set_takes_one_pod_in_each_cluster():
     begin = [{**RUN, "kind": "StatefulSet"}, binding(0.5), counts(1.0, {"m1": 2, "m2": 2})]
     assert Invariants().read([*begin, edit, counts(4.0, {"m1": 1, "m2": 1})]) == []
     assert len(Invariants().read([*begin, edit, counts(4.0, {"m1": 1})])) == 1
+    assert Invariants().read([*begin, edit, {**edit, "t": 3.5}, counts(4.0, {"m1": 1})]) == [], "the next one does, too"
 
 
 def test_a_flapping_cluster_causes_at_most_two_moves():
