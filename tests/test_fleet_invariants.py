@@ -40,6 +40,15 @@ def test_a_lost_cluster_explains_only_its_own_pods():
     assert len(found(*both, counts(3.0, {"m2": 1}, lost=["m1"]))) == 1
 
 
+def test_a_copy_whose_work_is_being_deleted_does_not_count():
+    """Its pods in a cluster that was lost can end much later."""
+    work = {"t": 2.5, "work": "web", "cluster": "m2", "state": "being deleted"}
+    both = [counts(2.0, {"m1": 4, "m2": 4}), work]
+    assert found(*both, counts(3.0, {"m1": 4})) == []
+    assert found(*both, counts(3.0, {"m2": 4})) == ["web: 0 of 4 ready: was {'m1': 4, 'm2': 4}, is {}"]
+    assert found(*both, {**work, "state": "alive"}, counts(3.0, {"m2": 4})) == []
+
+
 def test_a_smaller_number_of_replicas_is_no_fall():
     assert found(binding(2.0, wanted=2), counts(3.0, {"m1": 2})) == []
 

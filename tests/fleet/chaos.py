@@ -161,6 +161,9 @@ class Chaos:
             fleet.limit(None)
         for name in NAMES:
             self._do(Event(0.0, "recover", name, 0), by_app)
+        for each in what:  # after an outage Karmada may finish a deletion later than the event waited
+            if not fleet.complete(self._manifests[each.app]):
+                self._again(each)
         problems = self._rest(by_app)
         if not problems:
             problems = [problem for name in NAMES for problem in self._drained_as_planned(name, by_app)]

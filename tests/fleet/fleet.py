@@ -284,6 +284,11 @@ class Fleet:
         self.note("delete", app=app, kind="policy" if workload is None else workload["kind"])
         self.api.delete(_policy(app) if workload is None else workload)
 
+    def complete(self, workload: JSON) -> bool:
+        """Return whether a workload and its policy exist, and stay."""
+        both = (_policy(workload["metadata"]["name"]), workload)
+        return all(self.api.exists(each) and "deletionTimestamp" not in self.api.get(each)["metadata"] for each in both)
+
     def drain(self, name: str, *, on: bool = True) -> None:
         """Drain a cluster, or end that."""
         self.note("drain" if on else "undrain", cluster=name)

@@ -56,6 +56,7 @@ class App:
         before: its ready pods by cluster when it last had them.
         seen: its ready pods by cluster, as each cluster showed them last.
         used: the clusters with pods of it.
+        leaving: the clusters whose Work is being deleted, or is gone. Karmada ends their pods when it can.
         fell_s: since when it has fewer; None if it does not.
         judged: whether the present fall was reported.
         late: whether the length of the present fall was reported.
@@ -74,6 +75,7 @@ class App:
     before: dict[str, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    leaving: set[str] = field(default_factory=set)
     fell_s: float | None = None
     judged: bool = False
     late: bool = False
@@ -110,6 +112,9 @@ class Invariants:
             self._event(now_s, line)
         elif "binding" in line:
             self._binding(now_s, self.apps.setdefault(line["binding"], App()), line)
+        elif "work" in line:
+            leaving = self.apps.setdefault(line["work"], App()).leaving
+            (leaving.discard if line["state"] == "alive" else leaving.add)(line["cluster"])
         elif "ready" in line:
             for name in line["lost"]:
                 self._excuse(name, now_s)
@@ -184,6 +189,7 @@ class Invariants:
             app.moving_s = None
 
     def _counts(self, now_s: float, name: str, app: App, ready: Mapping[str, int], there: Mapping[str, int]) -> None:
+        ready = {cluster: number for cluster, number in ready.items() if cluster not in app.leaving}
         total = max(ready.values(), default=0) if app.duplicated else sum(ready.values())
         used = {cluster for cluster, number in there.items() if number}
         others = {each for each in used & app.used if self._excused.get(each, 0.0) < now_s}
