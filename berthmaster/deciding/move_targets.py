@@ -193,6 +193,29 @@ def earlier_target(
     return MoveRefusal(Cause.NO_PLACE, "; ".join(problems) or "it is in its first group", tuple(about))
 
 
+def drain_target(
+    scheduler: Scheduler,
+    binding: Binding,
+    draining: frozenset[str],
+    avoided: frozenset[str],
+    bounds: Mapping[str, int] | None = None,
+) -> Target | MoveRefusal:
+    """Return where a workload goes when clusters are drained: its group or a later one, otherwise an earlier one.
+
+    Args:
+        scheduler: schedules on the present fleet.
+        binding: the binding, with the effective group of its assignment.
+        draining: the clusters that it leaves.
+        avoided: clusters of earlier groups that get nothing.
+        bounds: see ``earlier_target``.
+    """
+    found = replacement(scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
+    if isinstance(found, Replacement):
+        return Target(found.clusters, found.group)
+    earlier = earlier_target(scheduler, binding, avoided, 0, bounds)
+    return earlier if isinstance(earlier, Target) else found
+
+
 def _better_groups(scheduler: Scheduler, request: Request, placement: Placement) -> Iterator[tuple[str, Placement]]:
     """Yield the placement reduced to each group that is better than the present one, the best one first."""
     index, overflows = rank(scheduler, placement, request.observed_group, request.current)
@@ -212,8 +235,8 @@ def _drain(
     bounds: Mapping[str, int] | None,
 ) -> MoveRequest:
     settings = policy.settings
-    found = replacement(state.scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
-    target = Target(found.clusters, found.group) if isinstance(found, Replacement) else found
+    avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
+    target = drain_target(state.scheduler, binding, draining, avoided, bounds)
     return MoveRequest(
         MoveReason.DRAIN,
         policy,

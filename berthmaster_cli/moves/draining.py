@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.event_handlers import names_scheduler
-from berthmaster.deciding.failover import Replacement, replacement
+from berthmaster.deciding.move_targets import Target, drain_target
 from berthmaster.deciding.writes import effective
 from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import Binding
@@ -18,7 +18,6 @@ from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import workload_of
 
@@ -150,8 +149,9 @@ def _sorted(rows: Iterable[DrainRow]) -> list[DrainRow]:
 
 
 def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Collection[str]) -> DrainRow:
-    found = replacement(scheduler, Request.of(effective(as_moved(binding))), frozenset(draining), leaves=True)
-    if isinstance(found, Replacement):
+    unready = {each.name for each in scheduler.fleet.clusters if each is not None and not each.ready}
+    found = drain_target(scheduler, effective(as_moved(binding)), frozenset(draining), frozenset({*unready, *draining}))
+    if isinstance(found, Target):
         where = f"would go to {short_assignment(found.clusters)}" if found.clusters else "would be removed"
         return msgspec.structs.replace(row, state=DrainState.MOVING, message=where)
     return msgspec.structs.replace(row, message=f"fits nowhere else: {found.message}")

@@ -13,7 +13,7 @@ from move_plays import AFTER_S, BREAK, DUPLICATED, DYNAMIC, ON, REPLICAS, STATEF
 
 from berthmaster.deciding.config import MovesConfig, SourceSettings
 from berthmaster.model.errors import ApiError
-from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, MovePhase
+from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, MovePhase, MoveReason
 
 
 def test_a_workload_returns_to_its_first_group_and_is_never_short_of_healthy_replicas():
@@ -83,6 +83,17 @@ def test_a_drained_cluster_is_left_without_a_gap(groups: dict[str, list[str]], s
     assert play.lowest >= REPLICAS
     assert play.move is not None
     assert play.move.phase is MovePhase.RELEASED
+
+
+def test_a_drain_of_the_last_group_ends_in_an_earlier_one():
+    """No failback begins before the end of the drain."""
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
+    play.fail_over_and_back("m1")
+    play.drain("m2")
+    play.run(200)
+    assert (play.clusters, play.lowest) == ({"m1": 4}, REPLICAS)
+    assert play.move is not None
+    assert (play.move.reason, play.move.phase) == (MoveReason.DRAIN, MovePhase.RELEASED)
 
 
 # Failures
