@@ -94,7 +94,8 @@ def context_of(inputs: MoveInputs) -> MoveContext:
         InputError: the recorded answers are damaged.
     """
     policy = decode_json(PolicyMoves, inputs.policy) if inputs.policy else PolicyMoves()
-    copies = decode_json(Copies, inputs.copies) if inputs.copies else None
+    # The recorded version did not need them. Another version, or another binding, may.
+    copies = decode_json(Copies, inputs.copies) if inputs.copies else Copies(problem="the Works are not on record")
     abouts = inputs.abouts or ((),) * len(inputs.admissions)
     admissions = iter(zip(inputs.admissions, abouts, strict=True))
 

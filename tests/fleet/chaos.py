@@ -35,6 +35,7 @@ from kube_store import JSON
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query, RecordId
 from berthmaster.model.assignment_text import short_assignment
+from berthmaster.model.move import MovePhase
 
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
@@ -258,10 +259,13 @@ class Chaos:
             fleet.start_berthmaster()
 
     def _rest(self, by_app: dict[str, Workload]) -> list[str]:
+        """Wait until nothing moves or wants to move, and return what still does."""
         problems: list[str] = []
 
         def rests() -> bool:
             problems[:] = filter(None, map(self._fleet.unrest, by_app))
+            waiting = (app for app in by_app if self._fleet.phase(app) not in ("", MovePhase.RELEASED.value))
+            problems.extend(f"{app}: {self._fleet.move(app)}" for app in waiting)
             return not problems
 
         with suppress(NotInTimeError):

@@ -1,6 +1,7 @@
 """A recorded decision is decided again with all that it read: moves, estimators, peers, failover, unknown parts."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from berthmaster.deciding.config import MovesConfig
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
-from berthmaster.model.move import MoveStrategy
+from berthmaster.model.move import MOVE, MoveStrategy, annotation_of, move_of
 from berthmaster.model.unsupported import UnsupportedPlacement
 
 GROUPS = [{"affinityName": "a", "clusterNames": ["a"]}, {"affinityName": "b", "clusterNames": ["b"]}]
@@ -35,6 +36,7 @@ class History:
     """A recorded history. ``check`` ends it and replays it.
 
     Attributes:
+        url: the ledger.
         bounds: the answers of estimators; None asks none.
     """
 
@@ -43,7 +45,7 @@ class History:
     ) -> None:
         self.clock = FakeClock()
         self.bounds: dict[str, int] | None = None
-        self._url = url
+        self.url = url
         configuration = msgspec.structs.replace(CONFIGURATION, failover_after_s=failover_after_s)
         self._recorder = recorder_at(url, self.clock, configuration=configuration)
         self.scheduling = Scheduling(
@@ -71,7 +73,7 @@ class History:
 
     def check(self, decisions: int) -> list:
         self._recorder.finish()
-        store = opened(self._url)
+        store = opened(self.url)
         replayed = list(replay(store, *all_times()))
         store.close()
         assert [each.same for each in replayed] == [True] * decisions
@@ -106,6 +108,22 @@ def test_a_move_that_fails_because_its_cluster_is_not_ready(tmp_path, failover_a
     history.pass_by(45)
     found = history.check(len(history.scheduling.recorded))
     assert any("its cluster is not ready" in each.outcome.event for each in found)
+
+
+def test_a_decision_that_needs_works_which_are_not_on_record_differs(history):
+    """The move that waited then begins in another version, or with another binding."""
+    history.begin_a_failback()
+    history.pass_by(10)
+    begun = history.check(len(history.scheduling.recorded))[-1].binding
+    move = move_of(begun)
+    annotation = annotation_of(msgspec.structs.replace(move, since=move.since - timedelta(hours=1)))
+    annotations = {**begun.metadata.annotations, MOVE: annotation}
+    metadata = msgspec.structs.replace(begun.metadata, annotations=annotations)
+    waited_long = msgspec.structs.replace(begun, metadata=metadata)
+    store = opened(history.url)
+    replayed = list(replay(store, *all_times(), rewrite=lambda past: waited_long if past.binding.assignment else None))
+    store.close()
+    assert [each.same for each in replayed] == [False, True]
 
 
 def test_a_decision_without_a_move_records_no_status_of_members(history):
