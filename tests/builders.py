@@ -46,7 +46,6 @@ SERVED = (
 
 
 def quantities(amounts: Mapping[str, str | float]) -> dict[str, Quantity]:
-    """Resource amounts from texts or numbers."""
     return {name: Quantity.parse(amount) for name, amount in amounts.items()}
 
 

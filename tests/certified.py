@@ -40,7 +40,6 @@ OPTIONS = CertificateOptions(
 
 
 def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeInMemory:
-    """Return an API server that serves the kinds of an installation."""
     cluster, webhook_kinds = KubeInMemory(now), (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
     for api_version, kind, plural, namespaced in (
         ("v1", "Secret", "secrets", True),
@@ -121,7 +120,6 @@ class Installation:
         self.clock.pass_by(time.total_seconds())
 
     def data(self, path: str) -> dict[str, bytes]:
-        """Return the data of a Secret."""
         return {name: base64.b64decode(value) for name, value in self.cluster.objects[path].get("data", {}).items()}
 
     def writes(self) -> list[APIRequest]:
@@ -129,14 +127,12 @@ class Installation:
         return [each for each in self.cluster.writes() if "/events" not in each.path]
 
     def issuer(self) -> KeyPair:
-        """Return the stored issuer."""
         data = self.data(AUTHORITY)
         pair = pair_of(data["tls.crt"], data["tls.key"])
         assert pair is not None
         return pair
 
     def bundle(self, path: str = AUTHORITY) -> Bundle:
-        """Return the bundle of a Secret."""
         return Bundle.parse(self.data(path)["ca.crt"])
 
     def leaf(self, name: str = "webhook-tls") -> StoredLeaf:
@@ -144,7 +140,6 @@ class Installation:
         return StoredLeaf(data["tls.crt"], data["tls.key"])
 
     def injected(self) -> set[bytes]:
-        """Return all bundles of all configurations."""
         paths = [CONFIGURATIONS[target] for target in self.options.targets]
         return {bundle for path in paths for bundle in injected_in(self.cluster.objects[path])}
 
@@ -158,7 +153,6 @@ class Installation:
 
 
 def injected_in(content: dict[str, Any]) -> list[bytes]:
-    """Return all bundles of a configuration."""
     if "webhooks" in content:
         texts = [hook["clientConfig"].get("caBundle", "") for hook in content["webhooks"]]
     else:
@@ -167,6 +161,5 @@ def injected_in(content: dict[str, Any]) -> list[bytes]:
 
 
 def reasons(report: CertificateReport) -> list[str]:
-    """Return the reasons of a report's writes, in order."""
     assert not report.problems, report.problems
     return [str(finding.reason) for _, finding in report.done]

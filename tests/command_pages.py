@@ -83,7 +83,6 @@ class Row(NamedTuple):
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page by its path."""
     root = click.Context(main, info_name="berthmaster")
     found = {DOCS / "reference.md": _index(root)}
     for name in [*_GUIDES, *_OTHER]:
@@ -217,7 +216,6 @@ def _metavar(option: click.Option) -> str:
 
 
 def _accepted(kind: click.ParamType) -> str:
-    """Return the range of a number, in words."""
     if not isinstance(kind, click.IntRange | click.FloatRange):
         return ""
     low = "" if kind.min is None else f"{'more than ' if kind.min_open else ''}{kind.min:,}"

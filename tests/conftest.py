@@ -47,7 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest):
-    """Compare a text with the golden file of a name, or write it with --update-golden."""
 
     def compare(name: str, text: str) -> None:
         path = ROOT / "tests" / "golden" / name

@@ -53,7 +53,6 @@ def fleet_cluster(name: str, **fields: Any) -> FleetCluster:
 
 
 def fleet_view(*clusters: FleetCluster, gaps: tuple[str, ...] = ()) -> FleetView:
-    """The answer about the fleet."""
     return FleetView(list(clusters), f"v{next(_VERSIONS)}", list(gaps), FRESH)
 
 
@@ -90,7 +89,6 @@ def workload_row(name: str = "web", **fields: Any) -> WorkloadRow:
 def listed_workloads(
     *rows: WorkloadRow, matched: int | None = None, total: int | None = None, only: dict[str, int] | None = None
 ) -> WorkloadPage:
-    """A page of workloads."""
     count = len(rows) if matched is None else matched
     facets = WorkloadFacets(
         {"shop": 3},
@@ -145,7 +143,6 @@ def binding_outlook(*groups: GroupOutlook, **fields: Any) -> BindingOutlook:
 
 
 def move_state(phase: MovePhase = MovePhase.STABILISING, **fields: Any) -> MoveState:
-    """A failback to the preferred group."""
     given: dict[str, Any] = {
         "reason": MoveReason.FAILBACK, "source": {"b1": 5, "b2": 3}, "target": {"p1": 8}, "source_group": "backup",
         "target_group": "primary", "started_at": NOW - timedelta(minutes=20), "since": NOW - timedelta(minutes=5),
@@ -154,7 +151,6 @@ def move_state(phase: MovePhase = MovePhase.STABILISING, **fields: Any) -> MoveS
 
 
 def group_diagnosis(failure: Failure | None = None) -> GroupDiagnosis:
-    """The group backup with clusters at each stage."""
     taint, outside = "has the taint maintenance:NoSchedule, which it does not tolerate", "is not in the group"
     local, remote = {"ClusterLocality": 100}, {"ClusterLocality": 0}
     clusters = [
@@ -206,7 +202,6 @@ def history_row(number: int = 1, **fields: Any) -> HistoryRow:
 
 
 def history_page(*rows: HistoryRow, following: str | None = None) -> HistoryPage:
-    """A page of the timeline."""
     return HistoryPage(list(rows) or [history_row()], following)
 
 

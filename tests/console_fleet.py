@@ -223,7 +223,6 @@ def _workloads(draw: random.Random, count: int, by_region: dict[str, list[str]],
 def _workload(
     draw: random.Random, number: int, namespace: str, claimant: JSON, places: Sequence[Sequence[str]], now: datetime
 ) -> Iterator[JSON]:
-    """Yield a Deployment and its binding."""
     kind, replicas = kind_of(number), draw.choice((1, 2, 2, 3, 4, 6, 12))
     template = deployment(f"{PARTS[number % len(PARTS)]}-{number}", replicas, namespace=namespace, by=claimant)
     template["metadata"].pop("managedFields")
@@ -264,7 +263,6 @@ def _scheduled(status: str, reason: str, message: str) -> JSON:
 
 
 def _dress(draw: random.Random, bound: JSON, kind: str, home: Sequence[str], now: datetime) -> None:
-    """Give a binding the conditions and annotations of its kind."""
     conditions = bound["status"].setdefault("conditions", [])
     if kind == "nowhere":
         reason = "no cluster has 4000 free cores for a replica"

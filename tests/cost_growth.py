@@ -119,7 +119,6 @@ def paths(value: JSON, path: Path = ()) -> Iterator[Path]:
 
 
 def at(value: JSON, path: Path) -> JSON:
-    """Return the value at a path."""
     for part in path:
         value = json.loads(value) if part == EMBEDDED else value[part]
     return value
@@ -279,7 +278,6 @@ def is_chosen(name: str, case: Case, share: float) -> bool:
 
 
 def main() -> None:
-    """Print the findings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--core", action="store_true", help="also the outermost lists of the inputs in CORE")
     parser.add_argument("--levels", type=float, default=1.0, help="the share of all lists of one depth")

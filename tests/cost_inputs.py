@@ -112,7 +112,6 @@ class Input(NamedTuple):
 
 
 def inputs() -> Iterator[Input]:
-    """Yield all inputs."""
     yield from _reviews()
     yield from _manifests()
     yield from _extender()
@@ -120,7 +119,6 @@ def inputs() -> Iterator[Input]:
 
 
 def manifest(kind: type, api_version: str, name: str, **values: JSON) -> JSON:
-    """Return a complete manifest."""
     omitted = OMITTED - {"clusterAffinity"} if kind is KubeAdmiralPolicy else OMITTED
     return {**sample(kind, values, omitted), "apiVersion": api_version, "kind": name}
 
@@ -134,7 +132,6 @@ def cluster() -> JSON:
 
 
 def binding(**values: JSON) -> JSON:
-    """Return a binding of a Deployment."""
     made = manifest(Binding, "work.karmada.io/v1alpha2", "ResourceBinding", **values)
     made["spec"]["resource"] |= {"apiVersion": "apps/v1", "kind": "Deployment"}
     return made

@@ -29,7 +29,6 @@ def static(*rules: tuple[str, int]) -> dict[str, Any]:
 
 
 def spread(field: str, least: int = 0, most: int = 0) -> dict[str, Any]:
-    """Return a spread constraint."""
     return {"spreadByField": field, "minGroups": least, "maxGroups": most}
 
 
@@ -57,10 +56,8 @@ def asked(
 def schedule(
     clusters: Iterable[Cluster], workload: Binding, profile: Profile | None = None, peers: Peers | None = None
 ) -> Decision:
-    """Return the decision of a new scheduler."""
     return Scheduler(Fleet(clusters), profile or karmada_profile(), peers).schedule(Request.of(workload))
 
 
 def outcome(decision: Decision) -> dict[str, int] | str:
-    """Return the assignment, or the kind of failure."""
     return decision.failure.kind.value if decision.failure else decision.assignment

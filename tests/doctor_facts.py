@@ -40,12 +40,10 @@ SETUP = Setup(target="kubectl --context=karmada", host="kubectl", single=False)
 
 
 def leaf(host: str = HOST, *, days: float = 90, age_days: float = 1, authority: KeyPair = AUTHORITY) -> KeyPair:
-    """Issue a serving certificate."""
     return issue(authority, "webhook", (host,), days * DAY, NOW - age_days * DAY)
 
 
 def bundle(*authorities: KeyPair) -> Bundle:
-    """Make a bundle of authorities."""
     return Bundle(each.certificate for each in authorities or (AUTHORITY,))
 
 
@@ -96,12 +94,10 @@ def not_called(why: str) -> DryRunFacts:
 
 
 def lease(namespace: str = "karmada-system", holder: str = "controllers-0", age_s: float = 3) -> LeaseFacts:
-    """Make a lease."""
     return LeaseFacts(namespace, "berthmaster-controllers", holder, NOW - timedelta(seconds=age_s), 15)
 
 
 def deployment(component: str, *arguments: str, name: str = "", wanted: int = 1) -> DeploymentFacts:
-    """Make a Deployment on the host."""
     return DeploymentFacts(name or component, component, (component, *arguments), wanted, wanted)
 
 
@@ -132,13 +128,11 @@ def kinds(*without: str) -> dict[str, ServedKinds]:
 
 
 def server(ahead_s: float = 0, number: tuple[int, int] = (1, 34)) -> ServerFacts:
-    """Make an API server."""
     version = f"v{number[0]}.{number[1]}.0"
     return ServerFacts(version, number, timedelta(seconds=ahead_s), timedelta(seconds=0.5))
 
 
 def access(*denied: Any, user: str = "system:serviceaccount:karmada-system:berthmaster-controllers") -> AccessFacts:
-    """Make the permissions of the controllers' user."""
     return AccessFacts(user, ("system:authenticated",), denied, 17)
 
 
@@ -173,5 +167,4 @@ def healthy(**changes: Any) -> Facts:
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """Return all findings about the facts."""
     return findings(facts, frozenset(GROUPS))

@@ -339,7 +339,6 @@ class EditedFleet:
 
 
 def _sorted_out(edits: Mapping[str, JSON | None], before: Mapping[str, JSON]) -> tuple[list[JSON], list[JSON]]:
-    """Return the policies that edits delete, and those that they apply."""
     deleted = [before[name] for name, each in edits.items() if each is None]
     return deleted, [each for each in edits.values() if each is not None]
 

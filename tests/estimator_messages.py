@@ -103,10 +103,8 @@ _CLASSES = {name.rpartition(".")[2]: each for name, each in _classes().items()}
 
 
 def proto(name: str, /, **fields: Any) -> Any:
-    """Build a message by name."""
     return _CLASSES[name](**fields)
 
 
 def parsed(name: str, content: bytes) -> Any:
-    """Decode a message by name."""
     return _CLASSES[name].FromString(content)

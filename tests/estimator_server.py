@@ -86,7 +86,6 @@ class EstimatorServer:
 
 
 def external(port: int, host: str = "127.0.0.1", **changes: Any) -> dict[str, Any]:
-    """A Service with the address of a port."""
     ports = [{"port": 10352, "targetPort": port}]
     return {"spec": {"type": "ExternalName", "externalName": host, "ports": ports, **changes}}
 
@@ -106,7 +105,6 @@ class Services:
     asked: list[str] = field(default_factory=list)
 
     def lead(self, server: EstimatorServer) -> None:
-        """Add the Service of an estimator."""
         self.known[f"karmada-scheduler-estimator-{server.cluster}"] = external(server.port)
 
     def send(self, request: APIRequest) -> "Answered":

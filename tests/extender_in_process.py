@@ -78,6 +78,5 @@ class ExtenderInProcess:
         return client
 
     def stop(self) -> None:
-        """Stop to watch."""
         self._api.cut_watches()
         self._source.stop()

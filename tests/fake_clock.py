@@ -25,7 +25,6 @@ class FakeClock:
 
     @classmethod
     def at(cls, now: datetime) -> Self:
-        """Make a clock with this time of day."""
         return cls(passed_s=0.0, start=now)
 
     def now(self) -> datetime:

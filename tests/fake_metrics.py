@@ -16,5 +16,4 @@ class FakeMetrics:
         return lambda *arguments: self._calls.append((method, arguments))
 
     def calls_of(self, method: str) -> list[tuple[Any, ...]]:
-        """Return the arguments of all calls of a method in order."""
         return [arguments for called, arguments in list(self._calls) if called == method]

@@ -14,12 +14,10 @@ def nothing(_request: APIRequest) -> None:
 
 
 def lose(_request: APIRequest) -> None:
-    """Send no response."""
     raise ApiError(0, "", "the connection broke")
 
 
 def refuse(status: int, reason: str = "Injected", retry_after_s: float = 0.0, message: str = "") -> Fault:
-    """Respond with an error."""
 
     def fault(_request: APIRequest) -> None:
         raise ApiError(status, reason, message or f"{status} {reason}", retry_after_s)

@@ -46,7 +46,6 @@ class Row:
 
     @property
     def of_cluster(self) -> bool:
-        """Whether the field is one of a cluster."""
         return self.fields[0].startswith("cluster.")
 
 
@@ -54,17 +53,14 @@ HONORED, REFUSED, NONE = Handling.HONORED, Handling.REFUSED, Handling.NONE
 
 
 def placed(**placement: Any) -> dict[str, Any]:
-    """A change of a placement."""
     return {"spec": {"placement": placement}}
 
 
 def spec(**fields: Any) -> dict[str, Any]:
-    """A change of a spec."""
     return {"spec": fields}
 
 
 def status(**fields: Any) -> dict[str, Any]:
-    """A change of a status."""
     return {"status": fields}
 
 
@@ -77,7 +73,6 @@ SETTLED: Final = {**APPLIED, **spec(clusters=[{"name": "b", "replicas": 6}])}
 
 
 def affinity_rows() -> Iterator[Row]:
-    """Yield the rows of an affinity at each of its places."""
     in_expression = {"key": "tier", "operator": "In", "values": ["t1"]}
     for path, remark, wrap in (
         ("clusterAffinity", "", lambda each: placed(clusterAffinity=each)),
@@ -113,7 +108,6 @@ def affinity_rows() -> Iterator[Row]:
 
 
 def group(name: str, *clusters: str, **more: Any) -> dict[str, Any]:
-    """A group."""
     return {"affinityName": name, "clusterNames": list(clusters), **more}
 
 
@@ -127,7 +121,6 @@ def tolerating(**change: Any) -> dict[str, Any]:
 
 
 def by_cluster(least: int, most: int, **more: Any) -> dict[str, Any]:
-    """Constraints by cluster."""
     return placed(spreadConstraints=[{"spreadByField": "cluster", "minGroups": least, "maxGroups": most, **more}])
 
 
@@ -198,7 +191,6 @@ PLACEMENT_ROWS: Final = (
 
 
 def component(replicas: int = 1, cpu: str = "1", name: str = "driver", **claim: Any) -> dict[str, Any]:
-    """A component of a workload."""
     return {"name": name, "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": cpu}, **claim}}
 
 
@@ -208,7 +200,6 @@ NO_REPLICAS: Final = {"replicas": 0, "replicaRequirements": None}
 
 
 def asked(**requirements: Any) -> dict[str, Any]:
-    """A change of the requirements of a replica."""
     return spec(replicaRequirements=requirements)
 
 

@@ -20,7 +20,6 @@ _MARK: Final = "<!-- {} of {}: made by `make compatibility` -->"
 
 
 def page(text: str) -> str:
-    """Return the page with new tables."""
     for name, lines in tables():
         begin, end = _MARK.format("table", name), _MARK.format("end", name)
         before, _, rest = text.partition(begin)
@@ -30,7 +29,6 @@ def page(text: str) -> str:
 
 
 def tables() -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the lines of each table."""
     newest = list(KARMADA["releases"])
     yield (
         "releases",

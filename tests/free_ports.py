@@ -11,7 +11,6 @@ Browsers refuse some ports up to 10,080."""
 
 
 def free_port() -> int:
-    """Return a port of loopback that is free now."""
     while True:
         port = SystemRandom().choice(_PORTS)
         try:

@@ -34,7 +34,6 @@ class HttpPeer:
 
     @property
     def heads(self) -> list[list[str]]:
-        """The lines of the head of each request."""
         return [head.split("\r\n") for head, _ in self.requests]
 
     def close(self) -> None:

@@ -44,7 +44,6 @@ def serve_karmada(api: KubeInMemory) -> None:
 
 
 def store(api: KubeInMemory, *objects: JSON) -> None:
-    """Store objects with their status."""
     for each in objects:
         api.put(api.served.path(each), each)
 
@@ -106,7 +105,6 @@ def claimed(claimant: JSON) -> JSON:
 
 
 def deployment(name: str, replicas: int = 2, *, namespace: str = "shop", by: JSON | None = None, **pod: Any) -> JSON:
-    """A Deployment, claimed by a policy."""
     metadata = claimed(by) if by is not None else {"labels": {}, "annotations": {}}
     metadata["labels"]["app"] = name
     metadata["managedFields"] = [{"manager": "kubectl", "operation": "Update"}]
@@ -131,7 +129,6 @@ def resource(name: str, kind: str, api_version: str = "v1", *, namespace: str = 
 
 
 def binding(template: JSON, by: JSON, **clusters: int) -> JSON:
-    """The binding of a template that was scheduled."""
     namespace = template["metadata"].get("namespace")
     metadata = {"name": f"{template['metadata']['name']}-{template['kind'].lower()}", **claimed(by)}
     placement = by["spec"]["placement"]

@@ -86,7 +86,6 @@ class ServedKinds:
         self._resources: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, api_version: str, kind: str, plural: str, *short_names: str, namespaced: bool = True) -> None:
-        """Serve a kind."""
         resource = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": _ALL_VERBS}
         if short_names:
             resource["shortNames"] = list(short_names)
@@ -97,7 +96,6 @@ class ServedKinds:
         return self._resources.setdefault(api_root(api_version), [])
 
     def withdraw(self, api_version: str) -> None:
-        """Stop serving the kinds of a group version."""
         del self._resources[api_root(api_version)]
 
     def answer(self, root: str) -> dict[str, Any]:
@@ -122,7 +120,6 @@ class ServedKinds:
         return {"kind": "APIGroupDiscoveryList", "items": items}
 
     def path(self, manifest: Mapping[str, Any]) -> str:
-        """Return the path of an object."""
         api_version, metadata = manifest["apiVersion"], manifest["metadata"]
         plurals = {each["kind"]: each["name"] for each in self.resources(api_version)}
         collection = Collection.of(api_version, plurals[manifest["kind"]])
@@ -164,11 +161,9 @@ class KubeInMemory(KubeStore):
 
     @property
     def methods(self) -> list[str]:
-        """The methods of all requests so far."""
         return [request.method for request in self.requests]
 
     def bodies(self, method: str) -> list[JSON]:
-        """The bodies of all requests of a method so far."""
         return [json.loads(request.body) for request in self.requests if request.method == method]
 
     def writes(self) -> list[APIRequest]:

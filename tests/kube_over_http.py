@@ -79,7 +79,6 @@ class KubeOverHTTP:
         return str(self._http.url_for("")).rstrip("/")
 
     def client(self) -> HTTPClient:
-        """Make a client."""
         configuration = Configuration()
         configuration.host = self.url
         return HTTPClient(configuration)

@@ -91,7 +91,6 @@ def pod(
 
 
 def group(name: str, *nodes: str, **labels: str) -> dict[str, Any]:
-    """Return a group of nodes by name or by labels."""
     by_labels = {"labelSelector": {"matchLabels": labels}} if labels else {}
     return {"affinityName": name, **by_labels, **({"clusterNames": list(nodes)} if nodes else {})}
 

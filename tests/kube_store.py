@@ -46,7 +46,6 @@ class Place(NamedTuple):
         return cls(**match.groupdict(""))
 
     def holds(self, path: str) -> bool:
-        """Whether the object of a path belongs to this collection."""
         other = Place.of(path)
         return (self.root, self.plural) == (other.root, other.plural) and self.namespace in ("", other.namespace)
 
@@ -77,7 +76,6 @@ class KubeStore:
 
     @property
     def version(self) -> int:
-        """The latest version."""
         return len(self.changes)
 
     def get(self, path: str) -> JSON | None:

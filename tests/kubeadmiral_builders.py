@@ -86,7 +86,6 @@ def unit(
 
 
 def divided(replicas: int, **fields: Any) -> SchedulingUnit:
-    """Return a unit in Divide mode."""
     return unit(divide=True, replicas=replicas, **fields)
 
 
@@ -107,13 +106,11 @@ class Decided:
 
     @property
     def fitting(self) -> set[str]:
-        """The clusters that passed all filters."""
         clusters = self.diagnosis.clusters if self.diagnosis is not None else []
         return {each.cluster for each in clusters if not each.rejections}
 
     @property
     def rejections(self) -> dict[str, list[tuple[str, str]]]:
-        """Every filter that rejected a cluster, and its reason, by cluster."""
         clusters = self.diagnosis.clusters if self.diagnosis is not None else []
         return {
             each.cluster: [(one.plugin, one.reason) for one in each.rejections] for each in clusters if each.rejections
@@ -126,7 +123,6 @@ def spec(**fields: Any) -> KubeAdmiralSpec:
 
 
 def policy(name: str = "policy", **fields: Any) -> KubeAdmiralPolicy:
-    """Return a policy from JSON fields of its spec."""
     return KubeAdmiralPolicy(metadata=ObjectMeta(name=name, namespace="default"), spec=spec(**fields))
 
 
@@ -140,7 +136,6 @@ def term(*expressions: tuple[Any, ...], fields: Iterable[tuple[Any, ...]] = ()) 
 
 
 def web(replicas: int | None = 3, **fields: Any) -> UnitWorkload:
-    """Return a Deployment."""
     return UnitWorkload("apps/v1", "Deployment", "web", "default", "spec.replicas", replicas, **fields)
 
 

@@ -74,7 +74,6 @@ class Scheduling:
         self._version = 1
 
     def put(self, binding: Binding) -> None:
-        """Store a binding and reconcile it."""
         self.bindings[binding.metadata.key] = binding
         self.reconcile(*binding.metadata.key)
 
@@ -91,7 +90,6 @@ class Scheduling:
         self.bindings[namespace, name] = msgspec.structs.replace(binding, status=status)
 
     def reconcile(self, namespace: str, name: str) -> None:
-        """Decide on a binding, write the decision and record it."""
         binding = self.bindings[namespace, name]
         decision = self.clusters.decide_and_assume((namespace, name), binding)
         after, now = binding, self.clock.now()
@@ -126,7 +124,6 @@ def _empty_ledger() -> bytes:
 
 
 def sqlite_url(folder: Path) -> str:
-    """The URL of a new ledger in a folder."""
     path = folder / "ledger.db"
     path.write_bytes(_empty_ledger())
     return f"sqlite:///{path}"
@@ -165,7 +162,6 @@ def of_shop(name: str, binding: Binding) -> Binding:
 
 
 def all_times() -> tuple[int, int]:
-    """A range of times that holds all records."""
     return 0, round(timedelta(days=365 * 1000).total_seconds() * 1e6)
 
 

@@ -398,7 +398,6 @@ class History:
         assert len(planned) <= self._limit, self._history(f"{len(planned)} moves, the budget has {self._limit}")
 
     def _check_groups(self) -> None:
-        """A workload at rest is in one group."""
         for template in self._templates:
             binding = self.stage.binding(template)
             if binding is None or ((move := _move_of(binding)) is not None and move.under_way):

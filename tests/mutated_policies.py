@@ -127,7 +127,6 @@ def mutated_policies(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each container of a document with each of its keys."""
     entries = value.items() if isinstance(value, Mapping) else enumerate(value if isinstance(value, list) else ())
     for key, each in entries:
         yield value, key

@@ -72,7 +72,6 @@ def attempt(
     *,
     fresh: bool,
 ):
-    """Filter, score, select and assign in one group."""
     spec = binding.spec
     current = {target.name: target.replicas for target in spec.clusters}
     candidates = [

@@ -10,12 +10,10 @@ AGGREGATED = DIVIDED
 
 
 def template(name: str, by: JSON | None, replicas: int = 2, cpu: str = "100m") -> JSON:
-    """A stored Deployment that a policy holds."""
     return stored_template(deployment(name, replicas=replicas, requests={"cpu": cpu}), held_by=by)
 
 
 def bound(raw: JSON, by: JSON, clusters: dict[str, int], **fields: Any) -> JSON:
-    """The binding of a stored template, as it is scheduled."""
     return stored_binding(raw, clusters, policy=by, replicas=sum(clusters.values()), **fields)
 
 

@@ -51,7 +51,6 @@ def lint_example(shape: str, spec: Mapping[str, Any]) -> Linted:
 
 
 def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, Any]) -> list[FieldProblem | str]:
-    """Return the warnings of the validating webhook on an update."""
     old = completed(made(shape, stored))
     outcome = _reviewed("validate", completed(made(shape, sent), old), old)
     assert not outcome.denials

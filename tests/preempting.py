@@ -141,7 +141,6 @@ class Stage:
         return stored
 
     def observe(self, stored: JSON) -> None:
-        """Let the controller observe a policy."""
         metadata = stored["metadata"]
         raw = msgspec.Raw(msgspec.json.encode(stored))
         self._informer(stored).put((metadata.get("namespace", ""), metadata["name"]), raw)
@@ -185,16 +184,13 @@ class Stage:
         raise AssertionError("the queue does not become empty")
 
     def later(self, seconds: float = 60.0) -> list[str]:
-        """Advance the clock, then work."""
         self.clock.pass_by(seconds)
         return self.work()
 
     def policies(self) -> list[JSON]:
-        """Return the stored policies."""
         return [each for kind in POLICIES_BY_KIND.values() for each in self.api.all(kind.collection.path)]
 
     def web(self) -> JSON:
-        """Return the stored Deployment."""
         found = self.get(template())
         assert found is not None
         return found

@@ -21,7 +21,6 @@ _BINDINGS = draws.bindings(placed=_EASY, replicas=st.integers(1, 6)) | draws.bin
 
 @st.composite
 def steps(draw):
-    """One event of a history."""
     kind = draw(st.sampled_from(["cluster", "binding", "binding", "scale", "scale", "remove", "time", "flush"]))
     if kind == "cluster":
         return kind, draw(draws.fleets(min_size=1, max_size=3))

@@ -24,7 +24,6 @@ def workload(name: str, namespace: str = "shop", kind: str = "Deployment", api_v
 
 
 def item(name: str, result: str = "", **more: str) -> JSON:
-    """Return a workload as a status lists it."""
     reason = {"reason": "ReferencedBindingNotFound"} if result == "Failed" else {}
     return {"workload": workload(name, **more), **({"result": result} if result else {}), **reason}
 
@@ -62,7 +61,6 @@ def manifest(
 
 
 def rebalancer(*arguments: Any, **more: Any) -> WorkloadRebalancer:
-    """Return the same as a value."""
     return convert(WorkloadRebalancer, manifest(*arguments, **more))
 
 
@@ -86,11 +84,9 @@ def binding(
 
 
 def binding_path(name: str, namespace: str = "shop") -> str:
-    """Return the path of that binding."""
     plural, kind = ("resourcebindings", "deployment") if namespace else ("clusterresourcebindings", "clusterrole")
     return Collection.of("work.karmada.io/v1alpha2", plural).object((namespace, f"{name}-{kind}"))
 
 
 def put_binding(api: KubeInMemory, name: str, namespace: str = "shop", **more: datetime | None) -> JSON:
-    """Store that binding."""
     return api.put(binding_path(name, namespace), binding(name, namespace, **more))

@@ -24,7 +24,6 @@ _VARIABLE: Final = re.compile(rb"(?m)^Date: .*$|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d
 
 
 def recorded(service: str) -> list[Any]:
-    """Return the requests of a service as parameters of a test."""
     lines = (FOLDER / f"{service}.jsonl").read_text().splitlines()
     return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]
 

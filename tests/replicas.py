@@ -38,7 +38,6 @@ class Replica:
 
     @property
     def running(self) -> bool:
-        """Whether a reconciliation is in progress."""
         return self._thread is not None
 
     def send(self, request: APIRequest) -> Any:
@@ -68,7 +67,6 @@ class Replica:
             self._wait()
 
     def finish(self) -> None:
-        """Finish the reconciliation."""
         while self.running:
             self.send_requests(1)
 
@@ -119,7 +117,6 @@ class History:
             self.record(change.path, change.content)
 
     def record(self, path: str, content: dict[str, Any]) -> None:
-        """Record a stored version and check."""
         if path in LEAVES.values():
             data = {name: base64.b64decode(value) for name, value in content["data"].items()}
             self._note(path, StoredLeaf(data["tls.crt"], data["tls.key"]))

@@ -49,7 +49,6 @@ def admission_review(
 
 
 def answer(path: str, document: Mapping[str, Any], settings: AdmissionSettings = COMPANION) -> dict[str, Any]:
-    """Return the response to a review, through the wire format."""
     request = wire.decode(json.dumps(document).encode())
     outcome = review(ROUTES[path], request, AdmissionContext(settings, lambda: FRESH_ID))
     response: dict[str, Any] = json.loads(wire.encode(request.uid, outcome))["response"]
@@ -64,13 +63,11 @@ def patched(obj: Any, response: Mapping[str, Any]) -> Any:
 
 
 def operations(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the patch of a response."""
     decoded: list[dict[str, Any]] = json.loads(base64.b64decode(response.get("patch", "W10=")))
     return decoded
 
 
 def denied_fields(response: Mapping[str, Any]) -> list[str]:
-    """Return the field paths in the message of a denial."""
     message = (response.get("status") or {}).get("message", "")
     lines = message.splitlines()
     named = lines if len(lines) <= 1 else [line.removeprefix("- ") for line in lines[1:]]

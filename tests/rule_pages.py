@@ -64,7 +64,6 @@ class RulePage(NamedTuple):
 
 
 def read(rule: str) -> RulePage:
-    """Return the example and the remarks of a stored page."""
     text = (FOLDER / f"{rule}.md").read_text()
     _, _, after = text.rpartition("\n> ")
     remarks, _, _ = after.partition("\n")[2].rpartition("\nLevel: ")
@@ -106,7 +105,6 @@ def _linted(manifests: str) -> list[tuple[str, str]]:
 
 
 def level(rule: str) -> str:
-    """Return the default level of a rule, in words."""
     if rule not in RULES:
         return LISTED[rule].level
     standalone = RULES[rule].standalone
@@ -114,7 +112,6 @@ def level(rule: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page by its path."""
     made = {FOLDER / "README.md": _index()}
     return {**made, **{FOLDER / f"{rule}.md": "\n".join(_page(rule, LISTED[rule])) for rule in LISTED}}
 

@@ -29,7 +29,6 @@ class RuntimeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop it as SIGTERM does."""
         self.runtime.stop("the test")
         self._thread.join(_STOP_LIMIT_S)
         assert not self._thread.is_alive()

@@ -17,17 +17,14 @@ CUT = "cut"
 
 
 def item(name: str, version: int = 1, **spec: Any) -> dict[str, Any]:
-    """Make an object."""
     return {"kind": "Thing", "metadata": {"name": name, "resourceVersion": str(version)}, "spec": spec}
 
 
 def event(kind: str, thing: Mapping[str, Any]) -> bytes:
-    """Make a line of a watch."""
     return json.dumps({"type": kind, "object": thing}).encode() + b"\n"
 
 
 def bookmark(version: int) -> bytes:
-    """Make a bookmark."""
     return event(
         "BOOKMARK", {"kind": "Thing", "metadata": {"resourceVersion": str(version), "creationTimestamp": None}}
     )
@@ -40,7 +37,6 @@ def expired() -> bytes:
 
 
 def page(items: Iterable[Mapping[str, Any]], version: int, token: str = "") -> bytes:
-    """Make a list page."""
     metadata = {"resourceVersion": str(version), **({"continue": token} if token else {})}
     return json.dumps({"kind": "ThingList", "metadata": metadata, "items": list(items)}).encode()
 
@@ -82,7 +78,6 @@ class ScriptedServer:
         self._http.server_close()
 
     def reopen(self) -> None:
-        """Listen again on the same port."""
         self._closing = threading.Event()
         self._http = self._listen(self.port)
 

@@ -35,11 +35,9 @@ class Server(NamedTuple):
         return f"http://127.0.0.1:{self.port}"
 
     def metrics(self) -> str:
-        """Return the text of the current metrics."""
         return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
 
     def probe(self, path: str) -> tuple[int, str]:
-        """Return the status and the text of a probe."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=LIMIT_S) as response:
                 return response.status, response.read().decode()
@@ -102,7 +100,6 @@ class Wire:
         self.socket.sendall(data)
 
     def answer(self) -> Answer:
-        """Return the next response."""
         while b"\r\n\r\n" not in self._rest:
             self._more()
         head, _, self._rest = self._rest.partition(b"\r\n\r\n")

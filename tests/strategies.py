@@ -74,7 +74,6 @@ def _enabled(kinds):
 
 @cache
 def clusters(name):
-    """Return clusters with a name."""
     return objects(
         metadata=st.tuples(_labels, st.integers(0, 15)).map(
             lambda drawn: {
@@ -93,7 +92,6 @@ def clusters(name):
 
 @st.composite
 def fleets(draw, min_size=1, max_size=8):
-    """Return lists of clusters with distinct names."""
     size = draw(st.integers(min_size, max_size))
     names = draw(st.permutations(NAMES[:size]))
     return [draw(clusters(name)) for name in names]
@@ -283,7 +281,6 @@ def _with_placement(binding, placement):
 
 
 def at(binding, assignment):
-    """Return the binding with another assignment."""
     targets = tuple(TargetCluster(name=name, replicas=replicas) for name, replicas in assignment.items())
     return replace(binding, spec=replace(binding.spec, clusters=targets))
 

@@ -32,7 +32,6 @@ def answer(api: KubeInMemory, request: APIRequest):
 
 
 def outcome(api: KubeInMemory, request: APIRequest) -> tuple[int, str]:
-    """The status and reason of a response."""
     try:
         api.send(request)
     except ApiError as error:

@@ -96,11 +96,9 @@ class Server:
             return 0, ""
 
     def metrics(self):
-        """Return the text of the current metrics."""
         return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
 
     def metric(self, name, text=None, **labels):
-        """Return the sum of the samples of a metric with these labels, now or in a text of metrics."""
         total = 0.0
         for line in (text or self.metrics()).splitlines():
             sample, _, value = line.rpartition(" ")

@@ -18,7 +18,6 @@ PLANES = ("model", "karmada") if kubeconfig() is not None else ("model",)
 
 @pytest.fixture(scope="session")
 def unique() -> str:
-    """A part of all names of this run."""
     return uuid.uuid4().hex[:6]
 
 
@@ -48,7 +47,6 @@ def berthmaster(unique: str, processes: Processes) -> Process:
 
 @pytest.fixture(params=PLANES)
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
-    """The control plane of a scenario."""
     if request.param == "model":
         yield ModelPlane()
         return
@@ -64,12 +62,10 @@ def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
 
 @pytest.fixture
 def scene(plane: Plane) -> Iterator[Scene]:
-    """A scene that is cleared in the end."""
     made = Scene(plane)
     yield made
     made.clear()
 
 
 def scheduler_name(unique: str) -> str:
-    """Return the name of the scheduler of this run."""
     return f"berthmaster-{unique}"

@@ -79,7 +79,6 @@ class Federation:
         self._make({"apiVersion": API, "kind": "SchedulingProfile", **named, "spec": {"plugins": plugins}})
 
     def cluster(self, short: str, *taints: JSON) -> JSON:
-        """Register a member cluster that has joined."""
         manifest = {
             "apiVersion": API,
             "kind": "FederatedCluster",
@@ -124,7 +123,6 @@ class Federation:
         )
 
     def deployment(self, policy: str, replicas: int = 4, **groups: list[str]) -> JSON:
-        """Create a Deployment with ordered groups of clusters."""
         container = {"name": "main", "image": "registry.example/web:1"}
         return self._make(
             {
@@ -153,7 +151,6 @@ class Federation:
         return {GROUPS: json.dumps(terms)} if terms else {}
 
     def edit(self, manifest: JSON, **patch: Any) -> None:
-        """Merge a patch into an object."""
         ask(self._client, merge_patch(self._collection(manifest), self._path(manifest), patch))
 
     def template(self) -> JSON:

@@ -191,7 +191,6 @@ class KarmadaPlane:
             ask(self._client, merge_patch(LEASES, key, {"spec": spec}))
 
     def close(self) -> None:
-        """Stop the webhook, and delete the namespace and the leases."""
         if self._webhook is not None:
             self._webhook.close()
         self.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})

@@ -160,14 +160,12 @@ class ModelPlane:
         """Do nothing: here every policy passes the webhook."""
 
     def close(self) -> None:
-        """Close the connections to estimators."""
         scheduler = self._stage.scheduler
         if scheduler is not None and scheduler.controller._estimators is not None:
             scheduler.controller._estimators.close()
 
 
 def quota(namespace: str, cpus: int) -> JSON:
-    """Return a FederatedResourceQuota of CPUs."""
     return {
         "apiVersion": "policy.karmada.io/v1alpha1",
         "kind": "FederatedResourceQuota",

@@ -92,7 +92,6 @@ def _placement(chance: random.Random, scene: Scene, clusters: list[str]) -> JSON
 
 
 def _affinity(chance: random.Random, scene: Scene, clusters: list[str]) -> JSON:
-    """Return an affinity that matches no cluster of others."""
     own = {"suite": scene.plane.prefix.strip("-")}
     kind = chance.randrange(4)
     if kind == 0:

@@ -61,7 +61,6 @@ class Scene:
     def cluster(
         self, short: str, cpu: int = 100, *, spec: JSON | None = None, taints: Iterable[JSON] = (), **labels: str
     ) -> JSON:
-        """Register a member cluster."""
         served = {
             "v1": ("ConfigMap", "Secret", "ServiceAccount"),
             "apps/v1": ("Deployment", "StatefulSet"),
@@ -98,7 +97,6 @@ class Scene:
         )  # fmt: skip
 
     def deployment(self, name: str = "web", replicas: int = 4, cpu: str = "1", **pod: Any) -> JSON:
-        """Create a Deployment."""
         container = {"name": "main", "image": "registry.example/web:1", "resources": {"requests": {"cpu": cpu}}}
         return self.make(
             {
@@ -156,7 +154,6 @@ class Scene:
         )
 
     def selector(self, name: str = "", kind: str = "Deployment", api_version: str = "apps/v1", **fields: Any) -> JSON:
-        """Return a selector in the namespace of the scenario."""
         named = {"name": name} if name else {}
         return {"apiVersion": api_version, "kind": kind, "namespace": self.plane.namespace, **named, **fields}
 

@@ -26,7 +26,6 @@ def test_the_webhook_refuses_a_policy_that_is_too_large_and_lets_others_pass(sce
 
 
 def refused(scene: Scene) -> JSON:
-    """Return a workload that a quota of three CPUs refuses."""
     if QUOTA not in scene.plane.gates:
         pytest.skip(f"needs a Karmada with the gate {QUOTA}, and KARMADA_FEATURE_GATES={QUOTA}")
     scene.plane.limit_cpu(3)

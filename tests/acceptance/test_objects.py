@@ -57,7 +57,6 @@ def test_a_binding_has_what_policy_and_template_say(scene: Scene):
 
 
 def ours(binding: JSON) -> JSON:
-    """Return the annotations of the scheduler."""
     annotations = binding["metadata"]["annotations"]
     return {key: value for key, value in annotations.items() if key.startswith("policy.berthmaster.io/")}
 

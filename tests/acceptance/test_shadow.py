@@ -70,7 +70,6 @@ def succeeded(binding: JSON) -> bool:
 
 
 def is_done(binding: JSON) -> bool:
-    """Whether the scheduler is done with the latest generation of a binding."""
     if not succeeded(binding):
         return bool(condition(binding))
     observed = binding["status"].get("schedulerObservedGeneration")
@@ -130,7 +129,6 @@ def decided(scene: Scene, state: ClusterState, bindings: list[JSON]) -> dict[Ide
 
 
 def some_fit(expected: dict[Ident, JSON]) -> bool:
-    """Whether most bindings fit, and some do not."""
     failed = sum(not each["scheduled"] for each in expected.values())
     return 0 < failed < len(expected) / 2
 

@@ -31,7 +31,6 @@ class NamespaceWebhook:
     """A process of the webhook in companion mode, and its registration for the policies of one namespace."""
 
     def __init__(self, client: APIClient, processes: Processes, namespace: str, gates: Iterable[str] = ()) -> None:
-        """Start and register it."""
         self._client = client
         self._name = f"{namespace}.berthmaster.io"
         authority = Authority("acceptance")
@@ -53,7 +52,6 @@ class NamespaceWebhook:
         time.sleep(SETTLE_S)
 
     def close(self) -> None:
-        """Remove the registration and stop the process."""
         for verb, (_, plural) in _KINDS.items():
             ask(self._client, delete(Collection.of(_REGISTRATION, plural), ("", f"{verb}.{self._name}")))
         self._process.stop()

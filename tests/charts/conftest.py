@@ -9,7 +9,6 @@ from charts.assets import MissingHelmError, helm_binary
 
 @pytest.fixture(autouse=True, scope="session")
 def helm() -> Path:
-    """Which helm renders the chart."""
     try:
         return helm_binary()
     except MissingHelmError as problem:

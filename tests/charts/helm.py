@@ -64,13 +64,11 @@ def _parsed(rendered: str) -> str:
 
 
 def named(objects: list[Manifest], kind: str, name: str) -> Manifest:
-    """The one object of a kind and name."""
     [found] = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return found
 
 
 def of_kind(objects: list[Manifest], *kinds: str) -> list[Manifest]:
-    """All objects of some kinds."""
     return [each for each in objects if each["kind"] in kinds]
 
 

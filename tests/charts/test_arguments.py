@@ -25,7 +25,6 @@ def environment(container):
 
 
 def parse(arguments):
-    """Parse, and run nothing."""
     command, rest, name = main, list(arguments), "berthmaster"
     context = click.Context(main, info_name=name)
     while isinstance(command, click.Group):

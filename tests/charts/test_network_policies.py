@@ -10,7 +10,6 @@ PORTS = {"networkPolicy": {"apiServerPorts": [6443]}}
 
 
 def policies(values) -> dict[str, dict]:
-    """Return the rules of each component's policy."""
     return {
         each["metadata"]["name"].removeprefix("berthmaster-"): each["spec"]
         for each in helm.of_kind(helm.render(values), "NetworkPolicy")

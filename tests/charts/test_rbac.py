@@ -39,7 +39,6 @@ def roles(objects, component):
 
 
 def granted(objects, component, suffix=""):
-    """Every (namespace or "", group, resource, name or "", verb) of a component's roles."""
     return {
         (role["metadata"].get("namespace", ""), group, resource, name, verb)
         for role in roles(objects, component)

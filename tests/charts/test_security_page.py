@@ -21,7 +21,6 @@ CONSOLE = {**CASES["console"], "console": {"enabled": True, "signIn": {"tokenSec
 
 
 def rows(objects, place):
-    """A line of the table for each rule of a component's roles."""
     for role in helm.of_kind(objects, "Role", "ClusterRole"):
         name = role["metadata"]["name"].partition("berthmaster-")[2]
         component = name.partition("-")[0]
@@ -51,7 +50,6 @@ def test_the_table_has_every_right_of_the_chart_and_no_other():
 
 
 def mounted(values):
-    """The Secrets that each pod mounts, and whether it mounts a token."""
     for name, template in helm.pods(helm.render(values)):
         spec = template["spec"]
         secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}

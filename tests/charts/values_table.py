@@ -35,7 +35,6 @@ def table(text: str, schema: Mapping[str, Any]) -> list[Row]:
 
 
 def readme(text: str, values: str, schema: Mapping[str, Any]) -> str:
-    """The README with a new table."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     lines = ["| value | default | accepted | |", "|---|---|---|---|"]
@@ -47,7 +46,6 @@ def readme(text: str, values: str, schema: Mapping[str, Any]) -> str:
 
 
 def accepted(known: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """What a schema accepts, in words."""
     if "$ref" in known:
         name = known["$ref"].rpartition("/")[2]
         return {"strings": "texts by name", "optionalName": "name or empty",

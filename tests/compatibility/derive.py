@@ -79,7 +79,6 @@ def _walk(definitions: Mapping[str, Any], name: str, prefix: str, above: tuple[s
 
 
 def gates_of(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield the name and the default of each feature gate."""
     names = dict(_GATE_NAME.findall(source))
     for constant, default, _ in _GATE.findall(source):
         if constant in names:

@@ -132,7 +132,6 @@ class Api:
         return self._send("delete", target, address(target), dry_run=dry_run)
 
     def exists(self, target: Manifest) -> bool:
-        """Whether the object a manifest names is stored."""
         try:
             self.get(target)
         except RefusedError as refusal:
@@ -142,7 +141,6 @@ class Api:
         return True
 
     def list(self, api_version: str, kind: str, namespace: str | None = None) -> list[dict[str, Any]]:
-        """All objects of a kind, in a namespace or everywhere."""
         target = {"apiVersion": api_version, "kind": kind}
         return self._send("get", target, {"namespace": namespace}).object["items"]
 
@@ -167,17 +165,14 @@ class Api:
 
 
 def namespace_of(manifest: Manifest) -> str | None:
-    """The namespace a manifest names."""
     return manifest["metadata"].get("namespace")
 
 
 def whole(manifest: Manifest) -> dict[str, Any]:
-    """The arguments that send a manifest unchanged."""
     return {"body": dict(manifest), "namespace": namespace_of(manifest)}
 
 
 def address(manifest: Manifest) -> dict[str, str | None]:
-    """The name and namespace of the object a manifest describes."""
     return {"name": manifest["metadata"]["name"], "namespace": namespace_of(manifest)}
 
 

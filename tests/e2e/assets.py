@@ -95,7 +95,6 @@ def binary(name: str, environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Print a message to the terminal."""
     sys.stdout.write(text + end)
     sys.stdout.flush()
 
@@ -126,7 +125,6 @@ def wanted_go() -> str:
 
 
 def go_output(module: str, *arguments: str) -> str:
-    """What a quick Go command prints, run in a module's folder."""
     done = subprocess.run(
         ["go", *arguments], cwd=TOOLS_FOLDER / module, capture_output=True, text=True, timeout=60, check=False
     )

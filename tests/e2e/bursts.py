@@ -50,7 +50,6 @@ class Burst:
     strategies: Mapping[str, str] = field(default_factory=dict)
 
     def found(self, api: Api) -> list[JSON]:
-        """The bindings as they are."""
         return api.list(karmada.BINDINGS, "ResourceBinding", self.namespace)
 
     def finished(self, api: Api) -> int:

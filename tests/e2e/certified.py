@@ -63,7 +63,6 @@ class Installation:
         ]
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a command and return its output."""
         command = [COMMAND, *words, *self.flags()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -58,11 +58,9 @@ class Installation:
         return done.stdout
 
     def upgrade(self, values: Mapping[str, Any]) -> None:
-        """Install or upgrade the release with these values."""
         self.helm("upgrade", "--install", RELEASE, str(CHART), "--no-hooks", "--values=-", values=values)
 
     def uninstall(self) -> None:
-        """Remove the release."""
         self.helm("uninstall", RELEASE, "--no-hooks", "--ignore-not-found")
 
     def token(self, account: str) -> str:
@@ -73,7 +71,6 @@ class Installation:
         return str(answer.status.token)
 
     def kubeconfig(self, account: str, folder: Path) -> Path:
-        """A file with the access that one of its ServiceAccounts has."""
         content = json.loads(self._plane.kubeconfig.read_text())
         content["users"][0]["user"] = {"token": self.token(account)}
         path = folder / f"{account}.kubeconfig"

@@ -55,7 +55,6 @@ def control_plane(processes: Processes) -> ControlPlane:
 
 @pytest.fixture
 def api(control_plane: ControlPlane) -> Api:
-    """The administrator's client."""
     return control_plane.api
 
 

@@ -44,7 +44,6 @@ class Controllers:
 
     @property
     def leading(self) -> bool:
-        """Whether it says that it leads."""
         return "leading" in (self.ready() or "")
 
     def measure(self, name: str, **labels: str) -> float:

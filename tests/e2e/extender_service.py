@@ -29,7 +29,6 @@ class Extender:
     probe_url: str
 
     def metrics(self) -> str:
-        """Its metrics in the text format."""
         return fresh(self.probe_url, lambda: fetch(f"{self.probe_url}/metrics") or "")
 
 

@@ -44,7 +44,6 @@ class JobRunner:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop running Jobs."""
         self._end.set()
         self._thread.join(RUN_LIMIT_S)
 

@@ -67,13 +67,11 @@ class Installed:
         self.jobs = JobRunner(host.api, self.release, folder, urls)
 
     def upgrade(self, **changes: Any) -> None:
-        """Install the release, or upgrade it with other values of a component."""
         self.values = {**self.values, **{name: {**self.values[name], **each} for name, each in changes.items()}}
         whole = ("upgrade", "--install", RELEASE, str(helm.CHART), "--timeout=100s", "--values=-")
         self.release.helm(*whole, values=self.values)
 
     def uninstall(self) -> None:
-        """Uninstall the release, and delete what the administrator created for it."""
         self.release.helm("uninstall", RELEASE, "--timeout=100s")
         for each in self._made:
             (self.host if each["kind"] == "Secret" else self.target).api.delete(each)
@@ -87,7 +85,6 @@ class Installed:
                 self.target.api.delete(each)
 
     def registered(self) -> list[JSON]:
-        """The webhook configurations, by kind and name."""
         return [
             {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": RELEASE}}
             for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -117,7 +114,6 @@ class Installed:
             yield self.target, self._users[component], self._target_roles()
 
     def rendered(self) -> list[JSON]:
-        """Every object of the chart."""
         return helm.render(self.values, namespace=self.release.namespace)
 
     def _prepare_target(self) -> None:
@@ -137,7 +133,6 @@ class Installed:
             self._made.append(each)
 
     def _store(self, name: str, kubeconfig: Path) -> None:
-        """A Secret with a kubeconfig that embeds its files."""
         content = json.loads(kubeconfig.read_text())
         for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
             for key in ("certificate-authority", "client-certificate", "client-key"):
@@ -154,7 +149,6 @@ class Installed:
 
 
 def labelled(api: Api, kinds: Iterable[tuple[str, str]]) -> list[str]:
-    """All objects with the release's label or its name, in any namespace."""
     return [
         f"{kind}/{each['metadata']['name']}"
         for api_version, kind in kinds

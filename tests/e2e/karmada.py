@@ -50,7 +50,6 @@ OVERRIDE_DEFINITIONS: Final = (
 
 
 def install_clusters(api: Api) -> None:
-    """Install the Cluster CRD."""
     _install(api, CLUSTER_DEFINITION)
 
 
@@ -60,7 +59,6 @@ def install_quotas(api: Api) -> None:
 
 
 def install_overrides(api: Api) -> None:
-    """Install the CRDs of override policies."""
     for each in OVERRIDE_DEFINITIONS:
         _install(api, each)
 
@@ -102,7 +100,6 @@ def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) 
 
 
 def join(api: Api, member: JSON) -> JSON:
-    """Add a cluster to the fleet."""
     api.create(member)
     return api.patch(member, {"status": member["status"]}, subresource="status").object
 
@@ -148,7 +145,6 @@ def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", 
 
 
 def cluster_binding(placement: JSON) -> JSON:
-    """The binding of a cluster-scoped resource."""
     name = unique("role")
     return {
         "apiVersion": BINDINGS,
@@ -171,7 +167,6 @@ def cluster_binding(placement: JSON) -> JSON:
 
 
 def assigned(binding: JSON) -> dict[str, int]:
-    """Replicas by cluster."""
     return {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or []}
 
 

@@ -44,12 +44,10 @@ def workload_rebalancer(*workloads: Mapping[str, Any], **spec: Any) -> JSON:
 
 
 def admiral_policy(namespace: str, **spec: Any) -> JSON:
-    """A KubeAdmiral PropagationPolicy."""
     return manifest(KUBEADMIRAL, "PropagationPolicy", namespace, {"schedulingMode": "Divide", **spec})
 
 
 def admiral_cluster_policy(**spec: Any) -> JSON:
-    """A KubeAdmiral ClusterPropagationPolicy."""
     return manifest(KUBEADMIRAL, "ClusterPropagationPolicy", None, {"schedulingMode": "Divide", **spec})
 
 
@@ -86,6 +84,5 @@ def node_status(cpu: str, memory: str) -> JSON:
 
 
 def pod(namespace: str, scheduler: str, cpu: str = "1", **spec: Any) -> JSON:
-    """A pod that names a scheduler."""
     container = {"name": "main", "image": "example.org/none:1", "resources": {"requests": {"cpu": cpu}}}
     return manifest("v1", "Pod", namespace, {"schedulerName": scheduler, "containers": [container], **spec})

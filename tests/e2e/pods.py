@@ -42,7 +42,6 @@ class Pod:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The pod's."""
         return dict(self.template["spec"])
 
     @property
@@ -57,7 +56,6 @@ class Pod:
         return self.process is not None and not self.process.running
 
     def ready(self) -> bool:
-        """Whether its readiness probe succeeds."""
         return bool(self.probe_url) and fetch(f"{self.probe_url}/readyz") is not None
 
     def leave(self) -> None:
@@ -90,7 +88,6 @@ class Pods:
         self._thread.start()
 
     def close(self) -> None:
-        """End everything."""
         self._end.set()
         self._thread.join(STOP_LIMIT_S)
         for pod in self._here:
@@ -101,11 +98,9 @@ class Pods:
 
     @property
     def here(self) -> list[str]:
-        """What is there, by the names of Deployments."""
         return [each.name for each in list(self._here)]
 
     def of(self, component: str) -> list[Pod]:
-        """The pods of a component that are to stay."""
         return [each for each in list(self._here) if each.name == f"berthmaster-{component}" and not each.leaving]
 
     def settled(self) -> bool:
@@ -121,7 +116,6 @@ class Pods:
         return True
 
     def command(self, pod: Pod) -> tuple[list[str | Path], dict[str, str]]:
-        """What a pod's container runs, and its environment."""
         arguments: list[str | Path] = [COMMAND, *map(pod.mounts.local, pod.container["args"])]
         if pod.spec["automountServiceAccountToken"]:
             arguments.append(f"--kubeconfig={self.access(pod)}")
@@ -129,7 +123,6 @@ class Pods:
         return arguments, dict(each.split("=", 1) for each in given)
 
     def access(self, pod: Pod) -> Path:
-        """The access that its token gives."""
         return self._installation.kubeconfig(pod.spec["serviceAccountName"], self._folder)
 
     def _loop(self) -> None:

@@ -56,7 +56,6 @@ class Ports:
         self._given: set[int] = set()
 
     def free(self) -> int:
-        """A port that is free at this moment."""
         while True:
             port = free_port()
             if port not in self._given:
@@ -87,16 +86,13 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._child.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self._child.poll() is None
 
     def tail(self, lines: int = TAIL_LINES) -> str:
-        """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def wait_for(self, what: str, check: Callable[[], Value | None], timeout_s: float) -> Value:

@@ -15,7 +15,6 @@ from berthmaster.controllers.rbac import rules_of
 LIMIT_S: Final = 15.0
 WORK: Final = "work.karmada.io/v1alpha2"
 LAST_WEEK: Final = (datetime.now(UTC) - timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
-NEXT_WEEK: Final = (datetime.now(UTC) + timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def access(control_plane: ControlPlane, namespace: str) -> Path:
@@ -39,7 +38,6 @@ class Scene:
         return deployments(name=name, namespace=self.namespace)
 
     def bind(self, name: str, scheduled: str = LAST_WEEK) -> JSON:
-        """Create the binding of a Deployment that was scheduled at a time."""
         made = manifest(WORK, "ResourceBinding", self.namespace, {"resource": self.workload(name)})
         made["metadata"]["name"] = f"{name}-deployment"
         return self._bound(made, scheduled)
@@ -51,7 +49,6 @@ class Scene:
         return made
 
     def rebalance(self, *names: str, **spec: Any) -> JSON:
-        """Create a rebalancer of Deployments."""
         return self.create(workload_rebalancer(*map(self.workload, names), **spec))
 
     def create(self, rebalancer: JSON) -> JSON:
@@ -66,7 +63,6 @@ class Scene:
                 self.api.delete(each)
 
     def change(self, rebalancer: JSON, *names: str, **spec: Any) -> JSON:
-        """Change the spec of a rebalancer."""
         named = {"workloads": [self.workload(name) for name in names]} if names else {}
         return self.api.patch(rebalancer, {"spec": {**named, **spec}}).object
 

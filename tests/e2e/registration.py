@@ -38,7 +38,6 @@ class Hook:
         return "mutate" if word == "impact" else word
 
     def entry(self, name: str, url: str, authority: bytes) -> dict[str, Any]:
-        """Its place in a webhook configuration."""
         rule = {"apiGroups": [self.group], "apiVersions": ["*"], "operations": list(self.operations)}
         return {
             "name": name,
@@ -95,7 +94,6 @@ class Registration:
         wait_for("the API server to call the webhooks", all_called, EFFECT_LIMIT_S)
 
     def calls(self, hook: Hook) -> int:
-        """How often the API server has called one of the hooks, by its own count."""
         return count(self._plane, "apiserver_admission_webhook_request_total", self._hook_name(hook))
 
     def failed_calls(self) -> int:

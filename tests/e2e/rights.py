@@ -40,7 +40,6 @@ def granted(objects: Iterable[Mapping[str, Any]], subject: str) -> set[Right]:
 
 
 def used(plane: ControlPlane, user: str) -> set[Right]:
-    """What a user has done."""
     return {_right(event) for event in plane.requests_of(user) if event["annotations"].get(_DECISION) == "allow"}
 
 

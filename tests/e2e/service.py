@@ -51,11 +51,9 @@ class Replica:
     plain_port: int
 
     def ready(self) -> bool:
-        """Whether its readiness probe succeeds."""
         return fetch(f"http://{HOST}:{self.plain_port}/readyz") is not None
 
     def metrics(self) -> str:
-        """Its metrics in the text format."""
         text = fresh(self.plain_port, lambda: fetch(f"http://{HOST}:{self.plain_port}/metrics") or "")
         assert text, f"{self.process.name} shows no metrics"
         return text
@@ -82,7 +80,6 @@ class Service:
         self.url = f"https://{HOST}:{self.front.port}"
 
     def issue(self, authority: Authority | None = None) -> Pair:
-        """A certificate for its address, by its own authority or another."""
         return (authority or self.authority).issue("berthmaster-webhook", hosts=(HOST,))
 
     def write(self, pair: Pair) -> None:

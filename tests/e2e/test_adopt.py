@@ -33,7 +33,6 @@ EFFECT_S: Final = 20.0
 
 
 def lines(step: int) -> list[str]:
-    """The commands of a section."""
     blocks = re.findall(r"^```sh\n(.*?)^```", SECTIONS[step], re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
@@ -64,7 +63,6 @@ class Plane:
         self.member = karmada.cluster()
 
     def adoption(self, kubeconfig: Path | None = None) -> dict[str, Any]:
-        """What the doctor says."""
         return json.loads(
             run(
                 *("doctor", "--adoption", "-o", "json", f"--kubeconfig={kubeconfig or self.plane.kubeconfig}"),
@@ -78,7 +76,6 @@ class Plane:
 
     @contextmanager
     def deployed(self, *steps: int) -> Iterator[None]:
-        """The Deployments that the chart renders with the values of the page."""
         rendered = yaml.safe_load_all(
             helm.run("template", "berthmaster", str(helm.CHART), f"--namespace={self.namespace}", *values(*steps))
         )

@@ -1,6 +1,5 @@
 """The binding scheduler on a real API server, with exactly the access rights that the docs list."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from e2e import karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, events_about, start_controllers, wait_for_leader
-from e2e.karmada import assigned, binding, cluster, cluster_status, condition, divided
+from e2e.karmada import assigned, binding, cluster, condition, divided
 from e2e.manifests import JSON, unique
 from e2e.processes import Processes, wait_for
 
@@ -19,7 +18,6 @@ from berthmaster.controllers.rbac import rules_of
 pytestmark = pytest.mark.e2e
 
 LIMIT_S = 20.0
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 
 Join = Callable[..., JSON]
 
@@ -53,7 +51,6 @@ def run(processes: Processes, plane: ControlPlane, *flags: str) -> tuple[Control
 
 @pytest.fixture(scope="module")
 def scheduler(processes: Processes, fleet_plane: ControlPlane) -> Iterator[str]:
-    """The name of a scheduler that runs for all tests of this module."""
     controllers, name = run(processes, fleet_plane)
     yield name
     assert controllers.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
@@ -114,35 +111,6 @@ def test_a_binding_is_assigned_to_the_first_group_with_capacity(api: Api, namesp
         assert f"scheduled to group large: {name_of(second)}:3" in events[0]["note"]
 
 
-def test_an_unschedulable_binding_reports_how_many_clusters_each_filter_rejected(
-    api: Api, namespace: str, scheduler: str, join: Join
-):
-    tainted = join(taints=[{"key": "gpu", "effect": "NoSchedule"}])
-    made = api.create(binding(namespace, divided(("only", [name_of(tainted)])), schedulerName=scheduler)).object
-
-    found = until(api, made, "a condition", lambda each: bool(condition(each)))
-
-    assert (condition(found)["status"], condition(found)["reason"]) == ("False", "NoClusterFit")
-    assert "group only: 0 of" in condition(found)["message"]
-    assert "1 have untolerated taints (TaintToleration)" in condition(found)["message"]
-    events = wait_for("an event", lambda: events_about(api, namespace, name_of(made)), LIMIT_S)
-    assert (events[0]["reason"], events[0]["type"]) == ("ScheduleBindingFailed", "Warning")
-
-
-def test_an_unschedulable_binding_is_scheduled_when_its_cluster_joins(
-    api: Api, namespace: str, scheduler: str, join: Join
-):
-    name = unique("late")
-    made = api.create(binding(namespace, divided(("only", [name])), schedulerName=scheduler)).object
-    until(api, made, "a refusal", lambda each: condition(each).get("reason") == "NoClusterFit")
-
-    join(name)
-
-    until_assigned(api, made, {name: 2})
-    found = until(api, made, "success", lambda each: condition(each).get("status") == "True")
-    assert condition(found)["reason"] == "Success"
-
-
 def test_a_cluster_scoped_binding_is_scheduled_too(api: Api, scheduler: str, join: Join):
     member = join()
     wanted = karmada.cluster_binding({"clusterAffinity": {"clusterNames": [name_of(member)]}})
@@ -153,37 +121,3 @@ def test_a_cluster_scoped_binding_is_scheduled_too(api: Api, scheduler: str, joi
     events = wait_for("an event", lambda: events_about(api, "default", name_of(made)), LIMIT_S)
     assert events[0]["reason"] == "ScheduleBindingSucceed"
     api.delete(made)
-
-
-def test_nothing_is_written_if_nothing_changes(api: Api, namespace: str, scheduler: str, join: Join):
-    member = join()
-    placement = {"clusterAffinity": {"clusterNames": [name_of(member)]}, "replicaScheduling": DUPLICATED}
-    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
-    found = until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))
-
-    api.patch(member, {"metadata": {"labels": {"a": "b"}}})
-    marker = api.create(binding(namespace, placement, schedulerName=scheduler)).object
-    until_assigned(api, marker, {name_of(member): 2})
-
-    assert api.get(made)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-
-
-def test_a_workload_leaves_its_group_as_a_whole_and_keeps_its_healthy_copies_meanwhile(
-    api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
-):
-    controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")
-    healthy, lost, next_group = join(cpu="10"), join(cpu="10"), join(cpu="20")
-    placement = divided(("first", [name_of(healthy), name_of(lost)]), ("second", [name_of(next_group)]))
-    made = api.create(binding(namespace, placement, replicas=16, schedulerName=name)).object
-    until_assigned(api, made, {name_of(healthy): 8, name_of(lost): 8})
-
-    api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
-
-    found = until_assigned(api, made, {name_of(healthy): 8, name_of(next_group): 16})
-    move = json.loads(found["metadata"]["annotations"]["policy.berthmaster.io/move"])
-    assert (move["reason"], move["phase"], move["target"]) == ("Failover", "Surging", {name_of(next_group): 16})
-    tasks = found["spec"]["gracefulEvictionTasks"]
-    assert [(each["fromCluster"], each["reason"], each["producer"]) for each in tasks] == [
-        (name_of(lost), "ClusterNotReady", name)
-    ]
-    controllers.process.stop()

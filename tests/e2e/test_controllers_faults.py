@@ -90,7 +90,6 @@ class Scene:
         return started
 
     def await_part(self) -> None:
-        """Wait for the middle of the burst."""
         wait_for("a part of the burst", lambda: self.burst.finished(self.plane.api) >= PART, LIMIT_S)
 
     def assert_unfinished(self) -> None:
@@ -98,7 +97,6 @@ class Scene:
         assert self.burst.finished(self.plane.api) < BINDINGS, "it comes too late to show anything"
 
     def await_all(self) -> None:
-        """Wait for the end of the burst."""
         wait_for("all of the burst", lambda: self.burst.finished(self.plane.api) == BINDINGS, LIMIT_S)
 
     def judged(self) -> Writes:
@@ -111,7 +109,6 @@ class Scene:
         return writes_of(self.plane.audit_events(), self.namespace, self.user)
 
     def finish(self) -> None:
-        """End its processes."""
         for each in self.started:
             each.process.stop()
 

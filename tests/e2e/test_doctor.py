@@ -55,7 +55,6 @@ Examine = Callable[..., Diagnosis]
 
 @pytest.fixture
 def examine(control_plane: ControlPlane) -> Examine:
-    """A function that runs the command with flags, by default as an administrator."""
 
     def run(*flags: str, kubeconfig: Path | None = None) -> Diagnosis:
         done = subprocess.run(

@@ -45,7 +45,6 @@ class Shop:
     policy: JSON
 
     def moved(self) -> JSON:
-        """The policy as it moves everything to the second cluster."""
         return {**self.policy, "spec": {**self.policy["spec"], "placement": on(self.second)}}
 
 

@@ -55,7 +55,6 @@ def other_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPla
 def installed(
     request: pytest.FixtureRequest, control_plane: ControlPlane, processes: Processes, tmp_path: Path
 ) -> Iterator[Installed]:
-    """Everything that can be switched on, installed."""
     karmada = request.param == "karmada"
     host = request.getfixturevalue("other_plane") if karmada else control_plane
     install_clusters(control_plane.api)
@@ -66,7 +65,6 @@ def installed(
 
 @pytest.fixture
 def member(api: Api) -> Iterator[str]:
-    """A cluster that workloads go to."""
     joined = cluster()
     install_clusters(api)
     install_quotas(api)
@@ -172,7 +170,6 @@ def an_upgrade_keeps_the_bundle(installed: Installed) -> None:
 
 
 def rights_are_those_that_are_used(installed: Installed, components: Sequence[str]) -> None:
-    """No request is forbidden, and every granted right is used."""
     for component in components:
         allowed, done = set(), set()
         for plane, user, objects in installed.identities(component):

@@ -36,7 +36,6 @@ def fleet() -> str:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["nodeCacheCapable", "whole nodes"])
 def asking(request: pytest.FixtureRequest, extender: Extender, control_plane: ControlPlane) -> Iterator[str]:
-    """The name of a running scheduler that asks the extender."""
     needed(lambda: binary("kube-scheduler"))
     name = unique("asking")
     process = control_plane.start_scheduler(configuration(name, extender, cached=request.param))
@@ -45,24 +44,20 @@ def asking(request: pytest.FixtureRequest, extender: Extender, control_plane: Co
 
 
 def group(name: str, fleet: str, tier: str) -> JSON:
-    """A group of this test's nodes."""
     return {"affinityName": name, "labelSelector": {"matchLabels": {"fleet": fleet, "tier": tier}}}
 
 
 def gold_then_silver(fleet: str) -> JSON:
-    """The placement of most tests."""
     return {"clusterAffinities": [group("primary", fleet, "gold"), group("backup", fleet, "silver")]}
 
 
 def placed(waiting: JSON, placement: JSON | str) -> JSON:
-    """A pod that carries its placement."""
     text = placement if isinstance(placement, str) else json.dumps(placement)
     waiting["metadata"]["annotations"] = {ANNOTATION: text}
     return waiting
 
 
 def node_of(api: Api, waiting: JSON) -> str:
-    """The node that a pod lands on."""
     what = f"{waiting['metadata']['name']} to be bound"
     return wait_for(what, lambda: api.get(waiting)["spec"].get("nodeName"), LIMIT_S)
 
@@ -79,7 +74,6 @@ def failure_of(api: Api, waiting: JSON) -> str:
 
 
 def decisions(extender: Extender, trigger: str, result: str) -> float:
-    """How many decisions of a kind the extender has counted."""
     labels = f'{{protocol="kube-scheduler",result="{result}",trigger="{trigger}"}}'
     counts = (line.split()[-1] for line in extender.metrics().splitlines() if labels in line and "_total" in line)
     return sum(map(float, counts))

@@ -92,7 +92,6 @@ def empty(url: str) -> None:
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
-    """The URL of a PostgreSQL database."""
     if binaries() is None:
         pytest.skip(MISSING)
     with tempfile.TemporaryDirectory(prefix="berthmaster-pg-") as folder:

@@ -38,7 +38,6 @@ class Shop(NamedTuple):
 
 @pytest.fixture
 def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
-    """Two clusters with a bound Deployment, its ConfigMap, a role for all clusters, and a Deployment of no policy."""
     api = control_plane.api
     karmada.install_clusters(api)
     karmada.install_overrides(api)

@@ -76,7 +76,6 @@ class Members:
                         self._api.patch(each, {"status": {"aggregatedStatus": found}}, subresource="status")
 
     def _write_works(self, binding: JSON, health: str) -> None:
-        """Bring the Works of a binding to its assignment."""
         known = self._works.setdefault(binding["metadata"]["name"], {})
         wanted = assigned(binding)
         for name in known.keys() - wanted.keys():
@@ -98,7 +97,6 @@ class Members:
 
 
 def _work(binding: JSON, cluster_name: str, replicas: int) -> JSON:
-    """Return the Work of a binding for one cluster."""
     meta, key = binding["metadata"], PERMANENT_ID["ResourceBinding"]
     manifest = {
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -205,7 +203,6 @@ class Scene:
         self.api.patch(chosen, {"spec": {"taints": taints}})
 
     def berthmaster(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command about moves."""
         command = [
             str(COMMAND[0]),
             words[0],
@@ -215,11 +212,9 @@ class Scene:
         return subprocess.run([*command, *words[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     def reasons(self) -> set[str]:
-        """The reasons of the events about the lease."""
         return {each["reason"] for each in events_about(self.api, self.namespace, LEASE)}
 
     def brake(self) -> str:
-        """The reason of the storm brake as the lease records it."""
         lease = self.api.get({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": LEASE, "namespace": self.namespace},
@@ -254,7 +249,6 @@ def mover(
 
 @pytest.fixture
 def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[int], Scene]]:
-    """A function that makes a scene with some clusters."""
     karmada.install_clusters(control_plane.api)
     made: list[Scene] = []
 

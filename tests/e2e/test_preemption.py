@@ -1,12 +1,11 @@
 """Preemption on a real API server, by a process with only the documented rights."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, events_about
-from e2e.manifests import JSON
 from e2e.preempting import (
     CPP,
     LIMIT_S,
@@ -32,33 +31,6 @@ def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[C
     yield running
     assert running.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
     running.process.stop()
-
-
-@pytest.mark.parametrize(
-    ("holder", "preemptor", "takes"),
-    [
-        pytest.param((PP, 1), (PP, 2), True, id="a PropagationPolicy from one with lower priority"),
-        pytest.param((CPP, 9), (PP, -9), True, id="from every ClusterPropagationPolicy"),
-        pytest.param((CPP, 2), (CPP, 2), False, id="not from a ClusterPropagationPolicy with equal priority"),
-    ],
-)
-@pytest.mark.usefixtures("controllers")
-def test_takeover_by_a_new_policy(
-    api: Api, namespace: str, holder: tuple[str, int], preemptor: tuple[str, int], *, takes: bool
-):
-    web = deployment(namespace)
-    api.create(web)
-    weak = policy(holder[0], namespace, web, holder[1], always=False)
-    strong = policy(preemptor[0], namespace, web, preemptor[1])
-    api.create(weak)
-    before = claim(api, web, weak)
-    api.create(strong)
-    if takes:
-        taken(api, web, strong)
-        assert api.get(web)["spec"] == before["spec"]
-    else:
-        kept(api, web, before)
-    remove(api, weak, strong)
 
 
 @pytest.mark.usefixtures("controllers")
@@ -95,31 +67,6 @@ def test_a_resource_that_falls_to_a_weaker_policy_is_taken_over_again(
             lambda count=count: controllers.measure("policy_preemption_total", result="success") == before + count,
             LIMIT_S,
         )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(lambda _: {"spec": {"priority": 5}}, id="its priority rises"),
-        pytest.param(lambda named: {"spec": {"resourceSelectors": [named]}}, id="it names the resource"),
-    ],
-)
-@pytest.mark.usefixtures("controllers")
-def test_takeover_by_a_changed_policy(api: Api, namespace: str, change: Callable[[JSON], JSON]):
-    web = deployment(namespace)
-    api.create(web)
-    weak, strong = policy(PP, namespace, web, 3, always=False), policy(PP, namespace, web, 4)
-    named = strong["spec"]["resourceSelectors"][0]
-    patch = change(named)
-    if "priority" in patch["spec"]:
-        strong["spec"]["priority"] = 2
-    else:
-        strong["spec"]["resourceSelectors"] = [{**named, "name": "other"}]
-    api.create(weak)
-    before = claim(api, web, weak)
-    api.create(strong)
-    kept(api, web, before)
-    taken(api, web, api.patch(strong, patch).object)
 
 
 @pytest.mark.usefixtures("controllers")

@@ -25,7 +25,6 @@ def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Exte
 
 
 def clusters(extender: Extender) -> dict[str, Any]:
-    """The clusters that it knows, by name."""
     answer = json.loads(fetch(f"{extender.url}/v1/clusters?limit=1000") or "{}")
     return {one["name"]: one for one in answer.get("items", [])}
 

@@ -116,7 +116,6 @@ def test_with_a_client_authority_the_api_server_gets_in_and_nobody_else(
 
 
 def posted(port: int, service: Service, body: bytes, client: tuple[Path, Path] | None) -> int:
-    """The status of a POST to a replica with a client certificate, or none."""
     context = ssl.create_default_context(cadata=service.authority.certificate.decode())
     if client:
         context.load_cert_chain(*client)

@@ -63,7 +63,6 @@ def webhook(
     faulty: dict[str, JSON],  # noqa: ARG001  they stand before the webhook is asked
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replica]:
-    """One replica, asked about everything."""
     samples = policies_of_every_kind(control_plane.new_namespace()).values()
     with closing(Service(processes, tmp_path_factory.mktemp("webhook"), mode)) as service:
         replica = service.start("--feature-gates=PolicyPreemption=true")
@@ -102,7 +101,6 @@ def test_what_is_stored_passes_again_without_a_change(api: Api, namespace: str, 
 
 
 def by_field(**constraint: Any) -> JSON:
-    """A placement with one spread constraint."""
     return {"placement": {"spreadConstraints": [constraint]}}
 
 
@@ -236,7 +234,6 @@ def test_an_object_without_a_fault_is_stored_without_a_warning(api: Api, namespa
 
 
 def drop_of(policy: Mapping[str, Any]) -> JSON | None:
-    """What is recorded on a stored policy."""
     text = policy["metadata"].get("annotations", {}).get(DROP)
     return json.loads(text) if text else None
 

@@ -16,7 +16,6 @@ from fleet.real_karmada import binaries
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A fleet of three members."""
     folder = tmp_path_factory.mktemp("fleet")
     for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"):
         needed(lambda name=name: binary(name))

@@ -72,7 +72,6 @@ STOP_S: Final = 2.0
 
 
 def stages(pods: Pods) -> str:
-    """Return kwok's configuration."""
     alive: JSON = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
     status = '.status.conditions.[] | select( .type == "Ready" ) | .status'
     gone = _stage("pod-gone", STOP_S, [{**alive, "operator": "Exists"}], finalizers={"empty": True}, delete=True)
@@ -116,7 +115,6 @@ class Member:
     """
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Start it."""
         self.name = name
         folder.mkdir()
         self.processes = Processes(folder)
@@ -134,7 +132,6 @@ class Member:
             raise
 
     def close(self) -> None:
-        """End all its processes."""
         self.processes.stop_all()
 
     def joined(self) -> list[JSON]:
@@ -165,7 +162,6 @@ class Member:
 
     @property
     def up(self) -> bool:
-        """Whether its API server runs and is not frozen."""
         return self.plane.apiserver.running and not self._frozen
 
     _frozen = False
@@ -198,7 +194,6 @@ class Member:
         self.plane.api.patch(_node(self.name), {"spec": {"unschedulable": on or None}})
 
     def treat(self, pods: Pods) -> None:
-        """Change what kwok makes of pods."""
         if pods is not self.pods:
             self.pods = pods
             self._kwok.kill()

@@ -161,7 +161,6 @@ class _Agent:
 
 
 def _status(work: JSON, found: JSON) -> JSON:
-    """Return the status of a Work from what is in the member."""
     known = next((each for each in work.get("status", {}).get("conditions") or () if each["type"] == "Applied"), None)
     at = known["lastTransitionTime"] if known is not None else stamp(datetime.now(UTC))
     group, _, version = found["apiVersion"].rpartition("/")

@@ -57,11 +57,9 @@ class Observer:
             each.start()
 
     def now_s(self) -> float:
-        """Return the seconds since the start."""
         return time.monotonic() - self._start_s
 
     def note(self, event: str, **more: Any) -> None:
-        """Record what a test does."""
         self._write({"event": event, **more})
 
     def close(self) -> None:

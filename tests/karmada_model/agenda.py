@@ -40,7 +40,6 @@ class Agenda:
         self._count = 0
 
     def add(self, lane: str, key: Hashable, run: Callable[[], object]) -> None:
-        """Queue a task."""
         self._due.setdefault(Task(lane, key), run)
 
     def add_after(self, seconds: float, lane: str, key: Hashable, run: Callable[[], object]) -> None:

@@ -23,7 +23,6 @@ FINALIZER: Final = {
     "ResourceBinding": "karmada.io/binding-controller",
     "ClusterResourceBinding": "karmada.io/cluster-resource-binding-controller",
 }
-BOUND_BY: Final = "binding.karmada.io/managed-by"
 _FROM_POLICY: Final = ("propagateDeps", "schedulerName", "placement", "failover", "conflictResolution")
 _OVERWRITTEN: Final = (
     "resource", "replicaRequirements", "replicas", "schedulerName", "placement", "failover", "conflictResolution",
@@ -34,7 +33,6 @@ _ONLY_NAMESPACED: Final = ("propagateDeps", "schedulePriority")
 
 
 def binding_name(kind: str, name: str) -> str:
-    """Return the name of the binding of a resource."""
     return f"{name.replace(':', '.')}-{kind}".lower()
 
 

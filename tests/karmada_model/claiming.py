@@ -32,7 +32,6 @@ class Record(NamedTuple):
         return (namespace, found[0]) if all(found) and (namespace or not self.namespace) else None
 
     def write(self, content: JSON, policy: JSON) -> None:
-        """Record a claim of a policy."""
         metadata = content["metadata"]
         metadata.setdefault("labels", {})[self.label] = permanent_id(policy)
         annotations = metadata.setdefault("annotations", {})
@@ -41,7 +40,6 @@ class Record(NamedTuple):
             annotations[self.namespace] = policy["metadata"]["namespace"]
 
     def remove(self, content: JSON) -> None:
-        """Remove the record."""
         content["metadata"].get("labels", {}).pop(self.label, None)
         for key in (self.name, self.namespace):
             content["metadata"].get("annotations", {}).pop(key, None)
@@ -79,7 +77,6 @@ def permanent_id(policy: JSON) -> str:
 
 
 def carries(content: JSON, record: Record, policy_id: str) -> bool:
-    """Whether an object carries the record of the policy with this permanent ID."""
     return policy_id != "" and _label(content, record.label) == policy_id
 
 
@@ -89,7 +86,6 @@ def level(policy: JSON, template: JSON) -> int:
 
 
 def priority(policy: JSON) -> int:
-    """Return the explicit priority."""
     return int(policy["spec"].get("priority") or 0)
 
 
@@ -104,7 +100,6 @@ def first(policies: Iterable[JSON], template: JSON) -> JSON | None:
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_holds(each, labels) for each in selector.get("matchExpressions") or ())

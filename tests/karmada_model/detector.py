@@ -201,7 +201,6 @@ class Detector:
                     self._release(template, policy["kind"], policy_id)
 
     def _bindings_of(self, policy: JSON) -> Iterator[JSON]:
-        """Yield the bindings that carry the claim of a policy."""
         policy_id, record = claiming.permanent_id(policy), RECORDS[policy["kind"]]
         for kind in bindings.PERMANENT_ID:
             for binding in self._objects.all(kind):
@@ -258,7 +257,6 @@ def is_template(content: JSON) -> bool:
 
 
 def binding_of(template: JSON) -> Ident:
-    """Return the identity of the binding of a template."""
     kind = "ResourceBinding" if _namespace(template) else "ClusterResourceBinding"
     name = bindings.binding_name(template["kind"], template["metadata"]["name"])
     return Ident(bindings.WORK, kind, _namespace(template), name)
@@ -281,7 +279,6 @@ def _is_lazy(policy: JSON) -> bool:
 
 
 def _specified(content: JSON) -> JSON:
-    """Return what counts as the specification of an object."""
     metadata = {key: value for key, value in content["metadata"].items() if key not in _UNSPECIFIED}
     return {**content, "metadata": metadata, "status": None}
 

@@ -49,7 +49,6 @@ class EvictionController:
 
 
 def assessed(binding: JSON, now: datetime, timeout_s: float = TIMEOUT_S) -> list[JSON]:
-    """Return the tasks of a binding that stay, with their creation times."""
     kept: list[JSON] = []
     for task in binding["spec"].get("gracefulEvictionTasks") or ():
         if not task.get("creationTimestamp"):
@@ -82,7 +81,6 @@ def evict(binding: JSON, cluster: str, **task: Any) -> None:
 
 
 def healthy_everywhere(binding: JSON) -> bool:
-    """Whether all clusters of the assignment report the workload healthy."""
     reported = {
         each["clusterName"]: each.get("health") for each in binding.get("status", {}).get("aggregatedStatus", ())
     }

@@ -138,7 +138,6 @@ class Members:
     # What tests ask and play
 
     def member(self, name: str) -> Member:
-        """Return a member cluster."""
         return self._members.setdefault(name, Member())
 
     def copies(self, template: JSON) -> dict[str, RunningCopy]:
@@ -212,7 +211,6 @@ class Members:
                 self._later(self.delays.apply_s, ident(work), self._apply)
 
     def set_ready(self, cluster: str, status: str) -> None:
-        """Write the condition Ready of a cluster."""
         at = stamp(self._now())
         self._objects.change(
             Ident(CLUSTER_VERSION, "Cluster", "", cluster), partial(_set_ready, status=status, at=at), status=True

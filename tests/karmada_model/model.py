@@ -169,5 +169,4 @@ def in_memory(
     only: Collection[str] = ALL,
     chance: random.Random | None = None,
 ) -> KarmadaModel:
-    """Return a model on an API server in memory."""
     return KarmadaModel(ObjectsInMemory(api, clock.now), clock, settings, only=only, chance=chance)

@@ -133,7 +133,6 @@ class Stage:
     # What users do
 
     def put(self, manifest: JSON) -> JSON:
-        """Store an object as it is, with its status."""
         return self.api.put(self.api.served.path(manifest), manifest)
 
     def apply(self, manifest: JSON) -> JSON:
@@ -146,11 +145,9 @@ class Stage:
         return self.api.put(path, {**after, **({"spec": manifest["spec"]} if "spec" in manifest else {})})
 
     def edit(self, manifest: JSON, **patch: Any) -> JSON:
-        """Merge a patch into a stored object."""
         return self.api.edit(self.api.served.path(manifest), **patch)
 
     def scale(self, template: JSON, replicas: int) -> JSON:
-        """Change the replicas of a template."""
         return self.edit(template, spec={"replicas": replicas})
 
     def delete(self, manifest: JSON) -> None:
@@ -169,7 +166,6 @@ class Stage:
         return None if found is None else dict(json.loads(json.dumps(found)))
 
     def assignment(self, template: JSON) -> dict[str, int]:
-        """Return the replicas of a template by cluster, as its binding assigns them."""
         found = self.model.objects.get(binding_of(template))
         return {each["name"]: each.get("replicas", 0) for each in (found or {"spec": {}})["spec"].get("clusters") or ()}
 

@@ -80,7 +80,6 @@ class StatusController:
 
 
 def _template_of(binding: JSON) -> str:
-    """Return the version of the template that a binding has."""
     return str(binding["spec"]["resource"].get("resourceVersion", ""))
 
 

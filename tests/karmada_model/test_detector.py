@@ -12,12 +12,10 @@ FLEET = (cluster("m1"), cluster("m2"))
 
 
 def named(name: str, **spec: Any) -> JSON:
-    """A PropagationPolicy that selects the Deployment by its name."""
     return policy(name, selector(name="web"), **{"schedulerName": "berthmaster", **spec})
 
 
 def everywhere(name: str, *selectors: JSON, **spec: Any) -> JSON:
-    """A ClusterPropagationPolicy."""
     return policy(name, *(selectors or (selector(),)), namespace="", **{"schedulerName": "berthmaster", **spec})
 
 

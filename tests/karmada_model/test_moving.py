@@ -19,7 +19,6 @@ SETTLED_S = 60.0
 
 
 def placed(*names: str, **spec: Any) -> Stage:
-    """A stage whose workload runs healthy on all clusters."""
     stage = Stage(*(cluster(name) for name in names), {**WEB_POLICY, "spec": {**WEB_POLICY["spec"], **spec}}, WEB)
     stage.run(SETTLED_S)
     assert sum(stage.model.members.healthy(WEB).values()) == 4
@@ -168,7 +167,6 @@ def test_a_number_that_falls_takes_effect_at_once_and_one_that_grows_needs_time(
 
 
 def health(stage: Stage) -> dict[str, str]:
-    """What the binding says of its clusters."""
     binding = stage.binding(WEB)
     assert binding is not None
     return {each["clusterName"]: each["health"] for each in binding["status"].get("aggregatedStatus", ())}

@@ -126,7 +126,6 @@ def binding_id(content: JSON) -> str:
 
 
 def cluster_of(work: JSON) -> str:
-    """Return the member cluster of a Work."""
     return str(work["metadata"]["namespace"]).removeprefix(SPACE)
 
 
@@ -153,7 +152,6 @@ def purged_clusters(binding: JSON) -> set[str]:
 
 
 def work_of(binding: JSON, template: JSON, cluster: str, replicas: int) -> JSON:
-    """Return the Work of a binding for one cluster."""
     spec, metadata = binding["spec"], binding["metadata"]
     namespace = template["metadata"].get("namespace", "")
     name = ".".join(filter(None, (namespace, template["metadata"]["name"], template["kind"]))).lower().replace(":", ".")

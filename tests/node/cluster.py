@@ -36,7 +36,6 @@ class Cluster:
         )
 
     def pods(self, component: str = "") -> list[dict[str, Any]]:
-        """The running pods of the release, or of one component."""
         chosen = f"{SELECTOR},app.kubernetes.io/component={component}" if component else SELECTOR
         found = json.loads(self.kubectl("get", "pods", "--selector", chosen, "--output=json"))["items"]
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]

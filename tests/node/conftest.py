@@ -56,7 +56,6 @@ def host(processes: Processes) -> Host:  # noqa: F811
 
 @pytest.fixture(scope="session")
 def node(host: Host) -> Iterator[Node]:
-    """The ready node."""
     made = Node(host, host.processes)
     yield made
     host.processes.stop_all()

@@ -100,11 +100,9 @@ class Node:
         self._start_kubelet()
 
     def ctr(self, *words: str) -> str:
-        """Run ctr in the namespace of Kubernetes."""
         return run(["ctr", f"--address={self.socket}", "--namespace=k8s.io", *words])
 
     def start_containerd(self) -> Any:
-        """Start containerd, and return its process."""
         net = self._folder / "net.d"
         net.mkdir(exist_ok=True)
         bridge = {
@@ -220,7 +218,6 @@ class Node:
 
     @staticmethod
     def cgroups(controller: str, container: str) -> list[Path]:
-        """The cgroups of a container in a hierarchy."""
         return list((_CGROUPS / controller / "kubepods").rglob(container.rpartition("/")[2]))
 
 

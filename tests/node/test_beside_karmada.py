@@ -116,7 +116,6 @@ def test_a_visitor_signs_in_to_the_console_and_sees_the_fleet(cluster, console, 
 
 
 def send_without_pause(url, token, documents, stopped, answers):
-    """Send documents in turn, and count the answers."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     with requests.Session() as client:
         client.verify = client.trust_env = False
@@ -163,7 +162,6 @@ def test_hostile_clients_do_not_exceed_the_memory_limit_of_a_pod(cluster, compon
 
 @pytest.fixture
 def volume(cluster, tmp_path_factory):
-    """The name of a claim that a folder of the node serves."""
     folder = tmp_path_factory.mktemp("ledger")
     os.chown(folder, 65532, 65532)
     amount = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}

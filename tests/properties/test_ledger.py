@@ -37,7 +37,6 @@ def filled_ledger() -> bytes:
 
 
 def altered(value, random):
-    """Another value of the same type."""
     if isinstance(value, bytes):
         at = random.randrange(max(1, len(value)))
         return value[:at] + bytes([value[at] ^ 1 << random.randrange(8)]) + value[at + 1 :] if value else b"x"

@@ -106,7 +106,6 @@ class TwoLeaders(RuleBasedStateMachine):
         self.pass_by(QUIET_S)
 
     def new_leader(self):
-        """A leader that has listed all bindings."""
         leader = Leader(Admissions(BUDGETS, self.now_s), self.now_s, len(self.history))
         for key, binding in self.stored.items():
             self.observe(leader, key, binding.version, binding.move)

@@ -76,7 +76,6 @@ class Scene:
         self.stage.api.send = self.checked_send  # type: ignore[method-assign]
 
     def policies(self) -> dict[PolicyReference, Policy]:
-        """Return the stored policies."""
         found = (convert(Policy, each) for each in self.stage.policies())
         return {each.reference: each for each in found}
 
@@ -90,7 +89,6 @@ class Scene:
         )
 
     def holder(self, number: int) -> PolicyReference | None:
-        """Return the holder of a resource."""
         return holder(convert(ObjectMeta, self.stage.get(template(of=RESOURCES[number]))["metadata"]))
 
     def take(self, number: int, by: Policy) -> None:
@@ -158,13 +156,11 @@ class Scene:
             self.stage.observe(stored)
 
     def shuffle(self) -> None:
-        """Shuffle the queue."""
         waiting = self.stage.clear_queue()
         self.random.shuffle(waiting)
         self.stage.enqueue(*waiting)
 
     def happen(self, event: tuple[Any, ...]) -> None:
-        """Apply an event."""
         match event:
             case ("write a policy", manifest):
                 self.stage.put(manifest, observed=False)

@@ -147,7 +147,6 @@ def test_a_scheduler_decides_after_updates_as_a_new_one(data):
 
 
 def change(fleet: Fleet, world, data):
-    """Add, replace or remove a cluster."""
     name = data.draw(st.sampled_from(draws.NAMES))
     if data.draw(st.integers(0, 3)):
         world[name] = data.draw(draws.clusters(name))

@@ -109,13 +109,11 @@ def binding(number: int, replicas: int = 3) -> JSON:
 
 
 def path(thing: JSON) -> str:
-    """The path of a cluster or a binding."""
     collection = CLUSTERS if thing["kind"] == "Cluster" else RESOURCE_BINDINGS
     return collection.object((thing["metadata"].get("namespace", ""), thing["metadata"]["name"]))
 
 
 def put(api: KubeInMemory, thing: JSON) -> JSON:
-    """Store a cluster or a binding."""
     return api.put(path(thing), thing)
 
 
@@ -137,7 +135,6 @@ def api() -> KubeInMemory:
 
 @contextmanager
 def scheduler(api: KubeInMemory) -> Iterator[Counting]:
-    """Run a scheduler inside the block."""
     counting = Counting()
     context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it is both recorder and metrics
     controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4), counting)
@@ -191,7 +188,6 @@ def writes_by_binding(api: KubeInMemory) -> Counter[str]:
 
 
 def one_in(number: int, fault: Fault) -> Fault:
-    """A fault in a random share of the writes."""
     draw = random.Random(number)
     return only(lambda request: fault(request) if draw.randrange(number) == 0 else None, "PATCH")
 

@@ -81,7 +81,6 @@ def start(kube: KubeOverHTTP) -> Iterator[Callable[..., Process]]:
 
 
 def want(kube: KubeOverHTTP, count: int, value: str = "1") -> list[str]:
-    """Create ConfigMaps with a wanted value, and return their paths."""
     paths = []
     for number in range(count):
         metadata = {"name": f"copy-{number}", "namespace": "ns", "labels": {MARK: "true"}}
@@ -240,7 +239,6 @@ SECRETS = Collection.of("v1", "secrets")
 
 
 def with_secrets(context: ControllerContext, settings: ControllerSettings) -> QueueController[Any]:
-    """Build the controller of the tests with an optional informer."""
     context.optional_informer(SECRETS, len, "secrets are not counted")
     return controller(context, settings)
 

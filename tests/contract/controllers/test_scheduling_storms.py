@@ -53,7 +53,6 @@ def process(kube: KubeOverHTTP) -> Iterator[RuntimeThread]:
 
 
 def burst(kube: KubeOverHTTP, count: int) -> list[str]:
-    """Create bindings that divide their replicas by available replicas, and return their paths."""
     paths = []
     for _ in range(count):
         wanted = binding("ns", divided(("small", ["nowhere"]), ("large", list(CAPACITY))), replicas=REPLICAS)

@@ -44,7 +44,6 @@ class Process:
         self._thread.start()
 
     def bind(self, name: str) -> None:
-        """Create a binding that no scheduler has seen."""
         self.api.put(RESOURCE_BINDINGS.object(("ns", name)), {
             "apiVersion": "work.karmada.io/v1alpha2",
             "kind": "ResourceBinding",

@@ -14,7 +14,6 @@ GO = {"User_Agent": "Go-http-client/1.1", "Accept_Encoding": "gzip"}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Server:
-    """The extender with a folder of the recorded nodes."""
     folder = tmp_path_factory.mktemp("nodes")
     nodes = [
         {

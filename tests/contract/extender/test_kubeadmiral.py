@@ -134,7 +134,6 @@ VERBS = ["filter", "score", "select"]
 
 
 def doubts(server: Server) -> dict[str, float]:
-    """Return the number of answers in doubt by verb."""
     name = 'berthmaster_extender_answers_in_doubt_total{protocol="kubeadmiral",reason='
     lines = [line.removeprefix(name) for line in server.metrics().splitlines() if line.startswith(name)]
     counts = {line.partition("}")[0].strip('"'): float(line.rpartition(" ")[2]) for line in lines}

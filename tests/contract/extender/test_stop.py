@@ -76,7 +76,6 @@ def stops_at_term(pid):
 
 
 def has_term(pid, field):
-    """Return whether a set of signals in the status of a process has SIGTERM."""
     signals = int(status(Path(f"/proc/{pid}"), field), 16)
     return bool(signals >> (signal.SIGTERM - 1) & 1)
 

@@ -151,7 +151,6 @@ def test_at_the_limit_idle_connections_are_closed_and_handshakes_are_not(tmp_pat
 
 
 def shares(server, workers, connections):
-    """Open connections and return how many of them each worker has."""
     before = [sockets(worker) for worker in workers]
     with ExitStack() as stack:
         for _ in range(connections):

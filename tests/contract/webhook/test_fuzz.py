@@ -80,7 +80,6 @@ def seeds():
 
 @st.composite
 def mutated(draw):
-    """Return a path and a review with replaced or removed values."""
     path, review = draw(st.sampled_from(seeds()))
     document = json.loads(json.dumps(review))
     for _ in range(draw(st.integers(0, 3))):

@@ -13,13 +13,11 @@ from playwright.sync_api import Browser, sync_playwright
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """The script of axe."""
     return needed(scripts)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The browser of the run."""
     path = needed(chromium)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
@@ -47,7 +45,6 @@ def visit(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
 
 @pytest.fixture
 def narrow(browser: Browser, console: Console, axe: str) -> Iterator[Visits]:
-    """Visits with the screen of a phone."""
     visits = start_visits(browser, console.url, axe, NARROW)
     yield visits
     visits.check()

@@ -73,5 +73,4 @@ class OidcProvider:
         self._process.wait_for("to answer", lambda: fetch(metadata), _START_LIMIT_S)
 
     def stop(self) -> None:
-        """End the process."""
         self._process.kill()

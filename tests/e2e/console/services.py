@@ -77,7 +77,6 @@ class Console:
 
     @property
     def extender_url(self) -> str:
-        """The address of the extender."""
         return f"http://{HOST}:{self._extender_port}"
 
     def put(self, manifest: dict[str, Any], *, stored_as: str = "") -> str:

@@ -42,7 +42,6 @@ class Visits:
     expected: list[str] = field(default_factory=list)
 
     def page(self) -> Page:
-        """Open a tab that is watched."""
         page = self.context.new_page()
         page.set_default_timeout(WAIT_MS)
         page.on("console", self._logged)
@@ -95,7 +94,6 @@ class Visits:
 
 
 def _told(url: str, scheme: str, violation: dict[str, Any]) -> str:
-    """Return a violation with the elements that have it, as lines."""
     nodes = [f"  {node['html'][:200]}\n    {node['failureSummary'][:300]}" for node in violation["nodes"][:5]]
     return "\n".join([f"{url} ({scheme}): {violation['id']}: {violation['help']}", *nodes])
 

@@ -32,7 +32,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Return a function that starts a server and returns its endpoint."""
     servers = []
 
     def start(host="127.0.0.1", life=DAY, status=405, *, asks_clients=False):

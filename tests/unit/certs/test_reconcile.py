@@ -45,7 +45,6 @@ def settled():
 
 
 def edit(path, **data):
-    """Return a function that edits a Secret."""
 
     def change(content):
         for name, value in data.items():

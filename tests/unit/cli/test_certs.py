@@ -22,7 +22,6 @@ LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
 
 @pytest.fixture
 def installation(monkeypatch):
-    """The cluster that the commands connect to."""
     made = Installation()
     monkeypatch.setattr(LOAD_CLIENT, lambda *_: made.cluster)
     monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
@@ -37,7 +36,6 @@ def run(command, *words, code=0, **environment):
 
 
 def regarded(cluster):
-    """Return the kinds of the objects that have events."""
     return {each["regarding"]["kind"] for path, each in cluster.objects.items() if "/events" in path}
 
 

@@ -9,7 +9,6 @@ from berthmaster_cli.main import _COMMANDS, main
 
 
 def commands(ctx):
-    """Each command below a context that has variables, as a context of its own."""
     if ctx.auto_envvar_prefix:
         yield ctx
     if isinstance(ctx.command, click.Group):

@@ -12,7 +12,6 @@ NARROW = {"terminal_width": 80}
 
 
 def commands(command=main, words=()):
-    """Each command with the words that call it."""
     yield words
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -33,7 +33,6 @@ REBALANCER = {
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs a command on objects."""
 
     def call(line, *objects):
         path = tmp_path / "fleet.yaml"

@@ -63,7 +63,6 @@ FLEET = [
 
 @pytest.fixture
 def call(tmp_path):
-    """A function that runs a command on a fleet of four workloads."""
     (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))
     (tmp_path / "new.yaml").write_text(yaml.safe_dump(member("d")))
 

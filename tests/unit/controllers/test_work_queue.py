@@ -19,7 +19,6 @@ def queue(clock) -> WorkQueue[str]:
 
 
 def ready(queue: WorkQueue[str]) -> list[str]:
-    """Take all keys that are ready."""
     return list(iter(lambda: queue.take(wait=False), None))
 
 

@@ -165,7 +165,6 @@ def estimate(member: Cluster, requests: Requests) -> int:
 
 
 def with_pending(member: Cluster, pending: dict[Requests, int]) -> Cluster:
-    """The cluster with pending replicas, by their requests."""
     assumed = AssumedCluster(member)
     for number, (requests, replicas) in enumerate(pending.items()):
         assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0))
@@ -173,7 +172,6 @@ def with_pending(member: Cluster, pending: dict[Requests, int]) -> Cluster:
 
 
 def with_nodes(member: Cluster, *counts: int) -> Cluster:
-    """The cluster with this many nodes of each grade."""
     summary = member.status.resource_summary
     assert summary is not None
     modelings = tuple(AllocatableModeling(grade, count) for grade, count in enumerate(counts))
@@ -284,7 +282,6 @@ def nodes(*counts: int, models: list[dict[str, int]] | None = None) -> ModelNode
 
 
 def cores(*classes: tuple[int, int]) -> list[NodeClass]:
-    """Classes by cores and count."""
     return [NodeClass({"cpu": free * 1000}, count) for free, count in classes]
 
 

@@ -34,7 +34,6 @@ def clusters(clock: FakeClock) -> ClusterCache:
 
 
 def set_ready(clusters: ClusterCache, **ready: bool) -> None:
-    """Add clusters with ten cores each, ready or not."""
     for name, state in ready.items():
         clusters.update_cluster(cluster(name, cpu=10, ready=state))
 
@@ -100,7 +99,6 @@ def test_a_requested_rescheduling_follows_the_failover(clusters: ClusterCache, c
 
 
 def state(*members: Cluster, **unready_since_s: float) -> ClusterState:
-    """The state of some clusters, with failover."""
     return ClusterState(Scheduler(Fleet(members), karmada_profile()), unready_since_s, FailoverOptions(TOLERATION_S))
 
 

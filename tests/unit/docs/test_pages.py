@@ -47,7 +47,6 @@ FOREIGN = {
 
 
 def options_of(command):
-    """Each option of a command and of those below it, in all spellings."""
     for parameter in command.params:
         yield from (*parameter.opts, *parameter.secondary_opts)
     if isinstance(command, click.Group):
@@ -109,7 +108,6 @@ def test_options_of_a_command_are_that_commands(page):
 
 
 def default_of(command, option):
-    """An option's default, as a page writes it."""
     [found] = [each for each in command.params if option in each.opts]
     value = found.default
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

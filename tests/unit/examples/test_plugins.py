@@ -32,7 +32,6 @@ def plugins(tmp_path, monkeypatch):
 
 
 def at(plugins: Plugins, hour: int, minute: int = 0) -> Profile:
-    """Return a profile with all plugins at a time of day."""
     window = next(plugin for plugin in plugins.filters if plugin.name == "MaintenanceWindow")
     window.now = lambda: datetime(2026, 1, 1, hour, minute, tzinfo=UTC)
     return karmada_profile(plugins)

@@ -7,7 +7,6 @@ ROOT = Path(__file__).parents[3]
 
 
 def instructions():
-    """(name, argument) of each, in its stage."""
     text = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
     stages, current = [], []
     for line in text.splitlines():

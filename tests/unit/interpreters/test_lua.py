@@ -49,7 +49,6 @@ def interpreter(*customizations):
 
 
 def run(body, prelude=""):
-    """The result of a script whose function has this body."""
     script = f'local kube = require("kube")\n{prelude}\nfunction GetReplicas(obj) {body} end'
     return interpreter(customization(script)).replicas(WIDGET)
 

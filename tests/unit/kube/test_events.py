@@ -49,7 +49,6 @@ class Writing:
         return self.correlator.observe(key, self.clock.now())
 
     def written(self) -> list[tuple[str, int]]:
-        """Write the series that are due and return their notes and counts."""
         found = []
         for series in self.correlator.due():
             found.append((series.key.note, series.count))
@@ -187,7 +186,6 @@ class Recording:
         self.recorder.record(EventContent(regarding, "Normal", "Scheduled", "Scheduling", note, related))
 
     def flush(self) -> None:
-        """Write everything and stop."""
         self.recorder.start()
         self.recorder.stop(5)
 

@@ -43,7 +43,6 @@ class World:
             clock.pass_by(seconds)
 
     def fail_next(self, fault: Fault) -> None:
-        """Make the next request meet a fault."""
         self.api.before = in_turn(fault)
 
     @property
@@ -51,7 +50,6 @@ class World:
         return self.api.objects[PATH]["spec"]
 
     def held_by(self, holder: str | None, **spec) -> None:
-        """Store a lease with this holder."""
         content = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
         metadata = {"name": "berthmaster", "labels": {"kept": "yes"}}
         self.api.put(PATH, {"kind": "Lease", "metadata": metadata, "spec": content})

@@ -39,7 +39,6 @@ def test_no_class_name_is_defined_more_than_once():
 
 
 def tracked_texts():
-    """Each tracked text file with its path from the root."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"],  # noqa: S607 - the developer's git
         cwd=ROOT, capture_output=True, text=True, check=False,

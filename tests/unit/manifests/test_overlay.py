@@ -38,7 +38,6 @@ STORED = {
 
 @pytest.fixture
 def load(tmp_path):
-    """A function that loads the objects of a dump, and files over it."""
 
     def call(dumped, *files):
         paths = []

@@ -70,7 +70,6 @@ def test_without_any_plugin_every_cluster_fits():
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Put a distribution with entry points and one module on the path, as pip installs it."""
     monkeypatch.syspath_prepend(tmp_path)
     modules = []
 

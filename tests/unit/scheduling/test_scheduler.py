@@ -192,7 +192,6 @@ def made():
 
 @pytest.fixture
 def counting(made):
-    """A scheduler that records what it compiles."""
 
     def compiled(placement, *rest):
         made.append(placement)

@@ -16,7 +16,6 @@ from berthmaster.serving.tls import TLSFiles, TLSSource
 
 @pytest.fixture
 def rotated(tmp_path):
-    """Return a folder with a pair of files, their source, and the lists of loads and failures."""
     make_pair().write(tmp_path)
     loads, failures = [], []
     files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")

@@ -36,7 +36,6 @@ def documents(*manifests: dict) -> list[Document]:
 
 
 def world(*names: str, replicas: int = 4, **fields) -> World:
-    """A fleet of these clusters, and a deployment that a policy with this placement claims."""
     return world_of(
         Manifests(
             clusters=[cluster(name, cpu="8", memory="8Gi") for name in names],
@@ -197,7 +196,6 @@ DEPLOYMENT = {
 
 
 def to_cluster(name, to, *, kind="PropagationPolicy", target=None, **spec):
-    """A policy that places the resources that it selects on one cluster."""
     selector = {"apiVersion": "apps/v1", "kind": "Deployment", **({"name": "web"} if target is None else target)}
     raw = {
         "kind": kind,

@@ -34,7 +34,6 @@ TAINT = Taint(key="drain", effect="NoExecute")
 
 
 def world(*clusters, replicas: int = 4, **fields) -> World:
-    """A fleet, and a deployment that a policy with this placement claims."""
     document = Document("-", 1, "", deployment(replicas=replicas))
     return world_of(
         Manifests(clusters=list(clusters), policies=[policy(placement=placement(**fields))], templates=[document])

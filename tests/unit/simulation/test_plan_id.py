@@ -50,7 +50,6 @@ def with_metadata(raw, **fields):
 
 
 def with_cpu(name, allocated):
-    """The clusters, of which one has less free CPU."""
 
     def used(cluster):
         summary = {**cluster["status"]["resourceSummary"], "allocated": {"cpu": allocated}}

@@ -251,7 +251,6 @@ NEEDS = '[{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"se
 
 
 def with_settings():
-    """A Deployment, and a ConfigMap that follows it."""
     template = stored_template(held_by=LEADING)
     bound = stored_binding(
         template, {"a": 2}, policy=LEADING, annotations={"resourcebinding.karmada.io/dependencies": NEEDS}

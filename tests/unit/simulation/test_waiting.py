@@ -46,7 +46,6 @@ def policy(to="b", **spec):
 
 
 def read(**existing):
-    """The record of a control plane that was read."""
     return {
         "apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"},
         "readAt": "2026-05-01T00:00:00Z", "existing": existing,

@@ -45,7 +45,6 @@ class Notes(list):
 
 
 def recorded(path, document, **request):
-    """The records of one review."""
     notes = Notes()
     settings = AdmissionSettings(
         peer_checks=True, levels={"blast-radius": Level.DENY}, blast_radius=BlastRadius(moved=50),

@@ -22,7 +22,6 @@ LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
 
 @pytest.fixture
 def run(monkeypatch):
-    """A function that runs the command on facts, and returns its result and the arguments of the collector."""
     collectors = []
 
     def one(*arguments, facts=None):

@@ -45,7 +45,6 @@ class Plane:
         )  # fmt: skip
 
     def put(self, name, clusters, move=None, *, scheduler="berthmaster", tolerates=False, **spec):
-        """Store the binding of a Deployment."""
         metadata = {
             "name": f"{name}-deployment", "namespace": "shop",
             "labels": {"propagationpolicy.karmada.io/permanent-id": "x"},

@@ -28,7 +28,6 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def clusters(clock: FakeClock) -> ClusterCache:
-    """A cache of one cluster with ten cores."""
     made = ClusterCache(karmada_profile(built_in(workload_affinity=True)), clock, FailoverOptions())
     made.update_cluster(cluster("m", cpu=CAPACITY))
     return made

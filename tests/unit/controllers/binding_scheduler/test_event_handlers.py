@@ -110,7 +110,6 @@ class Handled:
             self._context.informers[RESOURCE_BINDINGS].put(key, msgspec.Raw(encode_json(each)))
 
     def take_all(self) -> list[Key]:
-        """Take all active keys, and finish them."""
         found: list[Key] = []
         while self.queue.lengths()["active"]:
             key = self.queue.take()

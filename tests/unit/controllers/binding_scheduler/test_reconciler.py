@@ -89,7 +89,6 @@ class Bench:
         )
 
     def empty_queue(self) -> None:
-        """Finish the other binding."""
         self.queue.done(self.queue.take())
 
     def put(self, replicas: int = 1, **placement: Any) -> str:

@@ -95,7 +95,6 @@ def test_the_query_names_the_workload(fields, workload):
 
 @pytest.fixture
 def estimators():
-    """Start estimators with these answers by cluster."""
     opened = []
 
     def of(**says):

@@ -57,7 +57,6 @@ class Stage:
         return self.estimators
 
     def results(self):
-        """Return how often the metrics counted each result."""
         assert all(seconds >= 0 for (seconds,) in self.metrics.calls_of("waited"))
         return Counter(result for (result,) in self.metrics.calls_of("estimated"))
 

@@ -16,7 +16,6 @@ DROPPED_C = policy("dropped-c", 3, always=False, cluster_scoped=True, drop=DROP)
 
 
 def record(stage, of=DROPPED):
-    """Return the stored annotation."""
     return stage.get(of)["metadata"].get("annotations", {}).get(PRIORITY_DROP_ANNOTATION)
 
 

@@ -53,14 +53,12 @@ class ControlPlane:
         return self.api.get(NIGHT)
 
     def sync(self) -> None:
-        """Let our informer observe the stored rebalancer."""
         if (stored := self.rebalancer()) is None:
             self.context.informers[REBALANCERS].delete(KEY)
         else:
             self.context.informers[REBALANCERS].put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 
     def check(self) -> None:
-        """Check that no mark has gone back."""
         for name in NAMES:
             if stored := self.api.get(binding_path(name)):
                 marked = stored["spec"].get("rescheduleTriggeredAt", "")

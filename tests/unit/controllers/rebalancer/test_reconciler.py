@@ -76,7 +76,6 @@ class Bench:
         return {each["workload"]["name"]: each.get("result", "") for each in self.status()["observedWorkloads"]}
 
     def writes(self) -> list[str]:
-        """Return method and path of each write request."""
         return [f"{request.method} {request.path}" for request in self.api.writes()]
 
     def before_once(self, method: str, part: str, act: Callable[[], object]) -> None:

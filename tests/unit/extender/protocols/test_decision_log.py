@@ -29,7 +29,6 @@ REPLICAS = {"private-1": 6}
 
 
 def logged(path, body, caplog):
-    """The fields of the line of one request."""
     caplog.set_level(logging.INFO, "decisions")
     services = Services(Service(FLEET).state, FakeMetrics(), logging.getLogger("decisions"), FakeClock())
     [route] = [

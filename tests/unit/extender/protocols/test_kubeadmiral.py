@@ -136,7 +136,6 @@ RUNNING = {"currentClusters": ["eu-1"], "currentReplicaDistribution": {"eu-1": 4
 
 
 def placements(**preferences: dict) -> dict:
-    """Return the placements of a unit, with preferences by cluster."""
     return {"placements": [{"cluster": name, "preferences": each} for name, each in preferences.items()]}
 
 

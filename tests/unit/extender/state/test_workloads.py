@@ -49,7 +49,6 @@ class Plane:
         wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps(ANY_READER)))
 
     def workloads(self) -> dict[str, dict[str, int]]:
-        """The workloads and where their bindings place them."""
         return {str(each): each.binding.assignment for each in self.state.world().workloads if each.binding is not None}
 
     def stored(self) -> list[Document]:

@@ -8,7 +8,6 @@ def fleet(**pods):
 
 
 def selected(clusters, /, **fields):
-    """Return the selected clusters in order, or the failure."""
     decision = schedule(clusters, asked(**fields))
     return outcome(decision) if decision.failure else decision.attempts[0].selected.names()
 

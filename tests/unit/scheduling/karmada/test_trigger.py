@@ -13,7 +13,6 @@ EVICTED = {"graceful_eviction_tasks": (GracefulEvictionTask(from_cluster="b"),)}
 
 
 def scheduled(*, applied="", **fields):
-    """Return a binding with its placement as the applied placement."""
     binding = asked(**{"scheduling": AGGREGATED, "replicas": 2, "clusters": {"a": 2}, **fields})
     record = applied or encode_json(binding.spec.placement).decode()
     return replace(binding, metadata=replace(binding.metadata, annotations={APPLIED_PLACEMENT: record}))

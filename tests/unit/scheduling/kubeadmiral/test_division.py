@@ -10,7 +10,6 @@ from berthmaster.scheduling.kubeadmiral.division import capacity_weights, divisi
 
 
 def weights_of(asked, clusters):
-    """Return the weights of all clusters in order."""
     rows = np.arange(len(clusters))
     fleet = Fleet(clusters)
     return division_weights(asked, fleet, Candidates(fleet, rows, np.zeros_like(rows)))

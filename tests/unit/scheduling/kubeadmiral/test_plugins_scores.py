@@ -14,7 +14,6 @@ REQUEST = {"cpu": "3000m", "memory": 5000}
 
 
 def scores(name, *clusters, **fields):
-    """Return the scores of a single plugin for clusters that all fit."""
     (attempt,) = Decided(unit(**fields), clusters, PluginNames((), (name,), ())).decision.attempts
     return attempt.candidates.scores.tolist()
 

@@ -10,7 +10,6 @@ from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 
 
 def scored(**scores):
-    """Return candidates in the given order."""
     rows, values = np.arange(len(scores)), np.array(list(scores.values()), dtype=np.int64)
     return Candidates(Fleet(member(name) for name in scores), rows, np.zeros_like(rows), None, values)
 

@@ -64,7 +64,6 @@ def reviewed(
     unjudged=Level.DENY,
     **request,
 ):
-    """Return the outcome of a review and its response."""
     settings = AdmissionSettings(
         levels={"blast-radius": level},
         blast_radius=LIMIT,
