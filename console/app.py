@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -23,6 +24,8 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.request_id import request_id_of
+from berthmaster.serving.request_parser import ServerRefusal
+from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__
 from console import markup, security
 from console.attempts import SignInAttempts
@@ -52,13 +55,18 @@ _ERRORS: Final[dict[int, str]] = {
     404: "There is no such page.",
     405: "This address does not take such a request.",
     413: "The form is too large.",
+    414: "The address is too long. A question that is too long for an address can be asked with the form.",
+    431: "The browser sent too much with the request. Remove the cookies of this site, then try again.",
 }
 _TITLES: Final[dict[int, str]] = {
     400: "The address or the form has an error",
     401: "You are not signed in",
     403: "Not allowed",
+    404: "Not found",
+    405: "Not possible",
     409: "The extender cannot answer this question",
     413: "The form is too large",
+    414: "The address is too long",
     429: "Too many requests",
     500: "The console failed",
     502: "The extender cannot be asked",
@@ -187,7 +195,8 @@ class _RequestHooks:
         if request.endpoint == "static":
             return None
         self._limit(visitor)
-        if request.method == "POST" and not security.has_form_token():
+        # The page What if shows the form again, and changes nothing.
+        if request.method == "POST" and request.endpoint != "what_if.ask" and not security.has_form_token():
             raise Forbidden("The form is out of date. Load the page again, and send the form once more.")
         if request.endpoint in _PUBLIC:
             return None
@@ -324,6 +333,24 @@ def _provider(options: SignInOptions) -> "OidcSignIn | None":
     from console.oidc import OidcSignIn  # noqa: PLC0415 - an extra
 
     return OidcSignIn(options.oidc)
+
+
+def refusals_of(app: Flask, *, tls: bool) -> RefusalForm:
+    """Return the form of what the server refuses before a request reaches the application: the page of an error."""
+
+    @lru_cache(maxsize=32)
+    def page(refusal: ServerRefusal) -> tuple[Mapping[str, str], bytes]:
+        status = HTTPStatus(refusal.status)
+        with app.test_request_context("/"):
+            g.visitor = g.services = None
+            g.mark = ""
+            title, reason = _TITLES.get(status.value, status.phrase), _ERRORS.get(status.value, refusal.problem)
+            response = Response(render_template("error.html", status=status.value, title=title, reason=reason))
+            response.headers["Content-Type"] = "text/html; charset=utf-8"
+            body = response.get_data()
+            return dict(security.add_headers(response, tls=tls).headers), body
+
+    return page
 
 
 def _key_of(visitor: Visitor | None) -> str:

@@ -18,11 +18,12 @@ from berthmaster.simulation.assumptions import Switch
 from console.query import QueryError
 
 MAX_ADDRESS: Final = 3800
-"""The most characters of a question in an address. The server reads request lines of up to 4,094 bytes."""
+"""The most characters of a question in an address. The server reads request lines of up to 4,094 bytes. The answer to a
+longer question has no address of its own."""
 MAX_JSON_BYTES: Final = 256 * 2**10
 MAX_ENTRIES: Final = 100
-"""The most changes of one kind, as in a request to the extender."""
-_SEPARATORS: Final = re.compile(r"[\s,]+")
+"""The most words of a field."""
+SEPARATORS: Final = re.compile(r"[\s,]+")
 _WORDS: Final = ("lose", "recover", "leave", "taints", "labels", "scales", "deleted")
 _HELP: Final = "open /what-if and ask again with the form"
 
@@ -31,7 +32,7 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     """What a visitor asks. The texts are as in the options of ``berthmaster simulate`` and ``plan``.
 
     Attributes:
-        lose: the clusters that fail.
+        lose: the clusters that fail: names, and whole domains such as ``region=eu-west-1``.
         recover: the clusters that are ready again.
         leave: the clusters that are removed from the fleet.
         taints: ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-``.
@@ -107,5 +108,5 @@ def decoded(text: str) -> WhatIfQuestion:
 
 
 def _words(values: Iterable[str]) -> tuple[str, ...]:
-    found = (word for value in values for word in _SEPARATORS.split(value) if word)
+    found = (word for value in values for word in SEPARATORS.split(value) if word)
     return tuple(dict.fromkeys(found))

@@ -1,9 +1,10 @@
 """From the texts of a question to the changes that the extender plans. Everything wrong is reported at once."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from berthmaster.manifests import ManifestLimits, objects_in
@@ -17,7 +18,7 @@ from berthmaster.native_api.change_forms import wire_change
 from berthmaster.native_api.what_if import PlannableChange, PolicyName
 from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, RemoveLabel, RemoveTaint, Scale, Up
-from console.question import MAX_ADDRESS, MAX_ENTRIES, WhatIfQuestion, encoded
+from console.question import MAX_ENTRIES, WhatIfQuestion
 from console.source import SourceError
 
 LABELS: Final = {
@@ -72,6 +73,7 @@ class ReadQuestion:
         origins: the field and the text of each change.
         notes: what is suspicious about the policies but no error.
         problems: what is wrong. Nothing may be asked if there is a problem.
+        status: the status of the page if the extender cannot answer; 0 otherwise.
     """
 
     changes: list[PlannableChange] = field(default_factory=list)
@@ -80,24 +82,35 @@ class ReadQuestion:
     delete: list[PolicyName] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     problems: list[FormProblem] = field(default_factory=list)
+    status: int = 0
 
 
-def read(question: WhatIfQuestion, clusters: Collection[str], may_see: Callable[[str], bool]) -> ReadQuestion:
+def read(
+    question: WhatIfQuestion,
+    clusters: Collection[str],
+    may_see: Callable[[str], bool],
+    domains: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> ReadQuestion:
     """Read a question.
 
     Args:
         question: the question.
         clusters: the names of the clusters of the fleet.
         may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+        domains: the clusters of each region, zone and provider, by words such as ``region=eu-west-1``.
     """
     found = ReadQuestion()
     for name, reader in _READERS:
         for text in getattr(question, name):
-            _add_change(found, name, text, reader, clusters, may_see)
+            if name != "lose" or text not in domains:
+                _add_change(found, name, text, reader, clusters, may_see)
+    lost = set(question.lose)
+    for text in filter(domains.__contains__, question.lose):
+        _lose_domain(found, text, domains[text], lost)
     _read_policies(found, question.policies, may_see)
     for text in question.deleted:
         _add_deletion(found, text, may_see)
-    found.problems += _too_large(question, len(found.changes))
+    found.problems += _too_large(question)
     return found
 
 
@@ -126,7 +139,8 @@ def _refused_entry(kind: str, number: int, path: str, reason: str, question: Rea
 def question_words(question: WhatIfQuestion) -> list[str]:
     """Return what a question asks, one phrase for each field, for the top of the answer."""
     words = [
-        _phrase(question.lose, "cluster fails", "clusters fail"),
+        _phrase([each for each in question.lose if "=" in each], "domain fails", "domains fail"),
+        _phrase([each for each in question.lose if "=" not in each], "cluster fails", "clusters fail"),
         _phrase(question.recover, "cluster recovers", "clusters recover"),
         _phrase(question.leave, "cluster leaves", "clusters leave"),
         _phrase(question.taints, "taint changes", "taints change"),
@@ -164,6 +178,15 @@ def _add_change(
         return
     found.changes.append(cast("PlannableChange", wire_change(change)))
     found.origins.append((name, text))
+
+
+def _lose_domain(found: ReadQuestion, text: str, clusters: Iterable[str], lost: set[str]) -> None:
+    """Add the loss of each cluster of a domain that is not lost already."""
+    for each in clusters:
+        if each not in lost:
+            lost.add(each)
+            found.changes.append(cast("PlannableChange", wire_change(Down(each))))
+            found.origins.append(("lose", text))
 
 
 def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
@@ -226,16 +249,8 @@ def _add_deletion(found: ReadQuestion, text: str, may_see: Callable[[str], bool]
         found.delete.append(PolicyName(kind=kind, name=name.name, namespace=name.namespace))  # type: ignore[arg-type]
 
 
-def _too_large(question: WhatIfQuestion, changes: int) -> Iterator[FormProblem]:
-    if changes > MAX_ENTRIES:
-        yield FormProblem(
-            "", f"{changes} changes of clusters and replicas; at most {MAX_ENTRIES} are accepted. "
-            "The page Resilience shows the loss of a whole region or provider"
-        )  # fmt: skip
-    size = len(encoded(question))
-    if size > MAX_ADDRESS:
-        yield FormProblem(
-            "policies" if question.policies else "",
-            f"the question has {size} characters in an address; at most {MAX_ADDRESS} are accepted. Ask about fewer "
-            "changes at a time, or use berthmaster plan",
-        )
+def _too_large(question: WhatIfQuestion) -> Iterator[FormProblem]:
+    for name, label in LABELS.items():
+        count = 0 if name == "policies" else len(getattr(question, name))
+        if count > MAX_ENTRIES:
+            yield FormProblem(name, f"{count} words; at most {MAX_ENTRIES} are accepted in the field {label}")

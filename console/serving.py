@@ -106,7 +106,7 @@ class _Console:
         self._watcher: StateWatcher | None = None
 
     def application(self) -> ServedApp:
-        from console.app import AppOptions, ConsoleParts, create_app  # noqa: PLC0415 - only workers need Flask
+        from console.app import AppOptions, ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
         from console.metrics import PrometheusConsoleMetrics  # noqa: PLC0415 - see the class
 
@@ -139,7 +139,8 @@ class _Console:
             parts,
         )
         collection = BodyCollection(options.form_bytes, events=frozenset({EVENTS}))
-        return ServedApp(app, {}, collection, answers_wait=True)
+        tls = options.server.tls is not None
+        return ServedApp(app, {}, collection, answers_wait=True, refusals=refusals_of(app, tls=tls))
 
     def started(self, report: ReportReadiness) -> None:
         watcher = self._watcher

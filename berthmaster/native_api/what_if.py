@@ -13,6 +13,9 @@ from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSum
 from berthmaster.simulation.report import ChangeRow
 
 MAX_PLANNED: Final = 100
+"""The most policies of each list of a request."""
+MAX_CHANGES: Final = 5000
+"""The most changes of clusters and replicas: a whole region of a large fleet can fail."""
 """The most policies of each kind of change in a plan."""
 
 
@@ -169,7 +172,7 @@ class PlanRequest(RequestPart, frozen=True):
     delete: Annotated[tuple[PolicyName, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
     limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
-    changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    changes: Annotated[tuple[PlannableChange, ...], msgspec.Meta(max_length=MAX_CHANGES)] = ()
     namespaces: Annotated[frozenset[str], msgspec.Meta(max_length=MAX_NAMESPACES)] | None = None
     failover: Switch = Switch.AUTO
     preemption: Switch = Switch.AUTO

@@ -20,7 +20,7 @@ from berthmaster.runtime.rate_limit import TokenBucket
 from berthmaster.serving.connection import PIECE_BYTES, ArrivingBody, Connection, Phase
 from berthmaster.serving.poller import Poller
 from berthmaster.serving.request_parser import REFUSED_BODY_BYTES, ClientRequest, ServerRefusal
-from berthmaster.serving.responses import WSGICaller, plain_response
+from berthmaster.serving.responses import RefusalForm, WSGICaller, refusal_response
 from berthmaster.serving.sharing import SMALL_BYTES, FairQueue, MemoryBudget, MemoryUse
 
 _LOG: Final = logging.getLogger("berthmaster.server")
@@ -53,6 +53,7 @@ class Dispatcher:
         self._caller = caller
         self._keeps = keeps
         self._limit_s: float = app.request_timeout_s
+        self._form: RefusalForm = app.refusals
         self._log_limit = TokenBucket(SystemClock(), _LOGGED_PER_S, _LOGGED_BURST)
         self._cheap, self._waiting_paths = app.cheap, app.waiting
         self._budget: MemoryBudget[Connection] = MemoryBudget(app.request_memory_bytes)
@@ -115,7 +116,7 @@ class Dispatcher:
         elif parser.problem is not None:
             if self._log_limit.take():
                 _LOG.warning("request of %s refused with status %d: %s", conn.peer, *parser.problem)
-            self._finish_answer(conn, plain_response(parser.problem), keep=False)
+            self._finish_answer(conn, refusal_response(parser.problem, self._form), keep=False)
         elif conn.ended:
             self.close(conn)
         else:
@@ -158,7 +159,7 @@ class Dispatcher:
             return self._caller.answer(request, conn.environ, io.BytesIO(request.body), keep=keep), keep
         except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
             _LOG.error("error in %s %s", request.method, request.path[:256], exc_info=error)
-            return plain_response(ServerRefusal(500, "")), False
+            return refusal_response(ServerRefusal(500, ""), self._form), False
 
     def _finish_answer(self, conn: Connection, answer: bytes, keep: bool) -> None:  # noqa: FBT001 - a result of _call
         conn.out += answer
@@ -303,7 +304,7 @@ class Dispatcher:
         self._poller.wait(conn, 0, self.read)
         if request.method != "POST":  # the application would answer it, which may take long
             conn.enter(Phase.SERVED, 0.0)
-            self._finish_answer(conn, plain_response(refusal), keep=False)
+            self._finish_answer(conn, refusal_response(refusal, self._form), keep=False)
             return
         if request.enough_bytes is None or "CONTENT_LENGTH" not in request.fields:
             request.refusal = request.refusal or refusal  # else the application refuses the length

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from email.utils import formatdate
 from http import HTTPStatus
@@ -121,10 +121,20 @@ class _Response:
         return "\r\n".join((f"HTTP/1.1 {self._status}", *own, *lines, "", "")).encode("latin-1")
 
 
-def plain_response(refusal: ServerRefusal) -> bytes:
+RefusalForm = Callable[[ServerRefusal], tuple[Mapping[str, str], bytes]]
+"""Returns the header fields and the body of an answer to what is not a request of the application."""
+
+
+def plain_form(refusal: ServerRefusal) -> tuple[Mapping[str, str], bytes]:
+    """Return a refusal as plain text."""
+    text = refusal.problem or HTTPStatus(refusal.status).phrase
+    return {"Content-Type": "text/plain; charset=utf-8"}, f"{text}\n".encode()
+
+
+def refusal_response(refusal: ServerRefusal, form: RefusalForm) -> bytes:
     """Return the encoded response to what is not a request of the application. It closes the connection."""
-    title = HTTPStatus(refusal.status).phrase
-    body = f"{refusal.problem or title}\n".encode()
-    retry = "Retry-After: 1\r\n" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else ""
-    head = f"HTTP/1.1 {refusal.status} {title}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    return f"{head}{retry}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    fields, body = form(refusal)
+    retry = {"Retry-After": "1"} if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    every = {"Connection": "close", **fields, **retry, "Content-Length": str(len(body))}
+    head = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}", *map(": ".join, every.items())]
+    return "\r\n".join((*head, "", "")).encode() + body

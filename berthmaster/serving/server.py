@@ -27,6 +27,7 @@ from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness
 from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
+from berthmaster.serving.responses import RefusalForm, plain_form
 from berthmaster.serving.tls import ServerContext, TLSFiles, TLSSource
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
@@ -89,6 +90,7 @@ class ServedApp(NamedTuple):
             which says that they are not, and have threads of their own in ``FastWorker``.
         answers_wait: whether all answers wait for another service. ``FastWorker`` then answers with many threads at a
             time, because they compute little.
+        refusals: the form of what ``FastWorker`` answers to bytes that are not a request of the application.
     """
 
     wsgi: "WSGIApplication"
@@ -96,6 +98,7 @@ class ServedApp(NamedTuple):
     collection: BodyCollection
     waiting: frozenset[str] = frozenset()
     answers_wait: bool = False
+    refusals: RefusalForm = plain_form
 
 
 ReportReadiness = Callable[[Readiness], None]
@@ -166,6 +169,7 @@ class _Application(BaseApplication):
         self.collection = BodyCollection(0)
         self.waiting: frozenset[str] = frozenset()
         self.answers_wait = False
+        self.refusals: RefusalForm = plain_form
         self.balance = ConnectionBalance(options.workers)
         self.is_draining = health.is_draining
         self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
@@ -222,7 +226,7 @@ class _Application(BaseApplication):
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
         self.cheap, self.collection, self.waiting = app.cheap, app.collection, app.waiting
-        self.answers_wait = app.answers_wait
+        self.answers_wait, self.refusals = app.answers_wait, app.refusals
         if self._options.worker_class == "fast":
             return app.wsgi
         return self._for_gthread(app.wsgi)

@@ -12,6 +12,7 @@ class Content(Enum):
     NUMBERS = auto()
     NAMES = auto()
     WORKLOAD = auto()
+    CLUSTERS = auto()
 
 
 class TableColumn(NamedTuple):
@@ -28,7 +29,7 @@ class TableColumn(NamedTuple):
     @property
     def is_name(self) -> bool:
         """Whether its cells are names of objects, not sentences."""
-        return self.content in {Content.NAMES, Content.WORKLOAD}
+        return self.content in {Content.NAMES, Content.WORKLOAD, Content.CLUSTERS}
 
 
 def numbers(name: str) -> TableColumn:

@@ -20,6 +20,10 @@ def _names(name: str) -> TableColumn:
     return TableColumn(name, Content.NAMES)
 
 
+def _clusters_of(name: str) -> TableColumn:
+    return TableColumn(name, Content.CLUSTERS)
+
+
 _POLICY: Final = _names("POLICY")
 
 
@@ -97,7 +101,15 @@ def _also(known: int, of: int) -> str:
 
 def sections(plan: Plan) -> Iterator[Section]:
     """Yield the tables that are not empty."""
-    found = (_unplaced(plan), _moves(plan), _clusters(plan), _policies(plan), _staying(plan), _overrides(plan))
+    found = (
+        _unplaced(plan),
+        _moves(plan),
+        _moves(plan, due=True),
+        _clusters(plan),
+        _policies(plan),
+        _staying(plan),
+        _overrides(plan),
+    )
     yield from (each for each in found if each.rows)
 
 
@@ -112,18 +124,21 @@ def _unplaced(plan: Plan) -> Section:
     return section("Left without a place", (_WORKLOAD, _POLICY, "RESULT", "SINCE", "WHY"), rows)
 
 
-def _moves(plan: Plan) -> Section:
+def _moves(plan: Plan, *, due: bool = False) -> Section:
+    """Return the moves of the changes, or those that are due without them."""
     rows = [
         (
             each.resource, _assignment(each.before) or "nowhere", _assignment(each.after) or "nowhere",
-            group_text(each), f"{each.replicas:,}", _leaving(each), _why(each),
+            group_text(each), f"{each.replicas:,}", _leaving(each), each.reason,
         )
         for each in plan.moves
+        if each.due is due
     ]  # fmt: skip
     columns = (
-        _WORKLOAD, _names("FROM"), _names("TO"), _names("GROUP"), numbers("REPLICAS"), _names("DELETED COPIES"), "WHY",
+        _WORKLOAD, _clusters_of("FROM"), _clusters_of("TO"), _names("GROUP"), numbers("REPLICAS"),
+        _clusters_of("DELETED COPIES"), "WHY",
     )  # fmt: skip
-    return section("Moves", columns, rows)
+    return section("Due without the change, too" if due else "Moves", columns, rows)
 
 
 def _clusters(plan: Plan) -> Section:
@@ -136,7 +151,7 @@ def _clusters(plan: Plan) -> Section:
         )
         for each in totals
     ]  # fmt: skip
-    columns = columns_of(_names("CLUSTER"), *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
+    columns = columns_of(_clusters_of("CLUSTER"), *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
     return section("Clusters (what arriving replicas request / what is free now)", columns, rows)
 
 
@@ -182,10 +197,6 @@ def _leaving(move: PlannedMove) -> str:
         f"kept: {' '.join(move.preserved)}" if move.preserved else "",
     ]
     return "; ".join(filter(None, parts))
-
-
-def _why(move: PlannedMove) -> str:
-    return f"{move.reason} (due without the change, too)" if move.due else move.reason
 
 
 def _claims(effect: PolicyEffect, field: str) -> str:

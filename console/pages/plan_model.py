@@ -28,12 +28,14 @@ class CellView(NamedTuple):
         words: the names in the cell, each shown whole; empty for a sentence.
         text: the sentence; empty for names.
         place: namespace and name of the binding that the cell names, for a link; None without one.
+        clusters: whether the names are those of clusters, each with its replicas.
     """
 
     words: tuple[str, ...] = ()
     text: str = ""
     bad: bool = False
     place: tuple[str, str] | None = None
+    clusters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +170,4 @@ def _cell(cell: Cell, column: TableColumn) -> CellView:
     if cell.is_bad or not column.is_name or not cell.text:
         return CellView(text=cell.text, bad=cell.is_bad)
     place = binding_place(cell.text) if column.content is Content.WORKLOAD else None
-    return CellView(words=tuple(cell.text.split(" ")), place=place)
+    return CellView(words=tuple(cell.text.split(" ")), place=place, clusters=column.content is Content.CLUSTERS)

@@ -55,7 +55,7 @@ class FailureRow:
         more: how many more there are.
         receivers: the clusters that get most replicas, and how many.
         other_receivers: how many more clusters get replicas.
-        question: the question of the page What if about this failure; empty if it is too large.
+        question: the question of the page What if about this failure.
         harmless: whether every workload runs with all replicas afterwards, and no cluster gets more than is free.
     """
 
@@ -174,7 +174,7 @@ def _row(impact: ImpactView) -> FailureRow:
     ][:_NAMED]
     receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
     few = len(impact.clusters) <= MAX_ENTRIES
-    question = WhatIfQuestion(lose=tuple(impact.clusters), failover=impact.assumptions.failover)
+    lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
     return FailureRow(
         name=impact.name,
         clusters=impact.clusters,
@@ -190,7 +190,7 @@ def _row(impact: ImpactView) -> FailureRow:
         more=only_copy + nowhere + short + staying - len(named),
         receivers=receivers[:_NAMED],
         other_receivers=len(receivers[_NAMED:]),
-        question=encoded(question) if few else "",
+        question=encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover)),
         harmless=impact.harmless,
     )
 

@@ -1,21 +1,26 @@
 """The page What if: what a change would move. The address carries the question, so that it can be sent to others."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
+from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
 from console.context import services, visitor
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
-from console.pages.what_if_model import form_view
+from console.pages.what_if_model import domains_of, form_view
 from console.query import PageQuery
-from console.question import WhatIfQuestion, decoded, encoded, question_of
-from console.question_reading import ReadQuestion, question_words, read, refusals
+from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
+from console.question_reading import FormProblem, ReadQuestion, question_words, read, refusals
+from console.security import has_form_token
 from console.source import SourceError
 
 BLUEPRINT: Final = Blueprint("what_if", __name__)
+ADDRESS: Final = "/what-if"
+_OUTDATED: Final = "the form is out of date, for example because the console has restarted; send it once more"
 _INVALID: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.NOT_FOUND,
@@ -26,7 +31,7 @@ _INVALID: Final = (
 """The statuses by which the extender says that the question is wrong, not that it cannot answer now."""
 
 
-@BLUEPRINT.get("/what-if")
+@BLUEPRINT.get(ADDRESS)
 def show() -> Response | str | tuple[str, int]:
     """Show the form, and the answer to the question of the address."""
     query = PageQuery(request.args)
@@ -39,34 +44,55 @@ def show() -> Response | str | tuple[str, int]:
     return _page(question, rows)
 
 
-@BLUEPRINT.post("/what-if")
+@BLUEPRINT.post(ADDRESS)
 def ask() -> Response | str | tuple[str, int]:
-    """Read the form. A valid question becomes an address; otherwise the form comes back with what is wrong."""
+    """Read the form. A valid question becomes an address, or is answered here if it is too long for one.
+
+    Otherwise the form comes back with what is wrong, so that nothing of it is lost.
+    """
     question = question_of(request.form)
-    clusters = services().source.fleet().clusters
-    found = read(question, {each.name for each in clusters}, visitor().may_see)
+    if not has_form_token():
+        return _page(question, MAX_ROWS, FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
+    text = encoded(question)
+    if len(text) > MAX_ADDRESS:
+        return _page(question, MORE_ROWS)
+    found, _ = _read(question)
     if found.problems:
         return _page(question, MAX_ROWS)
-    if question.empty:
-        return redirect(url_for("what_if.show"))
-    return redirect(url_for("what_if.show", question=encoded(question)), HTTPStatus.SEE_OTHER)
+    address = url_for("what_if.show") if question.empty else url_for("what_if.show", question=text)
+    return redirect(address, HTTPStatus.SEE_OTHER)
 
 
-def _page(question: WhatIfQuestion, rows: int) -> str | tuple[str, int]:
-    fleet = services().source.fleet()
-    found = read(question, {each.name for each in fleet.clusters}, visitor().may_see)
+def _read(question: WhatIfQuestion) -> tuple[ReadQuestion, Sequence[FleetCluster]]:
+    """Return the question as the extender gets it, and the fleet. Without the fleet, the question has a problem."""
+    try:
+        clusters = services().source.fleet().clusters
+    except SourceError as error:
+        return ReadQuestion(problems=[FormProblem("", str(error))], status=_status_of(error)), []
+    names = {each.name for each in clusters}
+    return read(question, names, visitor().may_see, domains_of(clusters)), clusters
+
+
+def _page(
+    question: WhatIfQuestion, rows: int, problem: FormProblem | None = None, status: int = HTTPStatus.BAD_REQUEST
+) -> str | tuple[str, int]:
+    found, clusters = _read(question)
+    if problem is not None:
+        found.problems.insert(0, problem)
     plan = None
     if not question.empty and not found.problems:
         plan = _plan(question, found, rows)
     page = render_template(
         "what_if.html",
-        form=form_view(question, fleet.clusters, found.problems),
+        form=form_view(question, clusters, found.problems),
         asked=question_words(question),
         notes=found.notes,
         plan=plan,
         all_rows=rows == MORE_ROWS,
+        fleet_names={each.name for each in clusters},
+        long=len(encoded(question)) > MAX_ADDRESS,
     )
-    return (page, HTTPStatus.BAD_REQUEST) if found.problems else page
+    return (page, found.status or status) if found.problems else page
 
 
 def _plan(question: WhatIfQuestion, found: ReadQuestion, rows: int) -> PlanView | None:
@@ -82,8 +108,11 @@ def _plan(question: WhatIfQuestion, found: ReadQuestion, rows: int) -> PlanView 
             )
         )
     except SourceError as error:
-        if error.status not in _INVALID:
-            raise
         found.problems += refusals(error, found)
+        found.status = _status_of(error)
         return None
     return plan_view(answer, restricted=visitor().namespaces is not None, max_rows=rows)
+
+
+def _status_of(error: SourceError) -> int:
+    return HTTPStatus.BAD_REQUEST if error.status in _INVALID else HTTPStatus.SERVICE_UNAVAILABLE

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.simulation.assumptions import Switch
-from console.question import WhatIfQuestion
+from console.question import SEPARATORS, WhatIfQuestion
 from console.question_reading import FormProblem
 
 SWITCHES: Final = {"auto": "as configured", "on": "assumed on", "off": "assumed off"}
@@ -45,13 +45,21 @@ class RegionBox:
         return sum(each.checked for each in self.clusters)
 
 
+class DomainBox(NamedTuple):
+    """A region, zone or provider that the visitor can choose as a whole."""
+
+    word: str
+    clusters: int
+    checked: bool
+
+
 @dataclass(frozen=True, slots=True)
 class FormView:
     """The form.
 
     Attributes:
         regions: the clusters to choose from; empty for a large fleet.
-        clusters: the number of clusters of the fleet.
+        domains: regions, zones and providers by what they are.
         more: the names of clusters to lose that are not among the boxes.
         texts: the text of each other field.
         problems: what is wrong with the question.
@@ -63,7 +71,7 @@ class FormView:
     switches: ClassVar = SWITCHES
 
     regions: Sequence[RegionBox]
-    clusters: int
+    domains: Mapping[str, Sequence[DomainBox]]
     more: str
     texts: Mapping[str, str]
     problems: Sequence[FormProblem]
@@ -82,11 +90,12 @@ def form_view(
     """Return the form with the texts of a question. Nothing of a wrong question is lost."""
     lost = set(question.lose)
     boxes = _regions(clusters, lost) if len(clusters) <= MAX_BOXES else []
-    listed = {each.name for region in boxes for each in region.clusters}
+    domains = [DomainBox(word, len(names), word in lost) for word, names in domains_of(clusters).items()]
+    listed = {each.name for region in boxes for each in region.clusters} | {each.word for each in domains}
     lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
     return FormView(
         regions=boxes,
-        clusters=len(clusters),
+        domains={kind: [each for each in domains if each.word.startswith(f"{kind}=")] for kind in _DOMAINS},
         more=" ".join(name for name in question.lose if name not in listed),
         texts={**lines, "policies": question.policies},
         problems=problems,
@@ -97,7 +106,22 @@ def form_view(
 
 
 _EXTENDED: Final = ("recover", "leave", "labels", "deleted")
+_DOMAINS: Final = ("region", "zone", "provider")
 _LINES: Final = ("taints", "scales", *_EXTENDED)
+
+
+def domains_of(clusters: Sequence[FleetCluster]) -> Mapping[str, Sequence[str]]:
+    """Return the clusters of each region, zone and provider by words such as ``region=eu-west-1``.
+
+    A domain whose name a question cannot carry, because it has a space or a comma, is left out.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for each in clusters:
+        for kind, names in zip(_DOMAINS, ((each.region,), each.zones, (each.provider,)), strict=True):
+            for name in dict.fromkeys(names):
+                if name and not SEPARATORS.search(name):
+                    found[f"{kind}={name}"].append(each.name)
+    return dict(sorted(found.items()))
 
 
 def _regions(clusters: Sequence[FleetCluster], lost: set[str]) -> list[RegionBox]:

@@ -1,5 +1,6 @@
 """The page What if in a browser: by form, by keyboard, by address, with wrong input, and on a phone."""
 
+import hashlib
 import re
 
 from e2e.console.visits import NARROW
@@ -35,6 +36,7 @@ def test_clusters_are_lost_by_the_form_and_the_address_has_the_question(visit):
     expect(page.locator(".asked")).to_contain_text("2 clusters fail: eu-west-1-01, eu-west-1-02")
     expect(page.locator("svg.flows")).to_be_visible()
     expect(page.get_by_role("checkbox", name="eu-west-1-02")).to_be_checked()
+    expect(page.get_by_role("heading", name="Due without the change, too")).to_be_visible()
     visit.accessible(page)
 
     colleague = visit.page()
@@ -83,3 +85,44 @@ def test_an_answer_fits_a_phone(narrow):
     narrow.open(page, "/what-if?lose=berlin-01")
     expect(headline(page)).to_contain_text(MOVES)
     assert overflow(page) <= 0
+
+
+def test_a_whole_region_fails_and_the_answer_links_to_clusters(visit):
+    page = visit("/what-if")
+    page.get_by_text("A whole region").click()
+    page.get_by_role("checkbox", name="eu-west-1 6").check()
+    page.get_by_label("Failover").select_option("on")
+    page.get_by_role("button", name="Show what moves").click()
+    expect(page.locator(".asked")).to_contain_text("1 domain fails: region=eu-west-1")
+    expect(page.get_by_role("checkbox", name="eu-west-1 6")).to_be_checked()
+    visit.accessible(page)
+    page.get_by_role("table", name="Clusters (").get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile("/fleet/"))
+
+
+def test_the_form_survives_back_and_a_lost_session(visit):
+    page = visit("/what-if")
+    names, policies = page.get_by_label("More names, separated by spaces"), page.get_by_label("Policies as they would")
+    names.fill("berlin-01")
+    policies.fill(POLICY)
+    page.get_by_role("link", name="Fleet", exact=True).click()
+    page.go_back()
+    expect(names).to_have_value("berlin-01")
+    expect(policies).to_have_value(POLICY)
+    visit.context.clear_cookies()  # as after a restart with another secret
+    page.get_by_role("button", name="Show what moves").click()
+    expect(page.get_by_role("alert")).to_contain_text("the form is out of date")
+    expect(policies).to_have_value(POLICY.strip())
+    page.get_by_role("button", name="Show what moves").click()
+    expect(page.locator(".asked")).to_contain_text("1 cluster fails: berlin-01")
+
+
+def test_many_policies_are_answered_without_an_address(visit):
+    page = visit("/what-if")
+    many = "---\n".join(
+        POLICY.replace("everyday", f"{hashlib.sha256(str(each).encode()).hexdigest()}") for each in range(99)
+    )
+    page.get_by_label("Policies as they would").fill(many)
+    page.get_by_role("button", name="Show what moves").click()
+    expect(headline(page)).to_contain_text(MOVES)
+    expect(page.get_by_role("main")).to_contain_text("too long for an address")

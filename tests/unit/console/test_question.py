@@ -1,7 +1,6 @@
 """The question of the page What if: in an address, and as the extender gets it."""
 
 import base64
-import random
 import re
 import zlib
 
@@ -125,19 +124,22 @@ def test_a_question_becomes_changes():
             id="no namespace",
         ),
         pytest.param(WhatIfQuestion(deleted=("ns/Deployment/x",)), "deleted", "accepted is", id="not a policy"),
-        pytest.param(WhatIfQuestion(lose=("a",) * 101), "", "at most 100", id="too many changes"),
-        pytest.param(
-            WhatIfQuestion(policies=f"# {random.Random(1).randbytes(4000).hex()}\n{POLICY}"),
-            "policies",
-            "fewer changes at a time",
-            id="too long for an address",
-        ),
+        pytest.param(WhatIfQuestion(lose=("a",) * 101), "lose", "at most 100", id="too many words"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(question, field, message):
     found = asked(question)
     assert [each.field for each in found.problems] == [field]
     assert re.search(message, found.problems[0].message, re.DOTALL)
+
+
+def test_a_domain_fails_as_a_whole_and_each_cluster_once():
+    domains = {"region=north": ["a", "b"], "zone=n1": ["b", "c"]}
+    question = WhatIfQuestion(lose=("zone=n1", "c", "region=north"))
+    found = read(question, {"a", "b", "c"}, lambda _: True, domains)
+    assert not found.problems
+    assert [each.cluster for each in found.changes] == ["c", "b", "a"]
+    assert question_words(question) == ["2 domains fail: zone=n1, region=north", "1 cluster fails: c"]
 
 
 def test_everything_that_is_wrong_is_said_at_once():

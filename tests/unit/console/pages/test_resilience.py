@@ -45,8 +45,9 @@ def test_clusters_that_get_replicas_and_are_not_listed_are_counted():
     assert "and 2 more" in console_client(source).get("/resilience").get_data(as_text=True)
 
 
-def test_a_large_failure_has_no_question():
-    assert page_of(resilience_view(impact("north", [f"c{n}" for n in range(101)]))).rows[0].question == ""
+def test_the_question_about_a_large_failure_names_the_region():
+    row = page_of(resilience_view(impact("north", [f"c{n}" for n in range(101)]))).rows[0]
+    assert decoded(row.question).lose == ("region=north",)
 
 
 def test_the_picture_is_bounded_and_shows_the_clusters_that_matter():

@@ -1,5 +1,6 @@
 """The page What if: the form, the answer, and what is wrong with a question."""
 
+import random
 import re
 
 import pytest
@@ -12,6 +13,15 @@ from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
+
+POLICY = """\
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: {clusterAffinity: {clusterNames: [a]}}
+"""
 
 
 def test_a_plan_has_a_headline_a_drawing_and_tables():
@@ -143,6 +153,47 @@ def test_a_wrong_form_comes_back_with_everything_that_was_written():
     assert re.search(r'value="a" checked', page)
     assert 'name="lose" value="zz"' in page
     assert not any(name == "plan" for name, *_ in source.asked)
+
+
+def test_moves_that_are_due_anyway_are_a_table_of_their_own_and_clusters_are_links():
+    client, _ = client_of(plan=plan_answer(planned_move(), planned_move("shop/Deployment/late", due=True)))
+    page = client.get("/what-if?lose=a", follow_redirects=True).text
+    moves, due = page.partition("<h2>Moves</h2>")[2].split("<h2>Due without the change, too</h2>")
+    assert "shop/Deployment/late" in due
+    assert "shop/Deployment/late" not in moves
+    assert 'href="/fleet/a"' in moves
+
+
+def test_a_question_that_is_too_long_for_an_address_is_answered_at_once():
+    client, _ = client_of()
+    answer = posted(client, policies=f"{POLICY}# {random.Random(1).randbytes(4000).hex()}")
+    assert answer.status_code == 200
+    assert "1 of 40 workloads moves" in answer.text
+    assert "too long for an address" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("answers", "token", "status", "problem"),
+    [
+        pytest.param({}, "", 403, "the form is out of date", id="a session that is gone"),
+        pytest.param({"fleet": SourceError("The extender is lost")}, None, 503, "is lost", id="no fleet"),
+        pytest.param({"plan": SourceError("It took too long", 503)}, None, 503, "took too long", id="no answer"),
+    ],
+)
+def test_the_form_survives_what_prevents_an_answer(answers, token, status, problem):
+    client, source = client_of()
+    values = {} if token is None else {"form_token": token}
+    client.get("/what-if")
+    source.answers.update(answers)
+    written = f"{POLICY}# {random.Random(1).randbytes(4000).hex()}"
+    if token is None:
+        with client.session_transaction() as session:
+            values = {"form_token": session["form_token"]}
+    answer = client.post("/what-if", data={**values, "lose": "a", "policies": written})
+    assert answer.status_code == status
+    assert problem in answer.text
+    assert written in answer.text
+    assert 'value="a"' in answer.text
 
 
 def test_what_the_extender_refuses_keeps_the_form():
