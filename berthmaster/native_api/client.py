@@ -297,6 +297,7 @@ class Client:
         name: str = "",
         only: Iterable[str] = (),
         namespaces: Iterable[str] | None = None,
+        sort: str = "",
         offset: int = 0,
         limit: int = 200,
     ) -> PolicyList:
@@ -308,6 +309,7 @@ class Client:
             name: only this name.
             only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
             namespaces: only these namespaces, ``-`` for ClusterPropagationPolicies; None for all.
+            sort: one of ``POLICY_SORTS``, with a leading ``-`` for descending; empty for kind, namespace and name.
             offset: how many policies to leave out first.
             limit: the most policies.
 
@@ -317,7 +319,7 @@ class Client:
         restrictions = ",".join(only)
         return self._for_reader(
             "/v1/policies", PolicyList, namespaces,
-            q=q, kind=kind, name=name, only=restrictions, offset=offset, limit=limit,
+            q=q, kind=kind, name=name, only=restrictions, sort=sort, offset=offset, limit=limit,
         )  # fmt: skip
 
     def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:

@@ -36,6 +36,10 @@ class MovesView(MovesReport, frozen=True, rename="camel", omit_defaults=True):
     staleness: Staleness | None = None
 
 
+POLICY_SORTS: Final = ("name", "priority", "claims", "findings", "takeovers")
+"""The orders of policies. A number of findings or takeovers that is not known comes last."""
+
+
 class PolicyQuery(NamedTuple):
     """Which policies to list. All conditions must hold.
 
@@ -44,6 +48,7 @@ class PolicyQuery(NamedTuple):
         kind, name: exact; empty for all.
         only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
         namespaces: their namespaces, ``CLUSTER_SCOPED`` for ClusterPropagationPolicies; None for all.
+        sort: one of ``POLICY_SORTS``, with a leading ``-`` for descending; empty for kind, namespace and name.
         offset: how many policies to leave out first.
         limit: the most policies.
     """
@@ -53,12 +58,13 @@ class PolicyQuery(NamedTuple):
     name: str = ""
     only: tuple[str, ...] = ()
     namespaces: frozenset[str] | None = None
+    sort: str = ""
     offset: int = 0
     limit: int = 200
 
 
 class PolicyList(AnswerPart, frozen=True):
-    """A page of the policies, sorted by kind, namespace and name.
+    """A page of the policies.
 
     Attributes:
         items: the policies of this page.

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from flask import Blueprint, abort, current_app, render_template, request
+from flask import Blueprint, Response, abort, current_app, render_template, request
 from flask.blueprints import BlueprintSetupState
 from markupsafe import Markup
 
@@ -10,8 +10,9 @@ from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from console.answer_cache import AnswerCache
 from console.context import services, visitor
 from console.offers import optional
+from console.pages import downloads
 from console.pages.fleet_map import LEVELS
-from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page
+from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page, listed_clusters
 from console.pages.fleet_tiles import cluster_page
 from console.pages.workloads_model import workload_figures, workloads_page
 from console.query import PageQuery
@@ -35,8 +36,8 @@ def _prepare(state: BlueprintSetupState) -> None:
 
 
 @BLUEPRINT.get("/fleet")
-def show() -> str:
-    """Show all clusters."""
+def show() -> Response | str:
+    """Show all clusters, or those that the filters accept as a file."""
     query = PageQuery(request.args)
     question = FleetQuestion(
         view=query.choice("view", VIEWS, VIEWS[0]),
@@ -50,6 +51,8 @@ def show() -> str:
     found = services().source.fleet()
     # The numbers of workloads are about all namespaces.
     counted = visitor().namespaces is None
+    if kind := downloads.wanted():
+        return downloads.download("clusters", kind, listed_clusters(found, question, counted=counted)[: downloads.MOST])
     cache: AnswerCache = current_app.extensions[_CACHE]
     page, drawn_map = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version

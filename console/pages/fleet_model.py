@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from berthmaster.model.printable import printable
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, sum_of
 from console.pages import lists
@@ -94,8 +96,7 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
         question: what the visitor chose.
         counted: whether the visitor may see how many workloads there are, in all namespaces.
     """
-    found = [each for each in view.clusters if _matches(each, question)]
-    found = _sorted(found, question)
+    found = listed_clusters(view, question)
     table = question.view == "table"
     shown, part = lists.cut(found, question.page, ROWS if table else max(1, len(found)), len(view.clusters))
     areas, more = ((), 0) if table else map_regions(found)
@@ -120,6 +121,15 @@ def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True
         paging=part,
         counted=counted and known,
     )
+
+
+def listed_clusters(view: FleetView, question: FleetQuestion, *, counted: bool = True) -> list[FleetCluster]:
+    """Return the clusters that the filters accept, in order; without numbers of workloads if ``counted`` is false."""
+    found = _sorted([each for each in view.clusters if _matches(each, question)], question)
+    if counted:
+        return found
+    hidden = dict.fromkeys(("workloads", "replicas", "by_group", "without_groups", "arriving", "leaving"))
+    return [structs.replace(each, **hidden) for each in found]
 
 
 def _matches(cluster: FleetCluster, question: FleetQuestion) -> bool:

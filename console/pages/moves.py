@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from berthmaster.model.move import MoveReason
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
 from console.context import services
-from console.pages import lists
+from console.pages import downloads, lists
 from console.pages.moves_model import moves_page
 from console.query import PageQuery
 
@@ -18,8 +18,8 @@ _SORTS: Final = tuple(each.value for each in MoveSort)
 
 
 @BLUEPRINT.get("/moves")
-def show() -> str:
-    """Show the moves."""
+def show() -> Response | str:
+    """Show the moves, or all of them as a file."""
     query, size = PageQuery(request.args), services().page_rows
     sort = query.sort(_SORTS, MoveSort.STATE.value)
     wanted = MoveQuery(
@@ -31,6 +31,10 @@ def show() -> str:
         descending=sort.startswith("-"),
         limit=size,
     )
+    if kind := downloads.wanted():
+        ask = services().source.moves
+        rows = downloads.all_rows(lambda n, most: ask(wanted._replace(offset=n, limit=most)).moves)
+        return downloads.download("moves", kind, rows)
     view, paging = lists.asked(
         query.page(),
         size,

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS
-from berthmaster.native_api.why import PolicyQuery
+from berthmaster.native_api.why import POLICY_SORTS, PolicyQuery
 from console.context import services, visitor
-from console.pages import lists
+from console.pages import downloads, lists
 from console.pages.policies_model import RESTRICTIONS, policies_page, policy_address, policy_page
 from console.query import PageQuery
 from console.question import WhatIfQuestion, encoded
@@ -17,16 +17,20 @@ BLUEPRINT: Final = Blueprint("policies", __name__)
 
 
 @BLUEPRINT.get("/policies")
-def show() -> str:
-    """Show the list."""
+def show() -> Response | str:
+    """Show the list, or all of it as a file."""
     query = PageQuery(request.args)
     text, kind = query.text("q"), query.choice("kind", POLICY_KINDS, "")
-    only = query.choices("only", tuple(RESTRICTIONS))
-    size = services().page_rows
+    only, sort = query.choices("only", tuple(RESTRICTIONS)), query.sort(POLICY_SORTS)
+    size, wanted = services().page_rows, PolicyQuery(text, kind, only=only, sort=sort)
+    if form := downloads.wanted():
+        ask = services().source.policies
+        rows = downloads.all_rows(lambda n, most: ask(wanted._replace(offset=n, limit=most)).items)
+        return downloads.download("policies", form, rows)
     view, paging = lists.asked(
         query.page(),
         size,
-        lambda offset: services().source.policies(PolicyQuery(text, kind, only=only, offset=offset, limit=size)),
+        lambda offset: services().source.policies(wanted._replace(offset=offset, limit=size)),
         lambda found: (found.matched, found.total),
     )
     return render_template(
@@ -38,6 +42,7 @@ def show() -> str:
         only=only,
         restrictions=RESTRICTIONS,
         paging=paging,
+        sort=sort,
     )
 
 

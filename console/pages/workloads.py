@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 from msgspec.structs import replace
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery
 from console.context import services
-from console.pages import lists
+from console.pages import downloads, lists
 from console.pages.workload import one
 from console.pages.workloads_model import RESTRICTIONS, SORTS, workloads_page
 from console.query import PageQuery
@@ -17,10 +17,15 @@ BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)
 
 
 @BLUEPRINT.get("/workloads")
-def show() -> str:
-    """Show the page."""
+def show() -> Response | str:
+    """Show the page, or all rows as a file."""
     query = PageQuery(request.args)
     question = _question(query)
+    if kind := downloads.wanted():
+        ask = services().source.workloads
+        return downloads.download(
+            "workloads", kind, downloads.all_rows(lambda n, size: ask(replace(question, offset=n, limit=size)).items)
+        )
     found, paging = lists.asked(
         query.page(),
         question.limit,

@@ -4,6 +4,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from berthmaster.deciding.lease_record import SourcesRecord
@@ -13,7 +14,7 @@ from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
 from berthmaster.model.reader import Reader
-from berthmaster.native_api.why import PolicyList, PolicyQuery, PolicyView
+from berthmaster.native_api.why import POLICY_SORTS, PolicyList, PolicyQuery, PolicyView
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.policy_rows import (
     PolicyFinding,
@@ -36,6 +37,13 @@ _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
     "takeovers": lambda row: bool(row.takes or row.loses),
     "drops": lambda row: bool(row.drops),
 }
+_ORDERS: Final[Mapping[str, Callable[[PolicyRow], int | str | None]]] = {
+    "name": lambda row: f"{row.namespace}/{row.name}",
+    "priority": lambda row: row.priority,
+    "claims": lambda row: row.claims,
+    "findings": lambda row: None if row.findings is None else len(row.findings),
+    "takeovers": lambda row: None if row.claims is None else len(row.takes) + len(row.loses),
+}
 _MAX_PAGE: Final = 1000
 _MAX_OFFSET: Final = 999_999_999
 PARAMETERS: Final = {
@@ -43,6 +51,10 @@ PARAMETERS: Final = {
     "kind": Parameter("Only this kind.", {"type": "string", "enum": list(POLICY_KINDS)}),
     "name": text("Only this name."),
     "only": text(f"Only policies that have all of: {', '.join(_ASPECTS)}; separated by commas."),
+    "sort": Parameter(
+        "The order; a dash before it reverses it. Default: by kind, namespace and name.",
+        {"type": "string", "enum": ["", *(sign + each for each in POLICY_SORTS for sign in ("", "-"))]},
+    ),
     "offset": count("How many policies to leave out first.", _MAX_OFFSET, least=0),
     "limit": count("The most policies.", _MAX_PAGE),
 }
@@ -65,12 +77,16 @@ def policy_query(query: Mapping[str, str]) -> PolicyQuery:
     unknown = next((each for each in only if each not in _ASPECTS), None)
     if unknown is not None:
         raise refused("only", unknown, ", ".join(_ASPECTS))
+    sort = query.get("sort", "")
+    if sort and sort.removeprefix("-") not in POLICY_SORTS:
+        raise refused("sort", sort, ", ".join(POLICY_SORTS))
     return PolicyQuery(
         query.get("q", ""),
         kind,
         query.get("name", ""),
         only,
         names(query, "namespaces"),
+        sort,
         number(query, "offset", 0, _MAX_OFFSET, least=0),
         number(query, "limit", PolicyQuery().limit, _MAX_PAGE),
     )
@@ -104,9 +120,9 @@ class Policies:
                 return [self._row(each, uses, drops, services.findings, check) for each in policies]
 
             page = slice(query.offset, query.offset + query.limit)
-            if query.only:
+            if query.only or query.sort:
                 selected = [row for row in rows(matching) if all(_ASPECTS[each](row) for each in query.only)]
-                matched, items = len(selected), selected[page]
+                matched, items = len(selected), _in_order(selected, query.sort)[page]
             else:
                 matched, items = len(matching), rows(matching[page])
         return PolicyList(
@@ -186,6 +202,16 @@ class Policies:
         kept = {each.reference for each in stored}
         for reference in self._findings.keys() - kept:
             del self._findings[reference]
+
+
+def _in_order(rows: list[PolicyRow], sort: str) -> list[PolicyRow]:
+    """Return rows in an order. Equal ones stay as they are; what is not known comes last in both directions."""
+    if not sort:
+        return rows
+    key = _ORDERS[sort.removeprefix("-")]
+    known = [(value, row) for row in rows if (value := key(row)) is not None]
+    known.sort(key=itemgetter(0), reverse=sort.startswith("-"))
+    return [row for _, row in known] + [row for row in rows if key(row) is None]
 
 
 def _matches(query: PolicyQuery, policy: Policy) -> bool:

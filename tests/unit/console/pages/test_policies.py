@@ -52,9 +52,10 @@ def test_a_policy_whose_workloads_the_visitor_may_not_see_is_not_called_empty(cl
 def test_the_list_asks_the_extender_for_what_the_address_says():
     source = GivenSource(policies=policy_list(policy_row(), matched=120, total=400))
     client = console_client(source)
-    page = client.get("/policies?q=web&kind=PropagationPolicy&only=findings&only=drops&page=2").text
+    page = client.get("/policies?q=web&kind=PropagationPolicy&only=findings&only=drops&sort=-claims&page=2").text
     (_, (asked,), _) = source.asked[-1]
     assert (asked.q, asked.kind, asked.only) == ("web", "PropagationPolicy", ("findings", "drops"))
+    assert (asked.sort, 'aria-sort="descending"' in page) == ("-claims", True)
     assert asked.offset == asked.limit
     assert 'href="/policies/shop/all"' in page
     assert "page=1" in page

@@ -230,3 +230,24 @@ def test_a_late_answer_is_refused_and_the_next_one_continues(ask):
         ask(within_s=5.0)
     ask.clock.tick_s = 0.0
     assert len(ask().items) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("sort", "found"),
+    [
+        pytest.param("", ["all", "dropped", "strong", "web", "wrong"], id="by kind, namespace and name"),
+        pytest.param("-name", ["wrong", "web", "strong", "dropped", "all"], id="by name, descending"),
+        pytest.param("-priority", ["strong", "web", "all", "dropped", "wrong"], id="the strongest first"),
+        pytest.param("-claims", ["web", "all", "dropped", "strong", "wrong"], id="the largest first"),
+    ],
+)
+def test_policies_have_an_order(ask, sort, found):
+    assert [each.name for each in ask(sort=sort).items] == found
+    assert [each.name for each in ask(sort=sort, offset="1", limit="2").items] == found[1:3]
+
+
+def test_what_is_not_known_comes_last_in_both_directions(ask):
+    for sort in ("findings", "-findings"):
+        assert {each.findings for each in ask(sort=sort, find=None).items} == {None}
+    with pytest.raises(Refusal, match="sort"):
+        ask(sort="age")
