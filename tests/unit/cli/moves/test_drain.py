@@ -183,3 +183,13 @@ class TestWaiting:
         result = fleet.run("drain", "member1", "-o", "json", code=1)
         assert json.loads(result.stdout)["drained"] is False
         assert "cluster/member1 drains" in result.stderr
+
+
+@pytest.mark.parametrize("args", [["--dry-run"], []], ids=["a plan", "a drain"])
+def test_workloads_of_another_scheduler_stay_and_the_remedy_is_named(plane, args):
+    plane.put("web", {"member1": 4}, scheduler="default-scheduler")
+    plane.lease(moves=ON)
+    result = plane.run("drain", "member1", *args, code=1)
+    assert "default-scheduler" in result.stdout
+    assert "Hand the workloads of other schedulers over (docs/compatibility.md, Switch over)" in result.stderr
+    assert plane.run("drain", "member1", "--ignore-others", *args)

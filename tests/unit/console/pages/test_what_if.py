@@ -9,6 +9,7 @@ from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
+from berthmaster.simulation.assumptions import Switch
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
@@ -140,6 +141,18 @@ def test_a_form_becomes_an_address_that_has_the_answer():
     assert re.search(r'value="a" checked', page)
     (_, (request,), _) = source.asked[-1]
     assert request.changes[-1] == DownChange("a")
+
+
+@pytest.mark.parametrize("field", ["failover", "preemption"])
+@pytest.mark.parametrize(("given", "asked"), [("on", Switch.ON), ("off", Switch.OFF), ("other", Switch.AUTO)])
+def test_the_selects_say_what_the_answer_assumes(field, given, asked):
+    client, source = client_of()
+    answer = posted(client, **{"lose": ["a"], field: given})
+    page = client.get(answer.headers["Location"]).get_data(as_text=True)
+    (_, (request,), _) = source.asked[-1]
+    assert getattr(request, field) is asked
+    (select,) = re.findall(rf'<select id="field-{field}".*?</select>', page)
+    assert re.findall(r'value="(\w+)" selected', select) == [asked]
 
 
 def test_a_wrong_form_comes_back_with_everything_that_was_written():
