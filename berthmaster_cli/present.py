@@ -9,6 +9,7 @@ from berthmaster.deciding.lease_record import DEFAULT_BRAKE, lease_record
 from berthmaster.interpreters.lua import LuaInterpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests
+from berthmaster.model import taint_policy
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
 from berthmaster.model.policy import DEFAULT_NAMESPACE
@@ -167,8 +168,8 @@ def rebalances(manifests: Manifests, world: World) -> list[Change]:
 def report_unused(manifests: Manifests) -> None:
     """Report on standard error what was not used, and what is suspicious."""
     for ignored in manifests.ignored:
-        if ignored.document.kind == "Lease":
-            continue  # it is read for the switches of the controllers
+        if ignored.document.kind in {"Lease", taint_policy.KIND}:
+            continue  # they are read for the switches of the controllers, and for losses
         complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     for sentence in manifests.warnings:
         complain(sentence)

@@ -305,6 +305,9 @@ class _Loader:
         if (group_of(document.api_version), document.kind) == ("policy.karmada.io", taint_policy.KIND):
             found = _decoded(ClusterTaintPolicy, document, taint_policy.API_VERSION)
             self._append(self.manifests.taint_policies, found, document)
+            effect = "a plan does not apply its taints; `simulate --down` applies them to a lost cluster"
+            self.manifests.ignored.append(Ignored(document, effect))
+            return
         reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))

@@ -1,6 +1,6 @@
 """Small changes that may make a cluster suitable for a workload. ``why_not`` tries them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -59,6 +59,7 @@ class NumberField(NamedTuple):
         limit: the last value to try, above or below the present one.
         text: returns the instruction to set a value.
         changed: returns the case with a value.
+        parts: fields that change less by the same value, the smallest first.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class NumberField(NamedTuple):
     limit: int
     text: Callable[[int], str]
     changed: Callable[[Case, int], Case]
+    parts: Sequence["NumberField"] = ()
 
     def at(self, distance: int) -> Remedy:
         """Return the remedy that sets the value at a distance from the present one."""
@@ -274,11 +276,17 @@ def weight_fields(placement: Placement, name: str) -> Iterator[NumberField]:
 
 def capacity_field(case: Case) -> NumberField:
     """Return the capacity of the cluster, in replicas more than now."""
-    requests = dict(case.request.requests or ())
+    requests = {**dict(case.request.requests or ()), PODS: 1}
     name = case.cluster.name
+    fewer = [{each: amount} for each, amount in requests.items()] + [dict(case.request.requests or ())]
+    return _capacity(name, requests)._replace(parts=[_capacity(name, each) for each in fewer])
+
+
+def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
+    """Return the capacity of a cluster by some resources, in replicas that request them."""
 
     def amounts(replicas: int) -> dict[str, int]:
-        return {**{each: amount * replicas for each, amount in requests.items()}, PODS: replicas}
+        return {each: amount * replicas for each, amount in requests.items()}
 
     def text(replicas: int) -> str:
         listed = ", ".join(f"{_amount_text(each, amount)} {each}" for each, amount in amounts(replicas).items())

@@ -186,7 +186,7 @@ class Search:
             needed = filter_remedies(self._case, term)
             for more in self._additions(needed, position):
                 if len(needed) + len(more) <= self._least + _SLACK and self._takes([*needed, *more]):
-                    reduced = self._nearest(self._reduced([*needed, *more]))
+                    reduced = self._narrowed(self._nearest(self._reduced([*needed, *more])))
                     self._least = min(self._least, len(reduced))
                     found.setdefault(tuple(sorted(each.text for each in reduced)), reduced)
         smallest = [each for each in found.values() if len(each) == self._least]
@@ -217,6 +217,16 @@ class Search:
             if before == [each.value for each in remedies]:
                 return remedies
 
+    def _narrowed(self, remedies: list[Remedy]) -> list[Remedy]:
+        """Return the remedies, of which a capacity has only the resources that are needed."""
+        for index, remedy in enumerate(remedies):
+            for part in remedy.field.parts if remedy.field is not None else ():
+                fewer = [*remedies[:index], part.at(remedy.value), *remedies[index + 1 :]]
+                if self._takes(fewer):
+                    remedies = fewer
+                    break
+        return remedies
+
     def _additions(self, needed: list[Remedy], position: int) -> Iterator[list[Remedy]]:
         """Yield what may be needed beside the filters of a group, the smallest additions first."""
         yield []
@@ -237,8 +247,9 @@ class Search:
             if len(needed) + 2 <= self._least and one.field is not other.field:
                 yield [one, other]
         for one in farthest:
-            if len(needed) + 2 <= self._least and (found := self._helping([*needed, one], capacity_field(self._case))):
-                yield [one, found]
+            for field in (capacity_field(self._case), *replica_fields(self._case)):
+                if len(needed) + 2 <= self._least and (found := self._helping([*needed, one], field)):
+                    yield [one, found]
 
     def _helping(self, before: list[Remedy], field: NumberField) -> Remedy | None:
         """Return the value of a number nearest to the present one that helps; None if none does."""

@@ -1,9 +1,11 @@
 """The smallest change under which a cluster gets a workload, confirmed by deciding again."""
 
+from dataclasses import replace
+
 import pytest
 import strategies as draws
 from builders import cluster
-from decisions import AGGREGATED, asked, spread, static
+from decisions import AGGREGATED, DYNAMIC, asked, spread, static
 from hypothesis import given, settings
 
 from berthmaster.model.cluster import Cluster
@@ -76,7 +78,7 @@ CASES = {
     "capacity": (
         [cluster("a", cpu=1, pods=9), cluster("b", cpu=3, pods=9)],
         {"scheduling": AGGREGATED, "replicas": 2, "requests": {"cpu": 1}},
-        ["add 2 cpu, 2 pods to a"],
+        ["add 2 cpu to a"],
     ),
     "a resource that it lacks": (
         [cluster("a", cpu=2, pods=2, memory="1Gi")],
@@ -172,12 +174,22 @@ def test_alternatives_of_the_same_size_are_listed():
         "a", cluster("a", cpu=2, pods=9), cluster("b", cpu=9, pods=9), scheduling=AGGREGATED, replicas=6,
         requests={"cpu": 1}, spread=[spread("cluster", 1, 1)],
     )  # fmt: skip
-    assert found.changes == ["add 7 cpu, 7 pods to a"]
+    assert found.changes == ["add 7 cpu to a"]
+
+
+def test_a_bound_helps_with_replicas_if_nothing_else_triggers_scheduling():
+    members = cluster("a", cpu=20, pods=99), cluster("b", cpu=200, pods=999), cluster("c", cpu=100, pods=999)
+    wanted = asked(spread=[spread("cluster", 1, 2)], replicas=4, scheduling=DYNAMIC, requests={"cpu": 1})
+    request = replace(Request.of(wanted), current={"b": 2, "c": 2})
+    found = why_not(scheduler_of(*members), request, "a")
+    bound, replicas = found.changes
+    assert bound == "raise maxGroups of the spread constraint by cluster from 2 to 3"
+    assert (replicas.startswith("set "), "a" in found.clusters) == (True, True)
 
 
 def test_capacity_is_an_alternative_to_fewer_replicas():
     found = answer("a", cluster("a", cpu=2, pods=9), scheduling=AGGREGATED, replicas=3, requests={"cpu": 1})
-    assert [found.changes, *found.alternatives] == [["set 2 replicas instead of 3"], ["add 1 cpu, 1 pods to a"]]
+    assert [found.changes, *found.alternatives] == [["set 2 replicas instead of 3"], ["add 1 cpu to a"]]
 
 
 def test_capacity_that_multiplies_the_cluster_is_no_alternative():
