@@ -21,7 +21,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.following import follow
+from berthmaster.simulation.following import follow, leaders_of
 from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, peers_of, run, schedule_one
@@ -164,13 +164,19 @@ class Failures:
         self._shared = shared_capacity
         self._later = now + _LATER
         self._observed = world.clusters
+        self._gone = gone_of(world.clusters, frozenset(), frozenset())
+        self._ready = frozenset(name for name, each in world.clusters.items() if each.ready)
         # Explanations of failed decisions would take longer than all the rest.
         settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity, check=check)
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._settled = self._settle(settled)
         # Dependencies follow their workloads, wherever these go.
         self._has_groups = any(map(_has_affinity, settled.workloads))
-        self._follows = any(result.companions.follows for result in self._settled.idle)
+        self._leaders = leaders_of([each.workload for each in self._settled.idle])
+        self._dependencies: dict[int, set[int]] = defaultdict(set)
+        for position, leaders in self._leaders.items():
+            for leader in leaders:
+                self._dependencies[leader].add(position)
 
     def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
         """Return what each failure does. Those that stop most come first, then those that leave most."""
@@ -197,18 +203,25 @@ class Failures:
             for name in failure.clusters:
                 fleet.apply(world.clusters[name])
         found = dict(zip(affected, results, strict=True))
-        return self._followed(found) if self._follows else found
+        return self._followed(found) if self._leaders else found
 
     def _lost(self, failure: DomainLoss, affected: Sequence[int]) -> World:
-        """Return the world after a failure, with the workloads that it may affect."""
-        lost, workloads = self._settled.world, list(self._settled.world.workloads)
+        """Return the world after a failure: the lost clusters, and the workloads that it may affect."""
+        world, workloads = self._settled.world, self._settled.world.workloads
+        # A loss changes only the cluster, and the bindings that name it. To look at all others would take long.
+        lost = replace(world, clusters={name: world.clusters[name] for name in failure.clusters})
+        changed: dict[int, SimulatedWorkload] = {}
         for name in failure.clusters:
-            # A lost cluster changes only the bindings that name it. To look at all of them again would take long.
             here = sorted(self._settled.holders.get(name, ()))
-            lost = Down(name).applied(replace(lost, workloads=[workloads[each] for each in here]), self._later)
-            for position, workload in zip(here, lost.workloads, strict=True):
-                workloads[position] = workload
-        return replace(lost, workloads=[workloads[position] for position in affected])
+            part = [changed.get(each, workloads[each]) for each in here]
+            lost = Down(name).applied(replace(lost, workloads=part), self._later)
+            changed.update(zip(here, lost.workloads, strict=True))
+        touched = [changed.get(each, workloads[each]) for each in affected]
+        return replace(lost, workloads=touched, assumptions=self._assumptions(frozenset(failure.clusters)))
+
+    def _assumptions(self, lost: frozenset[str]) -> Assumptions:
+        """Return what holds after a loss. Whether it engages the storm brake depends on all clusters."""
+        return self._settled.world.assumptions.after_loss(len(lost), len(self._ready - lost))
 
     def _run(self, part: World) -> list[WorkloadResult]:
         shared = SharedCapacity(self._scheduler.fleet) if self._shared else None
@@ -253,18 +266,21 @@ class Failures:
         return affected
 
     def _followed(self, found: Mapping[int, WorkloadResult]) -> dict[int, WorkloadResult]:
+        """Return the results with those of the dependencies that follow. Only these and their leaders are looked at."""
         idle = self._settled.idle
-        results = [found.get(position, each) for position, each in enumerate(idle)]
+        concerned = found.keys() | {each for leader in found for each in self._dependencies.get(leader, ())}
+        part = sorted(concerned | {leader for each in concerned for leader in self._leaders.get(each, ())})
+        results = [found.get(position, idle[position]) for position in part]
         followed = follow([each.workload for each in results])
         return {
             position: result if workload is result.workload else replace(result, workload=workload)
-            for position, (workload, result) in enumerate(zip(followed, results, strict=True))
-            if position in found or workload is not result.workload
+            for position, workload, result in zip(part, followed, results, strict=True)
+            if position in found or (position in concerned and workload is not result.workload)
         }
 
     def _impact(self, failure: DomainLoss) -> Impact:
         lost = frozenset(failure.clusters)
-        gone = gone_of(self._observed, lost, frozenset())
+        gone = self._gone._replace(lost=lost)
         planned = [self._planned(position, after) for position, after in self.after(failure).items()]
         moving = [each for each in planned if each.moves]
         left = [each for each in planned if is_left(each, gone)]
@@ -272,7 +288,7 @@ class Failures:
         arriving: Counter[str] = Counter()
         for each in moving:
             arriving.update({name: max(0, (now or 0) - (then or 0)) for name, (then, now) in each.moves.items()})
-        clusters = (each for name, each in self._observed.items() if name in arriving.keys() - lost)
+        clusters = (self._observed[name] for name in arriving.keys() & self._observed.keys() - lost)
         return Impact(
             domain=failure.domain,
             name=failure.name,
@@ -290,11 +306,8 @@ class Failures:
             overcommitted={
                 each.cluster: each.overcommitted for each in cluster_totals(clusters, planned) if each.overcommitted
             },
-            assumptions=self._settled.world.assumptions.after_loss(len(lost), self._ready_without(lost)),
+            assumptions=self._assumptions(lost),
         )
-
-    def _ready_without(self, lost: frozenset[str]) -> int:
-        return sum(each.ready for name, each in self._observed.items() if name not in lost)
 
     def _planned(self, position: int, after: WorkloadResult) -> PlannedWorkload:
         """Return a workload before and after a failure. What runs now is part of the status of clusters."""

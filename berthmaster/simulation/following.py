@@ -57,6 +57,20 @@ def follow(workloads: Sequence[SimulatedWorkload]) -> list[SimulatedWorkload]:
     ]
 
 
+def leaders_of(workloads: Sequence[SimulatedWorkload]) -> dict[int, set[int]]:
+    """Return the workloads that each dependency follows or may follow, by position."""
+    index = _Index(workloads)
+    found: dict[int, set[int]] = {}
+    for position, snapshots in index.snapshots().items():
+        found.setdefault(position, set()).update(index.leaders[key] for key in snapshots)
+    for position in index.followers:
+        binding = workloads[position].binding
+        recorded = binding.spec.required_by if binding is not None else ()
+        keys = ((each.namespace, each.name) for each in recorded)
+        found.setdefault(position, set()).update(index.leaders[key] for key in keys if key in index.leaders)
+    return found
+
+
 def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
     """Return which workloads follow which, by position; without an entry for workloads that are not concerned."""
     index = _Index(workloads)

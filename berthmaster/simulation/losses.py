@@ -32,10 +32,13 @@ class Gone(NamedTuple):
         """The clusters whose copies stop."""
         return self.lost | self.removed
 
-    @property
-    def running(self) -> frozenset[str]:
-        """The clusters whose copies run."""
-        return self.ready - self.clusters
+    def stops(self, cluster: str) -> bool:
+        """Return whether the copies of a cluster stop."""
+        return cluster in self.lost or cluster in self.removed
+
+    def runs(self, cluster: str) -> bool:
+        """Return whether the copies of a cluster run."""
+        return cluster in self.ready and not self.stops(cluster)
 
 
 def gone_of(clusters: Mapping[str, Cluster], lost: frozenset[str], removed: frozenset[str]) -> Gone:
@@ -69,7 +72,7 @@ def stopping(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
 
 def has_no_other_copy(planned: PlannedWorkload, gone: Gone) -> bool:
     """Return whether no copy of a workload is left on a cluster that is ready."""
-    return not copies(planned.before).keys() & gone.running
+    return not any(map(gone.runs, copies(planned.before)))
 
 
 def is_left(planned: PlannedWorkload, gone: Gone) -> bool:
@@ -102,14 +105,15 @@ def _stays_stopped(planned: PlannedWorkload, gone: Gone) -> bool:
         return True
     if not _divides(binding):
         return False
-    before = {name: count for name, count in planned.before.assignment.items() if name in gone.ready | gone.clusters}
-    return sum(running.values()) < min(sum(before.values()), binding.spec.replicas)
+    assigned = planned.before.assignment.items()
+    before = sum(count for name, count in assigned if name in gone.ready or gone.stops(name))
+    return sum(running.values()) < min(before, binding.spec.replicas)
 
 
 def _running_after(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
     """Return the replicas that run after the changes, by cluster."""
     binding = planned.after.workload.binding
-    found = {name: count for name, count in planned.after.assignment.items() if name in gone.running}
+    found = {name: count for name, count in planned.after.assignment.items() if gone.runs(name)}
     if binding is None or not binding.spec.is_workload or binding.spec.components:
         return found
     return {name: count for name, count in found.items() if count}

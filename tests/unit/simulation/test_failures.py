@@ -1,5 +1,6 @@
 """Failures of clusters, regions, zones and providers; a failure has the result of a simulation of the whole world."""
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -172,27 +173,56 @@ def test_a_failure_has_the_result_of_a_simulation_of_the_whole_world(before, los
         assert outcome(found.get(position, idle[position])) == outcome(result)
 
 
-def test_dependencies_follow_in_every_failure():
+NEEDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(NEEDS, st.sampled_from(["a", "b"])), min_size=1, max_size=4))
+def test_dependencies_follow_in_every_failure(leaders):
     held = stored_policy(placement=DIVIDED, propagateDeps=True)
-    pod = {"containers": [{"name": "web", "envFrom": [{"configMapRef": {"name": "settings"}}]}]}
-    raw = deployment("web", replicas=2)
-    raw["spec"]["template"]["spec"] = pod
-    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
-    template = stored_template(raw, held_by=held)
-    before = world_of(
-        load(
-            *members("a", "b"),
-            held,
-            template,
-            stored_template(settings),
-            stored_binding(template, {"a": 2}, policy=held),
-        )
-    )
-    failures = Failures(before, PROFILE, NOW)
-    found = failures.after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
-    full = compare(before, [Down("a")], PROFILE, NOW).after
-    assert {str(each.workload): each.assignment for each in full}["default/ConfigMap/settings"] == {"b": 0}
-    assert {position: result.assignment for position, result in found.items()} == {
-        position: result.assignment for position, result in enumerate(full) if position in found
-    }
-    assert {"default/ConfigMap/settings"} <= {str(each.workload) for each in found.values()}
+    documents = [*members("a", "b"), held]
+    for number, (needs, where) in enumerate(leaders):
+        raw = deployment(f"web-{number}", replicas=2)
+        sources = [{"configMapRef": {"name": name}} for name in needs]
+        raw["spec"]["template"]["spec"] = {"containers": [{"name": "web", "envFrom": sources}]}
+        template = stored_template(raw, held_by=held)
+        documents += [template, stored_binding(template, {where: 2}, policy=held)]
+    for name in ("red", "green", "blue"):
+        metadata = {"name": name, "namespace": "default"}
+        documents.append(stored_template({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+    before = world_of(load(*documents))
+    found = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    compared = compare(before, [Down("a")], PROFILE, NOW)
+    idle = Failures(before, PROFILE, NOW)._settled.idle
+    for position, result in enumerate(compared.after):
+        assert found.get(position, idle[position]).assignment == result.assignment, str(result.workload)
+    if any(needs and where == "a" for needs, where in leaders):
+        assert {"ConfigMap"} <= {each.workload.resource.kind for each in found.values()}
+
+
+def test_a_failure_costs_what_is_on_the_lost_cluster():
+    """The number of calls does not depend on how many other clusters and workloads there are."""
+
+    def calls(others: int) -> int:
+        names = [f"other-{each}" for each in range(others)]
+        elsewhere = [(f"web-{name}", 2, "1", only(name)) for name in names]
+        fleet = [member("a"), member("b"), *map(member, names)]
+        before = world(fleet, ("web", 4, "1", {**DIVIDED, **placed("a", "b")}), *elsewhere)
+        failures = Failures(before, PROFILE, NOW)
+        lost = [DomainLoss(FailureDomain.CLUSTER, "a", ("a",))]
+        failures.impacts(lost)  # what is derived once
+        counted = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal counted
+            counted += event == "call"
+
+        sys.setprofile(count)
+        try:
+            (impact,) = failures.impacts(lost)
+        finally:
+            sys.setprofile(None)
+        assert impact.stopping == 1
+        return counted
+
+    few, many = calls(3), calls(60)
+    assert many <= few * 1.1, (few, many)
