@@ -159,11 +159,7 @@ class Client:
         self._socket = server.connect()
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request and return the body of the answer.
-
-        Raises:
-            RuntimeError: the status is not 200.
-        """
+        """Send a request and return the body of the answer."""
         self._socket.sendall(request)
         answer = self._socket.recv(262144)
         head_end = answer.find(b"\r\n\r\n")

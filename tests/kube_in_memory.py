@@ -99,11 +99,7 @@ class ServedKinds:
         del self._resources[api_root(api_version)]
 
     def answer(self, root: str) -> dict[str, Any]:
-        """Return the ``APIResourceList`` of a group version.
-
-        Raises:
-            ApiError: no kind of it is served.
-        """
+        """Return the ``APIResourceList`` of a group version."""
         if root not in self._resources:
             raise ApiError(404, "NotFound", f"{root} is not served")
         return {"kind": "APIResourceList", "resources": self._resources[root]}

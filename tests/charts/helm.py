@@ -24,11 +24,7 @@ class RefusedError(Exception):
 
 
 def run(*arguments: str, stdin: str = "") -> str:
-    """Run helm and return its output.
-
-    Raises:
-        RefusedError: it ended with an error.
-    """
+    """Run helm and return its output."""
     done = subprocess.run(
         [str(helm_binary()), *arguments], input=stdin, capture_output=True, text=True, timeout=_LIMIT_S, check=False
     )
@@ -43,11 +39,7 @@ def _text(values: str, release: str, namespace: str) -> str:
 
 
 def text(values: Mapping[str, Any], release: str = RELEASE, namespace: str = NAMESPACE) -> str:
-    """What the chart renders to, with these values above the defaults and an image, which has no usable default.
-
-    Raises:
-        RefusedError: the schema or a template refuses them.
-    """
+    """What the chart renders to, with these values above the defaults and an image, which has no usable default."""
     return _text(json.dumps({"image": IMAGE, **values}, sort_keys=True), release, namespace)
 
 

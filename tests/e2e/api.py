@@ -70,19 +70,11 @@ class Api:
         self._dynamic = DynamicClient(self.client, cache_file=str(cache))
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> Reply:
-        """POST.
-
-        Raises:
-            RefusedError: by the API server or by a webhook it asked.
-        """
+        """POST."""
         return self._send("create", manifest, whole(manifest), dry_run=dry_run)
 
     def replace(self, manifest: Manifest, *, dry_run: bool = False) -> Reply:
-        """PUT; without ``metadata.resourceVersion`` it overwrites the stored object.
-
-        Raises:
-            RefusedError: by the API server or by a webhook it asked.
-        """
+        """PUT; without ``metadata.resourceVersion`` it overwrites the stored object."""
         return self._send("replace", manifest, whole(manifest), dry_run=dry_run)
 
     def patch(
@@ -108,27 +100,15 @@ class Api:
         return self._send("patch", target, arguments, dry_run=dry_run, subresource=subresource)
 
     def apply(self, manifest: Manifest, *, manager: str = "e2e") -> Reply:
-        """Server-side apply, as ``kubectl apply --server-side``.
-
-        Raises:
-            RefusedError: by the API server, as over a conflict with another manager, or by a webhook it asked.
-        """
+        """Server-side apply, as ``kubectl apply --server-side``."""
         return self._send("server_side_apply", manifest, {**whole(manifest), "field_manager": manager})
 
     def get(self, target: Manifest) -> dict[str, Any]:
-        """GET the object a manifest names.
-
-        Raises:
-            RefusedError: with status 404 if it does not exist.
-        """
+        """GET the object a manifest names."""
         return self._send("get", target, address(target)).object
 
     def delete(self, target: Manifest, *, dry_run: bool = False) -> Reply:
-        """DELETE the object a manifest names.
-
-        Raises:
-            RefusedError: by the API server or by a webhook it asked.
-        """
+        """DELETE the object a manifest names."""
         return self._send("delete", target, address(target), dry_run=dry_run)
 
     def exists(self, target: Manifest) -> bool:

@@ -79,11 +79,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def binary(name: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of a binary: from ``KUBEBUILDER_ASSETS`` if that is set, else from the cache.
-
-    Raises:
-        MissingAssetError: neither holds it.
-    """
+    """The path of a binary: from ``KUBEBUILDER_ASSETS`` if that is set, else from the cache."""
     named = environment.get("KUBEBUILDER_ASSETS")
     path = (Path(named) if named else cache_folder(environment)) / name
     if os.access(path, os.X_OK):
@@ -105,11 +101,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def go_version() -> str:
-    """The Go toolchain that will build, as ``go1.26.8``; asked in ``tools/``, where Go may take a newer one.
-
-    Raises:
-        BuildError: there is no Go, or it is older than the modules ask for.
-    """
+    """The Go toolchain that will build, as ``go1.26.8``; asked in ``tools/``, where Go may take a newer one."""
     if not shutil.which("go"):
         raise BuildError(f"no `go` on the PATH: install Go {wanted_go()} or newer (https://go.dev/dl/)")
     found = go_output("etcd", "version").split()[2]
@@ -150,11 +142,7 @@ def linker_flags(tool: Tool) -> str:
 
 
 def build(tool: Tool, folder: Path) -> None:
-    """Build one binary into ``folder`` and print progress.
-
-    Raises:
-        BuildError: Go said no, or it took more than ``BUILD_LIMIT_S``.
-    """
+    """Build one binary into ``folder`` and print progress."""
     say(f"  {tool.name:<23} {version(tool):<8} ", end="")
     target = folder / tool.name
     command = ["go", "build", *BUILD_FLAGS, "-ldflags", linker_flags(tool), "-o", str(target), tool.package]
@@ -193,11 +181,7 @@ def wait_with_heartbeat(process: "subprocess.Popen[bytes]", limit_s: float) -> i
 
 
 def build_all(folder: Path) -> None:
-    """Fill ``folder`` with every tool; it appears complete or not at all.
-
-    Raises:
-        BuildError: Go is missing, too old, or a build went wrong.
-    """
+    """Fill ``folder`` with every tool; it appears complete or not at all."""
     compiler = go_version()
     say(f"Building the control plane of the e2e tests with {compiler} into {folder}")
     say("(once for each change of its pins; about eight minutes on two cores)")

@@ -106,11 +106,7 @@ def _health() -> JSON:
 
 
 def judge(api: Api, burst: Burst) -> None:
-    """Check that every binding is scheduled exactly as the engine decides, with status and annotations.
-
-    Raises:
-        AssertionError: one is not.
-    """
+    """Check that every binding is scheduled exactly as the engine decides, with status and annotations."""
     scheduler = Scheduler(_fleet(api), karmada_profile())
     found = burst.found(api)
     assert {each["metadata"]["name"] for each in found} == set(burst.strategies)

@@ -40,11 +40,7 @@ class Installation:
         self.namespace = namespace
 
     def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """Run helm and return its output.
-
-        Raises:
-            HelmError: it ended with an error.
-        """
+        """Run helm and return its output."""
         whole = [
             str(helm_binary()),
             f"--kubeconfig={self._plane.kubeconfig}",

@@ -35,11 +35,7 @@ ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
 def crd_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the custom resource definitions.
-
-    Raises:
-        MissingAssetError: there is no such folder, or nothing in it.
-    """
+    """Return the folder of the custom resource definitions."""
     beside = Path(__file__).parents[2].parent / "shared" / "crds"
     folder = Path(environment.get("BERTHMASTER_CRDS") or beside)
     if not any(folder.rglob("*.yaml")):
@@ -343,11 +339,7 @@ class ControlPlane:
 
 
 def established(definition: Mapping[str, Any]) -> bool:
-    """Whether the API server serves what a stored definition defines.
-
-    Raises:
-        AssertionError: not yet; the message is the condition's.
-    """
+    """Whether the API server serves what a stored definition defines."""
     conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions") or []}
     for wanted in ("NamesAccepted", "Established"):
         condition = conditions.get(wanted, {"status": "Unknown", "message": "no condition yet"})

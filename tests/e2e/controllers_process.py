@@ -47,11 +47,7 @@ class Controllers:
         return "leading" in (self.ready() or "")
 
     def measure(self, name: str, **labels: str) -> float:
-        """The sum of a metric over the samples with these labels; 0 if there are none or the process does not answer.
-
-        Raises:
-            AssertionError: there is no such metric.
-        """
+        """The sum of a metric over the samples with these labels; 0 without samples or without an answer."""
         text = fresh(self.probe_url, lambda: fetch(f"{self.probe_url}/metrics") or "")
         family = _PART.sub("", name)
         assert not text or f"# TYPE {family} " in text, f"there is no metric {family}"
@@ -103,11 +99,7 @@ def start_controllers(
 
 
 def wait_for_leader(candidates: Sequence[Controllers], timeout_s: float) -> Controllers:
-    """Wait until one of several processes leads, and return it.
-
-    Raises:
-        NotInTimeError: none does.
-    """
+    """Wait until one of several processes leads, and return it."""
     return wait_for("a leader", lambda: next((each for each in candidates if each.leading), None), timeout_s)
 
 

@@ -96,11 +96,7 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def wait_for(self, what: str, check: Callable[[], Value | None], timeout_s: float) -> Value:
-        """As the module's ``wait_for``; an end of the process ends the waiting, and the error shows its log.
-
-        Raises:
-            NotInTimeError: the answer did not come, or the process ended.
-        """
+        """As the module's ``wait_for``; an end of the process ends the waiting, and the error shows its log."""
 
         def alive_and() -> Value | None:
             if not self.running:
@@ -118,22 +114,14 @@ class Process:
             self._child.send_signal(how)
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; its exit code.
-
-        Raises:
-            NotInTimeError: it still runs.
-        """
+        """Wait for its end; its exit code."""
         try:
             return self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise NotInTimeError(f"{self.name} still runs after {timeout_s:g} s\n{self.tail()}") from None
 
     def stop(self) -> int:
-        """SIGTERM; its exit code.
-
-        Raises:
-            NotInTimeError: it had to be killed.
-        """
+        """SIGTERM; its exit code."""
         self.ask_to_stop()
         try:
             return self.wait(_STOP_LIMIT_S)

@@ -79,11 +79,7 @@ class Registration:
             self._plane.api.patch(manifest, {"webhooks": manifest["webhooks"]})
 
     def wait_until_called(self) -> None:
-        """Send dry runs of the samples until every hook has been called.
-
-        Raises:
-            NotInTimeError: some were not; the message names them.
-        """
+        """Send dry runs of the samples until every hook has been called."""
 
         def all_called() -> bool:
             self._send_samples()
@@ -103,11 +99,7 @@ class Registration:
         return sum(count(self._plane, total, name, 'error_type="calling_webhook_error"') for name in names)
 
     def remove(self) -> None:
-        """Delete the configurations and wait until no hook is called any more.
-
-        Raises:
-            NotInTimeError: the API server did not forget them.
-        """
+        """Delete the configurations and wait until no hook is called any more."""
         for manifest in self._manifests(b""):
             self._plane.api.delete(manifest)
 

@@ -87,11 +87,7 @@ class Service:
         pair.write(self.certificate_file, self.key_file)
 
     def start(self, *flags: str) -> Replica:
-        """Start one more replica, wait until it is ready, and put it behind the address.
-
-        Raises:
-            NotInTimeError: it did not become ready; the message shows its log.
-        """
+        """Start one more replica, wait until it is ready, and put it behind the address."""
         port, plain_port = self._processes.ports.free(), self._processes.ports.free()
         command: Sequence[str | Path] = (
             COMMAND,
@@ -131,9 +127,5 @@ def served_serial(port: int) -> int:
 
 
 def wait_until_served(replica: Replica, pair: Pair, timeout_s: float = 15.0) -> None:
-    """Wait until new connections to a replica get a certificate.
-
-    Raises:
-        NotInTimeError: it still serves another one.
-    """
+    """Wait until new connections to a replica get a certificate."""
     wait_for("the new certificate", lambda: served_serial(replica.port) == pair.serial, timeout_s)

@@ -488,11 +488,7 @@ class Fleet:
         return str(self.move(app).get("phase", ""))
 
     def until(self, what: str, check: Callable[[], Value], limit_s: float = LIMIT_S) -> Value:
-        """Wait until a check returns something true, and return it.
-
-        Raises:
-            NotInTimeError: it did not.
-        """
+        """Wait until a check returns something true, and return it."""
 
         def slowly() -> Value:
             time.sleep(POLL_S)

@@ -46,11 +46,7 @@ _HOOKS: Final[Mapping[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]]] =
 
 
 def binaries(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of Karmada's binaries; None if none is named.
-
-    Raises:
-        MissingAssetError: a binary is missing.
-    """
+    """Return the folder of Karmada's binaries; None if none is named."""
     named = environment.get(VARIABLE)
     if not named:
         return None

@@ -145,11 +145,7 @@ class KarmadaModel:
         return self._agenda.step()
 
     def settle(self) -> int:
-        """Step until nothing is due, and return the number of steps.
-
-        Raises:
-            AssertionError: the controllers never come to rest.
-        """
+        """Step until nothing is due, and return the number of steps."""
         for steps in range(MAX_STEPS):
             if not self.step():
                 return steps

@@ -39,11 +39,7 @@ _COMMAND_LIMIT_S: Final = 180
 
 
 def needed_programs() -> None:
-    """Check what the machine must have.
-
-    Raises:
-        MissingAssetError: something is missing; the message names it.
-    """
+    """Check what the machine must have."""
     if os.geteuid() or os.environ.get("BERTHMASTER_NODE") != "namespaces":
         raise MissingAssetError("a node needs root and namespaces of its own: run `make e2e-node` as root on Debian 12")
     if missing := [each for each in PROGRAMS if not shutil.which(each)] + ([] if CNI.exists() else [str(CNI)]):

@@ -15,11 +15,7 @@ ARGUMENTS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
 
 def chromium() -> str:
-    """Return the path of Chromium: ``BERTHMASTER_CHROMIUM``, or the first on the PATH.
-
-    Raises:
-        MissingAssetError: there is none.
-    """
+    """Return the path of Chromium: ``BERTHMASTER_CHROMIUM``, or the first on the PATH."""
     given = os.environ.get("BERTHMASTER_CHROMIUM", "")
     if given and not os.access(given, os.X_OK):
         raise MissingAssetError(f"BERTHMASTER_CHROMIUM={given} is no program")
@@ -30,11 +26,7 @@ def chromium() -> str:
 
 
 def scripts() -> str:
-    """Return the script of axe.
-
-    Raises:
-        MissingAssetError: the scripts of the console or axe are missing.
-    """
+    """Return the script of axe."""
     if not (AXE.is_file() and SERVED.is_file()):
         raise MissingAssetError("the scripts of the console and of its tests are missing; run `make console-assets`")
     return AXE.read_text()

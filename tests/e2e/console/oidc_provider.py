@@ -20,11 +20,7 @@ _START_LIMIT_S: Final = 30.0
 
 
 def provider_modules() -> Path:
-    """Return a folder with the pinned packages. npm fetches them once for each change of the pins.
-
-    Raises:
-        MissingAssetError: Node.js or npm is missing, or npm fails.
-    """
+    """Return a folder with the pinned packages. npm fetches them once for each change of the pins."""
     npm, digest = shutil.which("npm"), hashlib.sha256()
     if npm is None or shutil.which("node") is None:
         raise MissingAssetError("Node.js and npm are not on the PATH: install them (Debian: apt-get install npm)")
