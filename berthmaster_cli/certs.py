@@ -55,11 +55,7 @@ def bootstrap(flags: CertificateFlags) -> None:
     is_flag=True,
     help="Start to replace the authority, with overlap. `certs run` or repeated calls complete it.",
 )
-def rotate(
-    flags: CertificateFlags,
-    *,
-    ca: bool,
-) -> None:
+def rotate(flags: CertificateFlags, *, ca: bool) -> None:
     """Renew every certificate, or the authority.
 
     Renews every serving certificate now. With --ca it starts to replace the authority instead.
@@ -76,11 +72,7 @@ def rotate(
     "input.",
 )
 @declared(OutputFlags)
-def inspect_(
-    flags: CertificateFlags,
-    *,
-    output: str,
-) -> None:
+def inspect_(flags: CertificateFlags, *, output: str) -> None:
     """Show certificates and bundles.
 
     Shows when they expire, what is due and why.
@@ -106,12 +98,7 @@ def inspect_(
     "--interval-s", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True,
     help="The interval of checks, in seconds.",
 )  # fmt: skip
-def run(
-    flags: CertificateFlags,
-    *,
-    probe_bind: tuple[str, int],
-    interval_s: float,
-) -> None:
+def run(flags: CertificateFlags, *, probe_bind: tuple[str, int], interval_s: float) -> None:
     """Issue and renew certificates continuously.
 
     Also updates bundles. Runs until a signal stops it. Several replicas can run.

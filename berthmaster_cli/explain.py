@@ -76,13 +76,7 @@ class ExplainFlags(WorkloadNamespaceFlags, PastFlags, AssumptionFlags, ChangeFla
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
 @optional_ledger_option
 @options(ExplainFlags, server="the control plane to read")
-def command(
-    flags: ExplainFlags,
-    *,
-    resource: tuple[str, ...],
-    limit: int | None,
-    output: str,
-) -> None:
+def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None, output: str) -> None:
     """Show why one workload is placed where it is, and why not elsewhere.
 
     TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,9 +11,9 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
 from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.flags import Flags, declared, option, options
+from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags
-from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
+from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
 from berthmaster_cli.names import completed_types, resource_argument
 from berthmaster_cli.output import (
     OutputFlags,
@@ -35,11 +34,9 @@ _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY"
 _POLL_S: Final = 2.0
 
 
-class HistoryFlags(Flags):
+class HistoryFlags(NamespaceFlags, RangeFlags, OutputFlags):
     """The options of ``berthmaster history``."""
 
-    since: datetime | None = option("Only records from this time on: a duration such as 24h, or a time.", type=MOMENT)
-    until: datetime | None = option("Only records up to this time.", type=MOMENT)
     cluster: str = option(
         "Only records that change the replicas on this cluster, or evict from it.", "", metavar="NAME"
     )
@@ -48,28 +45,15 @@ class HistoryFlags(Flags):
         "Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
         "", metavar="NAME",
     )  # fmt: skip
+    limit: int = option("The most records to print.", 50, click.IntRange(1, 100_000))
+    watch: bool = option("Then print new records as they are written.", names=("-w", "--watch"))
+    resource: tuple[str, ...] = argument(metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)
 
 
 @click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
 @ledger_option
-@declared(NamespaceFlags)
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most records to print."
-)
-@click.option("-w", "--watch", is_flag=True, help="Then print new records as they are written.")
-@declared(OutputFlags)
-@click.argument("resource", metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)
-@options(HistoryFlags)
-def command(
-    flags: HistoryFlags,
-    *,
-    ledger_url: str,
-    resource: tuple[str, ...],
-    namespace: str,
-    limit: int,
-    watch: bool,
-    output: str,
-) -> None:
+@options(HistoryFlags, records="records")
+def command(flags: HistoryFlags) -> None:
     """Show what moved when, from where to where, why, and by which policy.
 
     Reads the ledger that the controllers write. The latest records come first. TYPE/NAME is as in kubectl, for
@@ -82,23 +66,24 @@ def command(
     """
     from berthmaster.ledger.history import page, written  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
-    if watch and output == "yaml":
+    output = flags.output
+    if flags.watch and output == "yaml":
         raise click.UsageError("-w cannot be combined with -o yaml; use -o json, one object per line")
-    since_us, until_us = checked_range(flags.since, flags.until)
-    query = workload_query(resource, namespace)._replace(
+    since_us, until_us = flags.range_us()
+    query = workload_query(flags.resource, flags.namespace)._replace(
         cluster=flags.cluster, policy=flags.policy, trigger=flags.trigger, since_us=since_us, until_us=until_us
     )
-    store = opened(ledger_url)
-    known = written(store) if watch else {}
-    found = page(store, query, limit)
-    rows = found.rows[::-1] if watch else found.rows
+    store = opened(flags.ledger_url)
+    known = written(store) if flags.watch else {}
+    found = page(store, query, flags.limit)
+    rows = found.rows[::-1] if flags.watch else found.rows
     if output == "table":
         _print_rows(rows)
         if found.after is not None:
-            complain(f"there are more than {limit} records; the latest are shown, see --limit and --since")
-    elif not watch:
+            complain(f"there are more than {flags.limit} records; the latest are shown, see --limit and --since")
+    elif not flags.watch:
         print_data(found.rows, output)
-    if watch:
+    if flags.watch:
         _watch(store, query, known, rows, output)
 
 

@@ -12,8 +12,8 @@ import click
 from berthmaster.ledger.entries import Configuration
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
-from berthmaster_cli.flags import FILE, Flags, declared, option, options
-from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened, recorder_from
+from berthmaster_cli.flags import declared, option, options
+from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened, recorder_from
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, echo, print_data
 
@@ -58,40 +58,31 @@ def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> No
     ctx.exit(EXIT_CHECK_FAILED if problems else 0)
 
 
-class LedgerExportFlags(Flags):
-    """The options of ``berthmaster ledger``."""
+class LedgerExportFlags(RangeFlags):
+    """The options of ``berthmaster ledger export``."""
 
-    since: datetime | None = option("Only records from this time on: a duration such as 7d, or a time.", type=MOMENT)
-    until: datetime | None = option("Only records up to this time.", type=MOMENT)
+    form: str = option(
+        "JSON Lines, or Parquet, which needs the extra parquet.",
+        "jsonl", click.Choice(["jsonl", "parquet"]), names=("--format",),
+    )  # fmt: skip
+    redact: bool = option("Leave out what --dump --redact leaves out.")
+    fleet: bool = option("Add to each decision the clusters that changed since the one before.")
+    path: Path | None = option("Write to this file. Default: standard output.", names=("--file",))
 
 
 @command.command()
 @ledger_option
-@click.option(
-    "--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True,
-    help="JSON Lines, or Parquet, which needs the extra parquet.",
-)  # fmt: skip
-@click.option("--redact", is_flag=True, help="Leave out what --dump --redact leaves out.")
-@click.option("--fleet", is_flag=True, help="Add to each decision the clusters that changed since the one before.")
-@click.option("--file", "path", type=FILE, help="Write to this file. Default: standard output.")
-@options(LedgerExportFlags)
-def export(
-    flags: LedgerExportFlags,
-    *,
-    ledger_url: str,
-    form: str,
-    redact: bool,
-    fleet: bool,
-    path: Path | None,
-) -> None:
+@options(LedgerExportFlags, records="records")
+def export(flags: LedgerExportFlags) -> None:
     """Export records, the first ones first."""
     from berthmaster.ledger.export import exported, write_json_lines, write_parquet  # noqa: PLC0415 - the same
 
-    since_us, until_us = checked_range(flags.since, flags.until)
-    if form == "parquet" and path is None:
+    since_us, until_us = flags.range_us()
+    path, parquet = flags.path, flags.form == "parquet"
+    if parquet and path is None:
         raise click.UsageError("--format parquet needs --file")
-    records = exported(opened(ledger_url), since_us, until_us, redact=redact, fleet=fleet)
-    write = write_parquet if form == "parquet" else write_json_lines
+    records = exported(opened(flags.ledger_url), since_us, until_us, redact=flags.redact, fleet=flags.fleet)
+    write = write_parquet if parquet else write_json_lines
     if path is None:
         write(records, sys.stdout.buffer)
         return

@@ -105,6 +105,26 @@ ledger_option: Final = ledger_options("The ledger to read", environment=ENVIRONM
 optional_ledger_option: Final = ledger_options("With --at: the ledger to read", environment=ENVIRONMENT)
 
 
+class RangeFlags(Flags):
+    """The ledger of ``ledger_option``, and a range of times in it. The text ``records`` says of what."""
+
+    ledger_url: str | Path
+    since: datetime | None = option("Only {records} from this time on: a duration such as 7d, or a time.", type=MOMENT)
+    until: datetime | None = option("Only {records} up to this time.", type=MOMENT)
+
+    def range_us(self) -> tuple[int, int]:
+        """Return the range in microseconds since 1970.
+
+        Raises:
+            InputError: the range ends before it starts.
+        """
+        first = 0 if self.since is None else microseconds(self.since)
+        last = 2**62 if self.until is None else microseconds(self.until)
+        if last < first:
+            raise InputError(f"--until {shown(str(self.until))} is before --since {shown(str(self.since))}")
+        return first, last
+
+
 class RecordingFlags(LedgerFlags):
     """Which records a process keeps."""
 
@@ -208,16 +228,3 @@ def configuration_of(
         producer,
         gates.as_mapping(),
     )
-
-
-def checked_range(since: datetime | None, until: datetime | None) -> tuple[int, int]:
-    """Return a range of times in microseconds since 1970.
-
-    Raises:
-        InputError: the range ends before it starts.
-    """
-    first = 0 if since is None else microseconds(since)
-    last = 2**62 if until is None else microseconds(until)
-    if last < first:
-        raise InputError(f"--until {shown(str(until))} is before --since {shown(str(since))}")
-    return first, last

@@ -67,13 +67,7 @@ class FileFlags(Flags):
     help="The time limit until every webhook responds, in seconds.",
 )  # fmt: skip
 @certificate_options
-def apply(
-    flags: CertificateFlags,
-    *,
-    files: tuple[Path, ...],
-    registered_by: str,
-    timeout_s: float,
-) -> None:
+def apply(flags: CertificateFlags, *, files: tuple[Path, ...], registered_by: str, timeout_s: float) -> None:
     """Register webhooks.
 
     Issues certificates, waits until the webhooks respond with them, then registers the webhooks.

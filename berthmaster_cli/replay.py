@@ -1,7 +1,6 @@
 """``berthmaster replay``: decide recorded decisions again, under another policy, other plugins or this version."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +16,9 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
-from berthmaster_cli.flags import declared, option, options
+from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import PluginFlags, profile_from
-from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
+from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table, stdout
 
@@ -50,11 +49,14 @@ class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     now: dict[str, int] | None
 
 
-class ReplayFlags(PluginFlags):
+class ReplayFlags(RangeFlags, PluginFlags, OutputFlags):
     """The options of ``berthmaster replay``."""
 
-    since: datetime | None = option("Only decisions from this time on: a duration such as 7d, or a time.", type=MOMENT)
-    until: datetime | None = option("Only decisions up to this time.", type=MOMENT)
+    policies: tuple[Path, ...] = option(
+        "Policies that replace those of the same name. Only workloads that they hold are decided. Repeatable.",
+        type=click.Path(exists=True, path_type=Path), names=("--policy",), metavar="PATH",
+    )  # fmt: skip
+    check: bool = option("Exit with 1 if a decision differs from the recorded one.")
 
 
 @click.command(
@@ -62,17 +64,9 @@ class ReplayFlags(PluginFlags):
     epilog="Exit codes: 0 success; 1 with --check, a decision differs; 2 bad usage or input.",
 )
 @ledger_option
-@click.option(
-    "--policy", "policies", multiple=True, type=click.Path(exists=True, path_type=Path), metavar="PATH",
-    help="Policies that replace those of the same name. Only workloads that they hold are decided. Repeatable.",
-)  # fmt: skip
-@click.option("--check", is_flag=True, help="Exit with 1 if a decision differs from the recorded one.")
-@declared(OutputFlags)
-@options(ReplayFlags)
+@options(ReplayFlags, records="decisions")
 @click.pass_context
-def command(
-    ctx: click.Context, /, flags: ReplayFlags, *, ledger_url: str, policies: Sequence[Path], check: bool, output: str
-) -> None:  # fmt: skip
+def command(ctx: click.Context, flags: ReplayFlags, /) -> None:
     """Decide recorded decisions again on what they read, and show what differs.
 
     Without --policy and plugin options, this version must decide the same, byte for byte: use --check before an
@@ -81,28 +75,28 @@ def command(
     from berthmaster.ledger.history import row_for  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.replay import replay  # noqa: PLC0415 - the same
 
-    since_us, until_us = checked_range(flags.since, flags.until)
-    rewrite = _rewrite(policies) if policies else None
+    since_us, until_us = flags.range_us()
+    rewrite = _rewrite(flags.policies) if flags.policies else None
     found: list[ReplayDifference] = []
     count = differing = 0
-    for each in replay(opened(ledger_url), since_us, until_us, _profile(ctx, flags), rewrite):
+    for each in replay(opened(flags.ledger_url), since_us, until_us, _profile(ctx, flags), rewrite):
         count += 1
         if each.same:
             continue
         differing += 1
         if len(found) < _MAX_SHOWN:
             found.append(_difference(each, row_for(each.past.segment, each.past.entry).time))
-    if output == "table":
+    if flags.output == "table":
         _print(found)
     else:
-        print_data({"decisions": count, "differ": differing, "differences": found}, output)
+        print_data({"decisions": count, "differ": differing, "differences": found}, flags.output)
     if differing > len(found):
         complain(f"{differing - len(found)} more decisions differ")
-    if output == "table":
+    if flags.output == "table":
         echo(f"{count} decision{'' if count == 1 else 's'}, {differing} differ")
     if not count:
         complain("the ledger has no decisions in this range")
-    ctx.exit(EXIT_CHECK_FAILED if check and differing else 0)
+    ctx.exit(EXIT_CHECK_FAILED if flags.check and differing else 0)
 
 
 def _profile(ctx: click.Context, flags: PluginFlags) -> "Profile | None":

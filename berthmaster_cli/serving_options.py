@@ -18,13 +18,13 @@ _WORKER_CLASSES: Final = ("fast", "gthread")
 class ServingFlags(LogLevelFlags):
     """The options of a service. ``serving_defaults`` completes them."""
 
-    bind: tuple[str, int] = option("The address for requests.", kind=Address())
-    probe_bind: tuple[str, int] = option("The address for /livez, /readyz and /metrics, in plain text.", kind=Address())
+    bind: tuple[str, int] = option("The address for requests.", type=Address())
+    probe_bind: tuple[str, int] = option("The address for /livez, /readyz and /metrics, in plain text.", type=Address())
     cert_file: Path | None = option("The serving certificate in PEM, leaf certificate first.")
     key_file: Path | None = option("The private key of the certificate in PEM.")
     client_ca_file: Path | None = option("Require client certificates that one of these CAs signed.")
     tls_min_version: str = option(
-        "The oldest TLS version that clients may use.", kind=click.Choice(list(MINIMUM_VERSIONS))
+        "The oldest TLS version that clients may use.", type=click.Choice(list(MINIMUM_VERSIONS))
     )
     worker_class: str = option(
         "fast: one thread per process answers small requests itself, with a deadline for each request. "
@@ -33,12 +33,12 @@ class ServingFlags(LogLevelFlags):
     workers: int = option("Worker processes.", 2, click.IntRange(1, 64))
     threads: int = option(
         "Threads in each process. The fast worker uses them for large or unusual requests only.",
-        kind=click.IntRange(1, 512),
+        type=click.IntRange(1, 512),
     )
     max_body_bytes: int = option("The maximum size of a request body, in bytes.")
     request_memory_mib: int = option(
         "The memory for requests in each process, in MiB. Large requests wait for memory until their timeout. "
-        "Only the worker class fast has this limit.", kind=click.IntRange(8, 65536),
+        "Only the worker class fast has this limit.", type=click.IntRange(8, 65536),
     )  # fmt: skip
     max_connections: int = option(
         "The maximum number of connections of each process. Above it, idle connections are closed.",

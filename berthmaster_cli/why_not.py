@@ -49,13 +49,7 @@ class WhyNotFlags(WorkloadNamespaceFlags, SourceFlags, LedgerFlags):
 @declared(OutputFlags)
 @click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completed_types)
 @options(WhyNotFlags, server="the control plane to read")
-def command(
-    flags: WhyNotFlags,
-    *,
-    words: tuple[str, ...],
-    at: "datetime | None",
-    output: str,
-) -> None:
+def command(flags: WhyNotFlags, *, words: tuple[str, ...], at: "datetime | None", output: str) -> None:
     """Show the smallest change under which a cluster would get a workload.
 
     Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
