@@ -1,40 +1,19 @@
 """The cells of tables as facts: each format decides by them how a cell looks, and never by its text."""
 
 from collections.abc import Sequence
-from enum import Enum, auto
 from typing import NamedTuple
 
 
-class Content(Enum):
-    """What a column holds."""
-
-    TEXT = auto()
-    NUMBERS = auto()
-    NAMES = auto()
-    WORKLOAD = auto()
-    CLUSTERS = auto()
-
-
 class TableColumn(NamedTuple):
-    """A column of a table."""
+    """A column of a table. Numbers stand at the right."""
 
     name: str
-    content: Content = Content.TEXT
-
-    @property
-    def is_number(self) -> bool:
-        """Whether its cells stand at the right."""
-        return self.content is Content.NUMBERS
-
-    @property
-    def is_name(self) -> bool:
-        """Whether its cells are names of objects, not sentences."""
-        return self.content in {Content.NAMES, Content.WORKLOAD, Content.CLUSTERS}
+    is_number: bool = False
 
 
 def numbers(name: str) -> TableColumn:
     """Return a column of numbers."""
-    return TableColumn(name, Content.NUMBERS)
+    return TableColumn(name, is_number=True)
 
 
 def columns_of(*names: str | TableColumn) -> list[TableColumn]:
@@ -42,11 +21,39 @@ def columns_of(*names: str | TableColumn) -> list[TableColumn]:
     return [TableColumn(each) if isinstance(each, str) else each for each in names]
 
 
+class Word(NamedTuple):
+    """A part of a cell.
+
+    Attributes:
+        text: the text.
+        is_name: whether it is the name of an object, and no prose.
+        cluster: the cluster that it is about; empty without one.
+    """
+
+    text: str
+    is_name: bool = True
+    cluster: str = ""
+
+
 class Cell(NamedTuple):
-    """A cell of a table: its text, and whether it is bad news."""
+    """A cell of a table.
+
+    Attributes:
+        text: all of it.
+        is_bad: whether it is bad news.
+        words: its parts, if it lists names; empty for a sentence.
+        workload: the workload that it names; empty without one.
+    """
 
     text: str
     is_bad: bool = False
+    words: tuple[Word, ...] = ()
+    workload: str = ""
+
+
+def names_cell(*words: Word, workload: str = "") -> Cell:
+    """Return a cell of names."""
+    return Cell(" ".join(each.text for each in words), words=words, workload=workload)
 
 
 class Section(NamedTuple):

@@ -7,28 +7,31 @@ from typing import Final, NamedTuple
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan_answer import ClaimChange, ClusterTotal, Plan, PlannedMove, PlanSummary, PolicyEffect
 from berthmaster.views.assumption_texts import eviction_line, loss_lines, preemption_line
-from berthmaster.views.cells import Cell, Content, Section, TableColumn, columns_of, numbers, section
+from berthmaster.views.cells import Cell, Section, Word, columns_of, names_cell, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
 _NAMED: Final = 3
 INCOMPLETE: Final = "This plan is incomplete: more can move than it shows."
 _ABBREVIATIONS: Final = frozenset({"CPU"})
-_WORKLOAD: Final = TableColumn("WORKLOAD", Content.WORKLOAD)
-
-
-def _names(name: str) -> TableColumn:
-    return TableColumn(name, Content.NAMES)
-
-
-def _clusters_of(name: str) -> TableColumn:
-    return TableColumn(name, Content.CLUSTERS)
-
-
-_POLICY: Final = _names("POLICY")
 
 
 def _bad(text: str) -> Cell:
     return Cell(text, is_bad=True)
+
+
+def _workload(resource: str) -> Cell:
+    return names_cell(Word(resource), workload=resource)
+
+
+def _policy(policy: str | None) -> Cell:
+    """Return the kind and the name of a policy."""
+    return names_cell(*map(Word, policy.split(" "))) if policy else Cell("")
+
+
+def _assignment(clusters: Mapping[str, int]) -> Cell:
+    shown = {name: replicas or None for name, replicas in clusters.items()}
+    words = [Word(assignment_text({name: replicas}), cluster=name) for name, replicas in shown.items()]
+    return names_cell(*words) if words else names_cell(Word("nowhere", is_name=False))
 
 
 def heading(name: str) -> str:
@@ -116,27 +119,26 @@ def sections(plan: Plan) -> Iterator[Section]:
 def _unplaced(plan: Plan) -> Section:
     rows = [
         (
-            each.resource, each.policy or "", _bad("no place" if each.nowhere else "too few replicas"),
+            _workload(each.resource), _policy(each.policy), _bad("no place" if each.nowhere else "too few replicas"),
             _bad("the change") if each.by_change else "before, too", each.message,
         )
         for each in plan.unplaced
     ]  # fmt: skip
-    return section("Left without a place", (_WORKLOAD, _POLICY, "RESULT", "SINCE", "WHY"), rows)
+    return section("Left without a place", ("WORKLOAD", "POLICY", "RESULT", "SINCE", "WHY"), rows)
 
 
 def _moves(plan: Plan, *, due: bool = False) -> Section:
     """Return the moves of the changes, or those that are due without them."""
     rows = [
         (
-            each.resource, _assignment(each.before) or "nowhere", _assignment(each.after) or "nowhere",
-            group_text(each), f"{each.replicas:,}", _leaving(each), each.reason,
+            _workload(each.resource), _assignment(each.before), _assignment(each.after),
+            _groups(each), f"{each.replicas:,}", _leaving(each), each.reason,
         )
         for each in plan.moves
         if each.due is due
     ]  # fmt: skip
     columns = (
-        _WORKLOAD, _clusters_of("FROM"), _clusters_of("TO"), _names("GROUP"), numbers("REPLICAS"),
-        _clusters_of("DELETED COPIES"), "WHY",
+        "WORKLOAD", "FROM", "TO", "GROUP", numbers("REPLICAS"), "DELETED COPIES", "WHY",
     )  # fmt: skip
     return section("Due without the change, too" if due else "Moves", columns, rows)
 
@@ -145,22 +147,23 @@ def _clusters(plan: Plan) -> Section:
     totals = sorted(plan.clusters, key=lambda each: (not each.overcommitted, each.cluster))
     rows = [
         (
-            each.cluster, f"{each.before:,} → {each.after:,}" if each.before != each.after else f"{each.after:,}",
+            names_cell(Word(each.cluster, cluster=each.cluster)),
+            f"{each.before:,} → {each.after:,}" if each.before != each.after else f"{each.after:,}",
             "unknown" if each.arriving is None else f"{each.arriving:,}",
             resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
         )
         for each in totals
     ]  # fmt: skip
-    columns = columns_of(_clusters_of("CLUSTER"), *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
+    columns = columns_of("CLUSTER", *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
     return section("Clusters (what arriving replicas request / what is free now)", columns, rows)
 
 
 def _policies(plan: Plan) -> Section:
-    rows = [
-        (each.policy, each.action, f"{each.keeps:,}", *(_claims(each, field) for field in _CLAIM_FIELDS))
+    rows: list[Sequence[Cell | str]] = [
+        (_policy(each.policy), each.action, f"{each.keeps:,}", *(_claims(each, field) for field in _CLAIM_FIELDS))
         for each in plan.policies
     ]
-    return section("Policies", (_POLICY, "CHANGE", numbers("KEEPS"), "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
+    return section("Policies", ("POLICY", "CHANGE", numbers("KEEPS"), "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
 
 
 _CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
@@ -172,15 +175,15 @@ def _staying(plan: Plan) -> Section:
     for each in plan.staying:
         names.setdefault((each.policy or "", each.message), []).append(each.resource)
     rows = [
-        (policy, f"{count:,}", message, name_list(names[policy, message], _NAMED))
+        (_policy(policy), f"{count:,}", message, name_list(names[policy, message], _NAMED))
         for (policy, message), count in counts.most_common()
     ]
-    return section("Does not move", (_POLICY, numbers("WORKLOADS"), "WHY", "WHICH"), rows)
+    return section("Does not move", ("POLICY", numbers("WORKLOADS"), "WHY", "WHICH"), rows)
 
 
 def _overrides(plan: Plan) -> Section:
-    rows = [(each, "changes what clusters run, and never where") for each in plan.overrides]
-    return section("Overrides", (_POLICY, "NOTE"), rows)
+    rows = [(_policy(each), "changes what clusters run, and never where") for each in plan.overrides]
+    return section("Overrides", ("POLICY", "NOTE"), rows)
 
 
 def group_text(move: PlannedMove) -> str:
@@ -190,13 +193,19 @@ def group_text(move: PlannedMove) -> str:
     return move.group or ""
 
 
-def _leaving(move: PlannedMove) -> str:
+def _groups(move: PlannedMove) -> Cell:
+    names = dict.fromkeys(filter(None, (move.group_before if move.group else "", move.group)))
+    words = [word for name in names for word in (Word("→", is_name=False), Word(name))][1:]
+    return Cell(group_text(move), words=tuple(words))
+
+
+def _leaving(move: PlannedMove) -> Cell:
+    found = (("", move.deleted), ("later:", move.evicting), ("kept:", move.preserved))
     parts = [
-        " ".join(move.deleted),
-        f"later: {' '.join(move.evicting)}" if move.evicting else "",
-        f"kept: {' '.join(move.preserved)}" if move.preserved else "",
+        (Word(title, is_name=False), *(Word(name, cluster=name) for name in names)) for title, names in found if names
     ]
-    return "; ".join(filter(None, parts))
+    texts = [" ".join(word.text for word in part if word.text) for part in parts]
+    return Cell("; ".join(texts), words=tuple(word for part in parts for word in part if word.text))
 
 
 def _claims(effect: PolicyEffect, field: str) -> str:
@@ -217,7 +226,3 @@ _OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": 
 
 def _overcommitted(total: ClusterTotal) -> Cell | str:
     return _bad(f"overcommitted: {', '.join(total.overcommitted)}") if total.overcommitted else ""
-
-
-def _assignment(clusters: Mapping[str, int]) -> str:
-    return assignment_text({name: replicas or None for name, replicas in clusters.items()})

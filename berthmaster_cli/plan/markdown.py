@@ -9,7 +9,7 @@ from typing import Final
 
 from berthmaster.model.printable import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.cells import Section
+from berthmaster.views.cells import Cell, Section
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
 
 MAX_ROWS: Final = 50
@@ -47,7 +47,7 @@ def _table(section: Section) -> Iterator[str]:
     yield _row([heading(each.name) for _, each in used])
     yield _row(["---:" if each.is_number else "---" for _, each in used])
     for row in section.rows[:MAX_ROWS]:
-        yield _row([_cell(row[index].text, is_name=column.is_name) for index, column in used])
+        yield _row([_cell(row[index]) for index, _ in used])
     yield ""
     if len(section.rows) > MAX_ROWS:
         yield f"and {len(section.rows) - MAX_ROWS} more"
@@ -58,9 +58,9 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(text: str, *, is_name: bool) -> str:
-    escaped = _escaped(text)
-    return f"<code>{escaped}</code>" if is_name and escaped else escaped
+def _cell(cell: Cell) -> str:
+    escaped = _escaped(cell.text)
+    return f"<code>{escaped}</code>" if any(each.is_name for each in cell.words) else escaped
 
 
 def _escaped(text: str, limit: int = _MAX_CELL) -> str:

@@ -87,10 +87,7 @@ def _section(section: Section) -> Iterator[str]:
     yield f"<thead><tr>{cells}</tr></thead>"
     yield "<tbody>"
     for row in section.rows:
-        shown = (
-            f"<td{_align(column) or _reading(row[index].text)}>{_cell(row[index], column)}</td>"
-            for index, column in used
-        )
+        shown = (f"<td{_align(column) or _reading(row[index].text)}>{_cell(row[index])}</td>" for index, column in used)
         yield f"<tr>{''.join(shown)}</tr>"
     yield "</tbody>"
     yield "</table></div>"
@@ -110,10 +107,11 @@ def _align(column: TableColumn) -> str:
     return ' class="number"' if column.is_number else ""
 
 
-def _cell(cell: Cell, column: TableColumn) -> str:
+def _cell(cell: Cell) -> str:
     if cell.is_bad:
         return f'<span class="bad">{_text(cell.text)}</span>'
-    return " ".join(map(_name, cell.text.split())) if column.is_name else _text(cell.text)
+    words = " ".join(_name(each.text) if each.is_name else _text(each.text) for each in cell.words)
+    return words or _text(cell.text)
 
 
 def _name(word: str) -> str:

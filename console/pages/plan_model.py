@@ -10,7 +10,7 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.views.cells import Cell, Content, Section, TableColumn
+from berthmaster.views.cells import Cell, Section, Word
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections, what_moves
 from berthmaster.views.texts import count_text
@@ -25,17 +25,15 @@ class CellView(NamedTuple):
     """A cell of a table.
 
     Attributes:
-        words: the names in the cell, each shown whole; empty for a sentence.
+        words: the parts of the cell, each shown whole; empty for a sentence.
         text: the sentence; empty for names.
         place: namespace and name of the binding that the cell names, for a link; None without one.
-        clusters: whether the names are those of clusters, each with its replicas.
     """
 
-    words: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
     text: str = ""
     bad: bool = False
     place: tuple[str, str] | None = None
-    clusters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +159,11 @@ def _table(section: Section, max_rows: int) -> TableView:
     return TableView(
         title=section.title,
         columns=[(heading(each.name), each.is_number) for _, each in used],
-        rows=[[_cell(row[index], column) for index, column in used] for row in section.rows[:max_rows]],
+        rows=[[_cell(row[index]) for index, _ in used] for row in section.rows[:max_rows]],
         more=max(0, len(section.rows) - max_rows),
     )
 
 
-def _cell(cell: Cell, column: TableColumn) -> CellView:
-    if cell.is_bad or not column.is_name or not cell.text:
-        return CellView(text=cell.text, bad=cell.is_bad)
-    place = binding_place(cell.text) if column.content is Content.WORKLOAD else None
-    return CellView(words=tuple(cell.text.split(" ")), place=place, clusters=column.content is Content.CLUSTERS)
+def _cell(cell: Cell) -> CellView:
+    place = binding_place(cell.workload) if cell.workload else None
+    return CellView(cell.words, "" if cell.words else cell.text, cell.is_bad, place)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.assumptions import Switch
+from berthmaster.views.cells import Word
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
@@ -34,7 +35,7 @@ def test_a_plan_has_a_headline_a_drawing_and_tables():
     assert view.flows == [("a", "b", 2)]
     assert [each.title for each in view.tables] == ["Left without a place", "Moves"]
     assert view.tables[1].rows[0][0].place == ("shop", "web-deployment")
-    assert view.tables[1].rows[0][1].words == ("a=2",)
+    assert view.tables[1].rows[0][1].words == (Word("a=2", cluster="a"),)
 
 
 def test_what_happens_in_other_namespaces_is_counted_and_never_called_quiet():
@@ -86,7 +87,16 @@ def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
         plan_answer(planned_move(group=None, group_before=None), planned_move("shop/Deployment/b", group="g"))
     )
     moves = view.tables[0]
-    assert [row[[name for name, _ in moves.columns].index("Group")].words for row in moves.rows] == [(), ("g",)]
+    groups = [row[[name for name, _ in moves.columns].index("Group")].words for row in moves.rows]
+    assert groups == [(), (Word("g"),)]
+
+
+def test_a_name_with_a_space_stays_whole_and_words_beside_names_are_no_names():
+    move = planned_move("shop/Deployment/a b", {"c d": 1}, {"f": 1}, deleted=["c d"], evicting=["e"])
+    _, before, after, *_, leaving, _ = plan_view(plan_answer(move)).tables[0].rows[0]
+    assert before.words == (Word("c d=1", cluster="c d"),)
+    assert after.words == (Word("f=1", cluster="f"),)
+    assert leaving.words == (Word("c d", cluster="c d"), Word("later:", is_name=False), Word("e", cluster="e"))
 
 
 def test_a_long_table_says_how_much_is_missing():
