@@ -86,8 +86,8 @@ def command(flags: SimulateFlags) -> None:
     """Show where workloads are placed, and what changes would move.
 
     Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
-    manifests instead. With changes it prints the plan: what moves, and what the clusters get. TYPE/NAME limits what is
-    printed.
+    manifests instead. With changes it prints what it assumes about failover and preemption, what stops, what moves, and
+    what the clusters get. TYPE/NAME limits what is printed.
 
     \b
     Examples:
