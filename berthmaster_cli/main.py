@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import get_completion_class
 
-from berthmaster.model.errors import BerthmasterError
+from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.version import __version__
 from berthmaster_cli.environment import name_variables
 from berthmaster_cli.help_formatter import WholeWordFormatter
@@ -69,6 +69,22 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 _COMMANDS: Final = {name: found for commands in _SECTIONS.values() for name, found in commands.items()}
 
 
+_SERVICE_LIBRARIES: Final = frozenset({"flask", "gunicorn", "prometheus_client"})
+"""The libraries that only the extras of services bring."""
+_EXTRAS: Final = {"register": "certs"}
+"""The extra of a command, if it has another name."""
+
+
+def _without_library(command: str, error: ModuleNotFoundError) -> Exception:
+    """Return the error for a missing library: how to install the extra, or the same error if no extra brings it."""
+    if (error.name or "").partition(".")[0] not in _SERVICE_LIBRARIES:
+        return error
+    from berthmaster.runtime.installation import extra_remedy  # noqa: PLC0415 - needed for this error only
+
+    extra = _EXTRAS.get(command, command)
+    return InputError(f"berthmaster {command} needs the extra {extra!r}: {extra_remedy(extra)}")
+
+
 class _ReaderGoneError(Exception):
     """The reader of standard output is gone."""
 
@@ -83,7 +99,10 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _ = _COMMANDS[cmd_name]
-        command: click.Command = importlib.import_module(module).command
+        try:
+            command: click.Command = importlib.import_module(module).command
+        except ModuleNotFoundError as error:
+            raise _without_library(cmd_name, error) from error
         name_variables(command)
         return command
 
@@ -104,6 +123,8 @@ class _LazyGroup(click.Group):
         except BrokenPipeError:
             # Click would exit with 1, as after an error.
             raise _ReaderGoneError from None
+        except ModuleNotFoundError as error:  # services import their libraries when they start
+            raise _without_library(ctx.invoked_subcommand or "", error) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}

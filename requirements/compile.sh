@@ -4,9 +4,10 @@
 set -eu
 uv=$1
 flags="--quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --no-config"
-"$uv" pip compile $flags --extra console --extra ledger pyproject.toml --output-file requirements/run.txt
+services="--extra certs --extra console --extra controllers --extra extender --extra webhook"
+"$uv" pip compile $flags $services --extra ledger pyproject.toml --output-file requirements/run.txt
 "$uv" pip compile $flags --constraint requirements/run.txt --group test --group lint --output-file requirements/dev.txt
 "$uv" pip compile $flags --constraint requirements/dev.txt --group e2e --output-file requirements/e2e.txt
 "$uv" pip compile $flags --constraint requirements/dev.txt --group docs --output-file requirements/docs.txt
-"$uv" pip compile $flags --constraint requirements/dev.txt --extra console --extra estimator --extra ledger pyproject.toml --output-file requirements/image.txt
+"$uv" pip compile $flags --constraint requirements/dev.txt $services --extra estimator --extra ledger pyproject.toml --output-file requirements/image.txt
 "$uv" pip compile $flags --group build --output-file requirements/build.txt

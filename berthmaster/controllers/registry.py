@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from berthmaster.controllers.controller import Controller
-from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.errors import InputError, shown
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, Gate
+
+if TYPE_CHECKING:  # the doctor reads the names of the controllers, and needs none of the libraries that run them
+    from berthmaster.controllers.controller import Controller
+    from berthmaster.controllers.controller_context import ControllerContext
+    from berthmaster.controllers.settings import ControllerSettings
 
 ALL: Final = "*"
 
@@ -25,30 +27,30 @@ class Registration:
     """
 
     name: str
-    build: Callable[[ControllerContext, ControllerSettings], Controller]
+    build: "Callable[[ControllerContext, ControllerSettings], Controller]"
     by_default: bool = True
     gate: Gate | None = None
 
 
-def _binding_scheduler(context: ControllerContext, settings: ControllerSettings) -> Controller:
+def _binding_scheduler(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
     from berthmaster.controllers.binding_scheduler.controller import BindingScheduler  # noqa: PLC0415 - see Registration
 
     return BindingScheduler(context, settings)
 
 
-def _shadow_scheduler(context: ControllerContext, settings: ControllerSettings) -> Controller:
+def _shadow_scheduler(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
     from berthmaster.controllers.binding_scheduler import shadow_controller  # noqa: PLC0415 - see Registration
 
     return shadow_controller.ShadowScheduler(context, settings)
 
 
-def _workload_rebalancer(context: ControllerContext, settings: ControllerSettings) -> Controller:
+def _workload_rebalancer(context: "ControllerContext", settings: "ControllerSettings") -> "Controller":
     from berthmaster.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
 
     return controller(context, settings.concurrent_rebalancers)
 
 
-def _preemption(context: ControllerContext, _settings: ControllerSettings) -> Controller:
+def _preemption(context: "ControllerContext", _settings: "ControllerSettings") -> "Controller":
     from berthmaster.controllers.preemption import controller  # noqa: PLC0415 - see Registration
 
     return controller(context)

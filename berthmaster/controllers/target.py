@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.openapi import openapi_request, schemas_of, subschema
 from berthmaster.kube.requests import APIRequest
@@ -85,6 +84,9 @@ def unknown_placement_fields(schema: Mapping[str, Any], path: str = _PLACEMENT) 
 
 def report_target(client: APIClient) -> None:
     """Log what is known about a control plane, and set its metrics. A failure is logged, and nothing else."""
+    # The doctor reads schemas with this module, and needs no metrics.
+    from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS  # noqa: PLC0415
+
     try:
         target = read_target(client)
     except ApiError as error:

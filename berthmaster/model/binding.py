@@ -280,3 +280,8 @@ def _groups(spec: PropagationSpec, template: Template) -> WorkloadAffinityGroups
 def _group(term: WorkloadAffinityTerm | None, template: Template) -> str:
     key = term.group_by_label_key if term is not None else ""
     return f"{key}={template.labels[key]}" if key in template.labels else ""
+
+
+def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
+    """Whether a binding names this scheduler, and its scheduling is not suspended."""
+    return binding.scheduler == scheduler_name and not binding.suspended

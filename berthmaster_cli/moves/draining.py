@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.event_handlers import names_scheduler
 from berthmaster.deciding.move_targets import Target, drain_target
 from berthmaster.deciding.writes import effective
 from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of

@@ -6,7 +6,7 @@ from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, names_scheduler
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
 from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -24,7 +24,7 @@ from berthmaster.controllers.moves.works import WorkReader
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.meta import Key
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.repeating_thread import RepeatingThread

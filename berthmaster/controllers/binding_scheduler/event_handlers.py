@@ -14,7 +14,7 @@ from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.moves.waiting import LIMIT
 from berthmaster.deciding.move_targets import is_draining
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
@@ -25,11 +25,6 @@ from berthmaster.scheduling.resources import amount_of
 
 ACTIVATED: Final = 500
 """How many unschedulable bindings of a namespace are tried again each second. Clusters gain capacity all the time."""
-
-
-def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
-    """Whether a binding names this scheduler, and its scheduling is not suspended."""
-    return binding.scheduler == scheduler_name and not binding.suspended
 
 
 def eligible(binding: Binding, scheduler_name: str) -> bool:
