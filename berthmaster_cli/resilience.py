@@ -7,13 +7,14 @@ from typing import Final
 import click
 from rich.text import Text
 
+from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
-from berthmaster.simulation.world import World
+from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import count_text
+from berthmaster_cli.failure_shards import Shard, ShardResult, merged, simulated
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
     SourceFlags,
@@ -59,6 +60,13 @@ class ResilienceFlags(SourceFlags, AssumptionFlags, SharedCapacityFlags, Workloa
     )  # fmt: skip
     limit: int = option("The number of failures to show, the worst first; 0 for all.", 0, click.IntRange(0))
     heat_map: Path | None = option("Also write an SVG picture of where failover puts them.", metavar="FILE")
+    jobs: int = option("The number of processes that simulate failures.", 1, click.IntRange(1, 256))
+    shard: str = option(
+        "Simulate only a part of the failures: NUMBER/OF, from 0/OF on. `--merge` reads the file that it writes.",
+        "", metavar="NUMBER/OF",
+    )  # fmt: skip
+    shard_file: Path | None = option("With `--shard`: the file to write.", metavar="FILE")
+    merge: tuple[Path, ...] = option("Rank what all shards wrote. Reads nothing else. Repeatable.", metavar="FILE")
     check: bool = option(
         "Exit with 1 if a failure leaves a workload nowhere or with too few replicas, as `simulate --check=new`."
     )
@@ -76,7 +84,18 @@ def command(flags: ResilienceFlags) -> None:
     Examples:
       berthmaster resilience --by region
       berthmaster resilience -f examples --failover=on --heat-map failures.svg
+      berthmaster resilience -f fleet.json --shard 3/10 --shard-file part-3.json --jobs 2
     """
+    if flags.merge:
+        if flags.shard:
+            raise InputError("--merge and --shard exclude each other: a shard is merged once all are there")
+        _show(merged(flags.merge), flags)
+        return
+    shard = Shard.parse(flags.shard) if flags.shard else Shard(0, 1)
+    if bool(flags.shard) != (flags.shard_file is not None):
+        raise InputError("--shard and --shard-file need each other")
+    if flags.shard and (flags.limit or flags.heat_map is not None or flags.check):
+        raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
     workload_affinity = workload_affinity_on(flags.feature_gates)
     profile = profile_from(flags, workload_affinity=workload_affinity)
     manifests, replica_paths = read_manifests(flags)
@@ -84,32 +103,42 @@ def command(flags: ResilienceFlags) -> None:
         raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
     world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
-    failures = losses(world.clusters, domains)
-    if not failures:
+    lost = losses(world.clusters, domains)
+    if not lost:
         raise InputError(f"no cluster has a {' or a '.join(domains)}")
-    now = manifests.read_at or current_time()
-    impacts = Failures(world, profile, now, shared_capacity=flags.shared_capacity).impacts(failures)
-    _report(impacts[: flags.limit or None], failures, world, flags.output)
-    if flags.heat_map is not None:
-        _write(flags.heat_map, heat_map(impacts, sorted(world.clusters)))
+    failures = Failures(world, profile, manifests.read_at or current_time(), shared_capacity=flags.shared_capacity)
+    impacts = simulated(failures, lost[shard.number :: shard.of], flags.jobs)
+    found = ShardResult(*shard, len(lost), len(world.workloads), sorted(world.clusters), world.assumptions, impacts)
+    if flags.shard_file is not None:
+        _write(flags.shard_file, encode_json(found).decode(), "--shard-file")
+        return
+    _show(found, flags)
     if flags.output == "table":
         report_unused(manifests)
+
+
+def _show(found: ShardResult, flags: ResilienceFlags) -> None:
+    """Print the result of all failures."""
+    impacts = ranked(found.impacts)
+    _report(impacts[: flags.limit or None], found, flags.output)
+    if flags.heat_map is not None:
+        _write(flags.heat_map, heat_map(impacts, found.clusters), "--heat-map")
     if flags.check and any(each.nowhere or each.short for each in impacts):
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _report(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, output: str) -> None:
+def _report(impacts: Sequence[Impact], found: ShardResult, output: str) -> None:
     if output == "name":
         for each in impacts:
             echo(f"{each.domain}/{each.name}")
     elif output in {"json", "yaml"}:
         print_data(impacts, output)
     else:
-        _print(impacts, failures, world, wide=output == "wide")
+        _print(impacts, found, wide=output == "wide")
 
 
-def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, *, wide: bool) -> None:
-    console, assumed = stdout(), world.assumptions
+def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:
+    console, assumed = stdout(), found.assumptions
     for line in failover_lines(assumed, max((len(each.clusters) for each in impacts), default=0)):
         print_line(console, styled(line, "bold"))
     rows = [
@@ -126,9 +155,9 @@ def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: Wor
     ]
     print_table(console, (*_STOPS, *(_MOVES if assumed.moves_off_lost else ()), *_WORKLOADS), rows)
     quiet = sum(not each.stopping for each in impacts)
-    hidden = len(failures) - len(impacts)
+    hidden = found.failures - len(impacts)
     more = f"; {hidden} less severe failures are not shown" if hidden else ""
-    known = f"{count_text(len(world.workloads), 'workload')}, {count_text(len(world.clusters), 'cluster')}"
+    known = f"{count_text(found.workloads, 'workload')}, {count_text(len(found.clusters), 'cluster')}"
     text = f"{known}: {quiet} of {len(impacts)} failures stop nothing"
     if assumed.moves_off_lost:
         harmless = sum(each.harmless for each in impacts)
@@ -165,9 +194,9 @@ def _names(impact: Impact, *, wide: bool) -> str:
     return name_list(names, len(names) if wide else _NAMED)
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, option_name: str) -> None:
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        raise InputError(f"--heat-map {path}: cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{option_name} {path}: cannot be written: {error.strerror or error}") from None
     complain(f"wrote {path}")

@@ -6,7 +6,7 @@ reason to move, so the result is that of a simulation of the whole world.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -179,15 +179,8 @@ class Failures:
                 self._dependencies[leader].add(position)
 
     def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
-        """Return what each failure does. Those that stop most come first, then those that leave most."""
-        found = [self._impact(failure) for failure in failures]
-        return sorted(
-            found,
-            key=lambda each: (
-                -len(each.only_copy), -each.stopping, -each.stopped, -len(each.nowhere), -len(each.short),
-                -len(each.overcommitted), each.name,
-            ),
-        )  # fmt: skip
+        """Return what each failure does, ranked."""
+        return ranked(map(self.impact, failures))
 
     def after(self, failure: DomainLoss) -> dict[int, WorkloadResult]:
         """Return the results of the workloads that a failure may affect, by position in the world."""
@@ -278,7 +271,8 @@ class Failures:
             if position in found or (position in concerned and workload is not result.workload)
         }
 
-    def _impact(self, failure: DomainLoss) -> Impact:
+    def impact(self, failure: DomainLoss) -> Impact:
+        """Return what a failure does."""
         lost = frozenset(failure.clusters)
         gone = self._gone._replace(lost=lost)
         planned = [self._planned(position, after) for position, after in self.after(failure).items()]
@@ -313,6 +307,17 @@ class Failures:
         """Return a workload before and after a failure. What runs now is part of the status of clusters."""
         before = self._settled.idle[position]
         return PlannedWorkload(replace(before, workload=replace(before.workload, present=True)), after, before)
+
+
+def ranked(impacts: Iterable[Impact]) -> list[Impact]:
+    """Return the failures that stop most first, then those that leave most. Equal ones stay in their order."""
+    return sorted(
+        impacts,
+        key=lambda each: (
+            -len(each.only_copy), -each.stopping, -each.stopped, -len(each.nowhere), -len(each.short),
+            -len(each.overcommitted), each.name,
+        ),
+    )  # fmt: skip
 
 
 def _clusters_of(workload: SimulatedWorkload) -> Iterator[str]:

@@ -53,6 +53,39 @@ def test_wrong_usage(arguments, message):
     assert message in result.output + str(result.exception)
 
 
+@pytest.mark.parametrize(("of", "jobs"), [(1, "2"), (3, "1"), (7, "2")])
+def test_shards_have_the_answer_of_one_process(of, jobs, tmp_path):
+    question = ["--failover=on", "--by", "cluster", "--by", "region"]
+    files = []
+    for number in range(of):
+        file = str(tmp_path / f"{number}.json")
+        run(*question, "--shard", f"{number}/{of}", "--jobs", jobs, "--shard-file", file)
+        files += ["--merge", file]
+    for output in ("json", "wide", "name"):
+        assert run(*files, "-o", output) == run(*question, "-o", output)
+    assert run(*files, "--check", "-o", "name", code=1)
+
+
+@pytest.mark.parametrize(
+    ("shards", "arguments", "message"),
+    [
+        pytest.param(["0/2"], ["--merge", "0"], "shards are missing: 1/2", id="a missing shard"),
+        pytest.param(["0/2", "0/2"], ["--merge", "0", "--merge", "1"], "is there twice", id="a shard twice"),
+        pytest.param(["0/2", "1/3"], ["--merge", "0", "--merge", "1"], "of another state", id="other shards"),
+        pytest.param([], ["--merge", "0"], "cannot be read", id="no file"),
+        pytest.param([], ["--shard", "2/2", "--shard-file", "0"], "'2/2' is no shard", id="a number that is too large"),
+        pytest.param([], ["--shard", "0/2"], "need each other", id="a shard without a file"),
+        pytest.param([], ["--shard", "0/2", "--merge", "0"], "exclude each other", id="both"),
+    ],
+)
+def test_shards_that_cannot_be_merged(shards, arguments, message, tmp_path):
+    for number, shard in enumerate(shards):
+        run("--shard", shard, "--shard-file", str(tmp_path / str(number)))
+    given = [str(tmp_path / each) if each in {"0", "1"} else each for each in arguments]
+    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES), *given])
+    assert message in str(result.exception)
+
+
 def test_a_federation_has_nothing_to_rank():
     result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES.parent / "examples-kubeadmiral")])
     assert "KubeAdmiral does not move workloads off a failed cluster" in str(result.exception)
