@@ -135,11 +135,17 @@ def assumptions(
 
 
 def not_ready(cluster: Cluster) -> Cluster:
-    """Return a cluster that has failed, before any taint."""
+    """Return a cluster that has failed, before any taint.
+
+    Karmada does not reach a cluster in push mode, and hears no more of one in pull mode.
+    """
+    pulls = cluster.spec.sync_mode == "Pull"
+    status, reason = ("Unknown", "ClusterStatusUnknown") if pulls else ("False", "ClusterNotReachable")
     others = (each for each in cluster.status.conditions if each.type != "Ready")
-    condition = Condition("Ready", "False", "ClusterNotReachable", "taken down by the simulation")
-    status = msgspec.structs.replace(cluster.status, conditions=(*others, condition))
-    return msgspec.structs.replace(cluster, status=status)
+    condition = Condition("Ready", status, reason, "taken down by the simulation")
+    return msgspec.structs.replace(
+        cluster, status=msgspec.structs.replace(cluster.status, conditions=(*others, condition))
+    )
 
 
 def evicting_policies(policies: Iterable[ClusterTaintPolicy], clusters: Iterable[Cluster]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule. ClusterTaintPolicies add their taints.
+    """A cluster fails: it is not ready, and Karmada taints it with NoSchedule. ClusterTaintPolicies add theirs.
 
     What then moves depends on the assumptions of the world (``assumptions.py``). If they say that a lost cluster gets
     a NoExecute taint, it gets one.
@@ -37,10 +37,13 @@ class Down:
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
-        lost = with_cluster(self.not_ready(world), self.cluster, _untainted_by_condition)
+        lost = self.not_ready(world)
+        pulls = lost.clusters[self.cluster].spec.sync_mode == "Pull"
+        key, other = (UNREACHABLE, NOT_READY) if pulls else (NOT_READY, UNREACHABLE)
+        lost = with_cluster(lost, self.cluster, lambda cluster: _untainted_by_condition(cluster, other))
         effects = (NO_SCHEDULE, NO_EXECUTE) if world.assumptions.taints_lost else (NO_SCHEDULE,)
         for effect in effects:
-            lost = AddTaint(self.cluster, Taint(NOT_READY, effect)).applied(lost, now)
+            lost = AddTaint(self.cluster, Taint(key, effect)).applied(lost, now)
         for policy in in_order(world.taint_policies):
             lost = with_cluster(lost, self.cluster, policy.tainted)
         gone = world.lost | {self.cluster}
@@ -208,9 +211,9 @@ def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
     return workload.namespace, binding_name(workload.kind, workload.name)
 
 
-def _untainted_by_condition(cluster: Cluster) -> Cluster:
+def _untainted_by_condition(cluster: Cluster, key: str) -> Cluster:
     """Remove the taint of the other condition, as Karmada does when it adds one."""
-    kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (UNREACHABLE, NO_SCHEDULE))
+    kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (key, NO_SCHEDULE))
     return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=kept))
 
 

@@ -151,3 +151,18 @@ def test_a_change_of_what_is_not_there_is_an_error(change, message):
     with pytest.raises(InputError, match=r"the cluster|there is no cluster") as caught:
         apply([change], world(member("a", env="prod"), member("b", TAINT)), NOW)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "key", "other"),
+    [
+        pytest.param("Push", "False", "not-ready", "unreachable", id="Karmada does not reach it"),
+        pytest.param("Pull", "Unknown", "unreachable", "not-ready", id="its agent is silent"),
+    ],
+)
+def test_a_lost_cluster_gets_the_taint_of_its_condition(mode, status, key, other):
+    before = member("a", Taint(f"cluster.karmada.io/{other}", "NoSchedule"))
+    before = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, sync_mode=mode))
+    lost = Down("a").applied(World({"a": before}, ()), NOW).clusters["a"]
+    assert [each.status for each in lost.status.conditions if each.type == "Ready"] == [status]
+    assert lost.spec.taints == (Taint(f"cluster.karmada.io/{key}", "NoSchedule"),)
