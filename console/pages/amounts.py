@@ -97,7 +97,9 @@ def nearly_full(amount: FleetAmount) -> bool:
     return 100 * (amount.used + (amount.assumed or 0)) >= HIGH_PERCENT * amount.allocatable
 
 
-def room_words(requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster]) -> tuple[str, ...]:
+def room_words(
+    requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster], *, passing: bool = False
+) -> tuple[str, ...]:
     """Return what one replica requests, and the most that a ready cluster has free of each; empty without requests."""
     if not requests:
         return ()
@@ -120,9 +122,10 @@ def room_words(requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster
         else f"{label_of(name)} on no ready cluster"
         for name, best in free.items()
     ]
+    which = "one cluster that passes the filters" if passing else "one cluster"
     return (
         f"One replica requests {', '.join(texts)}.",
-        f"The most that one cluster has free: {', '.join(rooms)}.",
+        f"The most that {which} has free: {', '.join(rooms)}.",
     )
 
 

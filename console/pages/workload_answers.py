@@ -77,7 +77,7 @@ def answers(
         departed: the explanation of this decision; None if it is not known.
     """
     lines = [
-        _where(binding, outlook, fleet),
+        _where(binding, explained, outlook, fleet),
         _group(binding),
         _why_not_preferred(binding, outlook),
         None if departure is None else _why_left(departure, departed),
@@ -86,7 +86,18 @@ def answers(
     return tuple(line for line in lines if line is not None)
 
 
-def _where(binding: BindingView, outlook: BindingOutlook | None, fleet: Sequence[FleetCluster]) -> AnswerLine:
+def _passing(explained: Explanation | None) -> frozenset[str]:
+    """Return the clusters that pass the filters of a group that the decision tried."""
+    groups = explained.diagnosis.groups if explained is not None and explained.diagnosis is not None else []
+    return frozenset(each.cluster for group in groups for each in group.clusters if not each.rejections)
+
+
+def _where(
+    binding: BindingView,
+    explained: Explanation | None,
+    outlook: BindingOutlook | None,
+    fleet: Sequence[FleetCluster],
+) -> AnswerLine:
     texts, kind = [], "good"
     if not binding.present:
         texts.append("The control plane has no binding for it yet. This is the binding that is due.")
@@ -111,7 +122,10 @@ def _where(binding: BindingView, outlook: BindingOutlook | None, fleet: Sequence
             f"Each cluster has all {counted(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
         )
     if fleet and lacks_room(binding):
-        texts += room_words(binding.requests, fleet)
+        passing = _passing(explained)
+        texts += room_words(
+            binding.requests, [each for each in fleet if each.name in passing] or fleet, passing=bool(passing)
+        )
     evicted = sorted({task.from_cluster for task in binding.eviction_tasks})
     if evicted:
         texts.append(

@@ -1,5 +1,6 @@
 """The groups and the clusters of a decision: what each group rejected or could hold, and clusters by stage."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -203,8 +204,8 @@ def _of_diagnosis(diagnosis: Diagnosis, observed: str | None, shown: str | None)
 
 
 def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown: str | None) -> GroupRow:
-    rejected = dict(group.rejected_by())
-    matched = len(group.clusters) - rejected.pop(AFFINITY, 0)
+    inside = [each for each in group.clusters if not _is_outside(each)]
+    rejected = dict(Counter(each.rejections[0].plugin for each in inside if each.rejections).most_common())
     counts = f"Rejected: {rejected_words(rejected)}." if rejected else ""
     failed = group.failure is not None
     result = "It was selected." if group.failure is None else f"It failed: {sentence(group.failure.message)}"
@@ -215,7 +216,7 @@ def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown:
         kind="bad" if failed else "good",
         verdict="failed" if failed else "selected",
         text=f"{result} {counts}".strip(),
-        clusters=matched,
+        clusters=len(inside),
         fitting=sum(each.outcome is not Outcome.REJECTED for each in group.clusters),
         capacity="",
         shown=group.group == shown,
@@ -247,7 +248,7 @@ def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...
     for each in clusters:
         if not each.rejections:
             found.setdefault(("", each.reason), []).append(each)
-        elif each.rejections[0].plugin == AFFINITY:
+        elif _is_outside(each):
             outside += 1
         else:
             first = each.rejections[0]
@@ -264,6 +265,11 @@ def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...
         for (plugin, reason), some in found.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin, row.reason))), outside
+
+
+def _is_outside(cluster: ClusterDiagnosis) -> bool:
+    """Return whether a cluster is not in the group, whatever else rejects it first."""
+    return any(each.plugin == AFFINITY for each in cluster.rejections)
 
 
 def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:

@@ -1,11 +1,12 @@
 """What the page Workload shows: a pure function of the answers of the extender."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
+from berthmaster.model.move import MovePhase, MoveState
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.why import ClaimsView, WhyNotView
@@ -17,6 +18,7 @@ from console.pages.workload_groups import GroupRow, StageView, group_rows, stage
 from console.pages.workload_timeline import Departure, DifferenceView, TimelineRow, difference_view, moment_of, timeline
 from console.pages.workload_words import assignment_words, sentence
 
+_GONE: Final = ("They go after the new copies are healthy.", "They go before the new copies start.")
 _PASSED: Final = frozenset({"plan-accepted", "exemption"})
 """The records of a change of a policy that took effect with a plan."""
 
@@ -99,6 +101,21 @@ class WhyNotPart:
     unknown: tuple[str, ...]
 
 
+class MoveCopies(NamedTuple):
+    """The copies on one cluster during a move. None stands for no copy.
+
+    Attributes:
+        before, now, after: the replicas before the move, now, and after it.
+        text: what happens to them.
+    """
+
+    cluster: str
+    before: int | None
+    now: int | None
+    after: int | None
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadPart:
     """What the page shows.
@@ -128,6 +145,7 @@ class WorkloadPart:
     policy_why: str
     claims: tuple[ClaimRow, ...]
     last_plan: TimelineRow | None
+    copies: tuple[MoveCopies, ...]
     timeline: tuple[TimelineRow, ...]
     past: PastView | None
     why_not: WhyNotPart | None
@@ -160,6 +178,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         policy_why=sentence(facts.claims.why) if facts.claims is not None and past is None else "",
         claims=_claims(facts, explained),
         last_plan=next((each for each in timeline(facts.reviews) if each.plan and each.title in _PASSED), None),
+        copies=_copies(outlook.move, binding.clusters) if outlook is not None and outlook.move is not None else (),
         timeline=timeline(facts.history, past.record.id if past is not None else ""),
         past=None if past is None else _past_view(past),
         why_not=None if facts.why_not is None else _why_not_part(facts.why_not),
@@ -167,6 +186,23 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         notes=_notes(facts, explained),
         gaps=_gaps(facts) if past is None else (),
     )
+
+
+def _copies(move: MoveState, now: Mapping[str, int]) -> tuple[MoveCopies, ...]:
+    if not move.under_way:
+        return ()
+    rows = []
+    for name in sorted({*move.source, *move.target, *now}):
+        before, after = move.source.get(name), move.target.get(name)
+        if before == after:
+            text = "They stay."
+        elif after is None:
+            gone = _GONE[move.phase is MovePhase.ADMITTED] if name in now else "They are gone."
+            text = f"Old copies. {gone}"
+        else:
+            text = "New copies." if before is None else "Their number changes."
+        rows.append(MoveCopies(name, before, now.get(name), after, text))
+    return tuple(rows)
 
 
 def _answers(facts: WorkloadFacts, now: datetime) -> tuple[AnswerLine, ...]:

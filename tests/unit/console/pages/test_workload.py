@@ -27,9 +27,10 @@ from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.wire import EvictionTaskView, RequiringBinding
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
-from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.workload import NotScheduled
+from console.pages import workload_model
 from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_groups import ROWS, group_rows, stage_view
 from console.pages.workload_timeline import Departure, change_words, departure_of, timeline
@@ -140,6 +141,10 @@ def test_a_workload_without_a_place_says_what_a_replica_requests_and_what_is_fre
         "The most that one cluster has free: CPU 13 (large), Memory 32Gi (small).",
     )
     assert "requests" not in " ".join(answers(binding_view(), None, None, NOW, fleet)[0].texts)
+    passing = GroupDiagnosis("all", None, [ClusterDiagnosis("small", Outcome.NOT_SELECTED)])
+    explained = binding_explanation(diagnosis=Diagnosis(Strategy.AGGREGATED, [], [passing], []))
+    last = answers(big, explained, None, NOW, fleet)[0].texts[-1]
+    assert last.startswith("The most that one cluster that passes the filters has free: CPU 1 (small)")
 
 
 def test_what_is_not_known_is_said():
@@ -235,6 +240,36 @@ def test_the_first_lines_say_why_it_left_its_group():
     assert "It was evicted from p1." in text
     assert "This made the difference: p1, taints: none → lost:NoExecute." in text
     assert line.record == record.id
+
+
+@pytest.mark.parametrize(
+    ("phase", "old"),
+    [
+        pytest.param(MovePhase.SURGING, "Old copies. They go after the new copies are healthy.", id="new copies first"),
+        pytest.param(MovePhase.ADMITTED, "Old copies. They go before the new copies start.", id="old copies first"),
+        pytest.param(MovePhase.STABILISING, None, id="the move has not begun"),
+    ],
+)
+def test_the_copies_during_a_move(phase, old):
+    move = move_state(phase, source={"b1": 5, "b2": 3}, target={"b2": 3, "p1": 5})
+    binding = binding_view(clusters={"b1": 5, "b2": 3, "p1": 5})
+    facts = workload_model.WorkloadFacts(binding, outlook=binding_outlook(move=move))
+    found = workload_model.workload_page(facts, workload_model.WorkloadQuestion(), NOW).copies
+    assert [tuple(each) for each in found] == ([] if old is None else [
+        ("b1", 5, 5, None, old), ("b2", 3, 3, 3, "They stay."), ("p1", None, 5, 5, "New copies."),
+    ])  # fmt: skip
+
+
+def test_a_deleted_cluster_outside_of_a_group_does_not_count_in_it():
+    outside = [Rejection("ClusterDeleting", "is being deleted"), Rejection("ClusterAffinity", "not named")]
+    gone = ClusterDiagnosis("gone", Outcome.REJECTED, rejections=outside)
+    group = GroupDiagnosis("backup", None, [*group_diagnosis().clusters, gone])
+    (row,) = group_rows(None, Diagnosis(Strategy.AGGREGATED, [], [group], []), None, 8, None)
+    assert (
+        row.clusters
+        == group_rows(None, Diagnosis(Strategy.AGGREGATED, [], [group_diagnosis()], []), None, 8, None)[0].clusters
+    )
+    assert not any(each.plugin == "ClusterDeleting" for each in stage_view(group, everything=True).stages[-1].rejected)
 
 
 def test_a_suspended_or_deleted_binding_says_so_first():
