@@ -152,7 +152,7 @@ def move_state(phase: MovePhase = MovePhase.STABILISING, **fields: Any) -> MoveS
 
 def group_diagnosis(failure: Failure | None = None) -> GroupDiagnosis:
     taint, outside = "has the taint maintenance:NoSchedule, which it does not tolerate", "is not in the group"
-    local, remote = {"ClusterLocality": 100}, {"ClusterLocality": 0}
+    local, remote = ({"ClusterLocality": score, "ClusterAffinity": 0} for score in (100, 0))
     clusters = [
         ClusterDiagnosis("b1", Outcome.ASSIGNED, scores=local, capacity=9, bound_by="cpu", current=5, replicas=5),
         ClusterDiagnosis("b2", Outcome.ASSIGNED, scores=local, capacity=4, bound_by="memory", current=3, replicas=3),

@@ -53,15 +53,17 @@ def heat_map(
     *,
     limits: tuple[int, int] = (MAX_ROWS, MAX_COLUMNS),
     failures: int = 0,
+    noun: str = "cluster",
     embedded: bool = False,
 ) -> str:
     """Return an SVG document.
 
     Args:
         impacts: the failures, the worst first.
-        clusters: the names of all clusters.
+        clusters: the names of all clusters, or of the groups of them that the failures name.
         limits: the most rows and columns. The rest is left out, and the picture says so.
         failures: the number of all failures, if ``impacts`` has fewer.
+        noun: what a column is.
         embedded: whether the picture is a part of a page that has the style sheet.
     """
     shown, columns = impacts[: limits[0]], clusters[: limits[1]]
@@ -78,7 +80,7 @@ def heat_map(
         f'<svg xmlns="{_NAMESPACE}" class="heat" {size} {_FONT} role="img" aria-label="{TITLE}">',
         *([] if embedded else [_style()]),
         f"<rect {_fill('paper')} {_size(width, height)}/>",
-        *_heading(*hidden, moves=not impacts or impacts[0].assumptions.moves_off_lost),
+        *_heading(*hidden, noun, moves=not impacts or impacts[0].assumptions.moves_off_lost),
         *_columns(columns, cells, top),
     ]
     for row, (impact, name) in enumerate(zip(shown, names, strict=True)):
@@ -98,15 +100,15 @@ def _style() -> str:
     return "\n".join(["<style>", *light, "@media (prefers-color-scheme: dark) {", *dark, "}", "</style>"])
 
 
-def _heading(rows: int, columns: int, *, moves: bool) -> Iterator[str]:
+def _heading(rows: int, columns: int, noun: str, *, moves: bool) -> Iterator[str]:
     yield f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold" {_fill("ink")}>{TITLE}</text>'
     hidden = [
         _not_shown(rows, "less severe failure"),
-        _not_shown(columns, "cluster"),
+        _not_shown(columns, noun),
     ]
-    first = "Rows: what fails, the worst first. Columns: the clusters that get replicas by failover"
+    first = f"Rows: what fails, the worst first. Columns: the {noun}s that get replicas by failover"
     if not moves:
-        first = "Failover is off: no cluster gets replicas. Rows: what fails, the worst first"
+        first = f"Failover is off: no {noun} gets replicas. Rows: what fails, the worst first"
     text = "; ".join(filter(None, [first, *hidden]))
     yield f'<text x="{_MARGIN}" y="40" {_fill("dim")}>{escape(text)}.</text>'
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from berthmaster.native_api.why import ImpactView, ResilienceView
 from berthmaster.simulation.assumptions import Switch
@@ -20,8 +21,11 @@ from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 DOMAINS: Final = ("region", "provider", "zone", "cluster")
 SWITCHES: Final = {"auto": "Failover as configured", "on": "Failover assumed on", "off": "Failover assumed off"}
 PLURALS: Final = {"region": "regions", "provider": "providers", "zone": "zones", "cluster": "clusters"}
-PICTURE: Final = (60, 150)
-"""The most rows and columns of the picture. The table has the other failures."""
+PICTURE: Final = (60, 48)
+"""The most rows and columns of the picture, which fits a page of 1,280 pixels. The table has the other failures."""
+_WHOLE: Final = ("region", "provider")
+"""The failures whose columns are what fails, too. A cluster can be in several zones."""
+_OTHERS: Final = "others"
 _NAMED: Final = 5
 
 
@@ -126,11 +130,17 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
     shown, part = lists.cut(view.impacts, page, page_rows, len(view.impacts))
     picture = ""
     if view.impacts:
-        columns = _columns(view.impacts[: PICTURE[0]], view.clusters)
+        impacts, names = (view.impacts, view.clusters) if by not in _WHOLE else _by_domain(view)
+        columns = _columns(impacts[: PICTURE[0]], names)
         # The picture counts the columns that it leaves out, so the others follow.
-        rest = [name for name in view.clusters if name not in set(columns)]
+        rest = [name for name in names if name not in set(columns)]
         picture = heat_map(
-            view.impacts, [*columns, *rest], limits=(PICTURE[0], len(columns)), failures=view.failures, embedded=True
+            impacts,
+            [*columns, *rest],
+            limits=(PICTURE[0], len(columns)),
+            failures=view.failures,
+            noun=by if by in _WHOLE else "cluster",
+            embedded=True,
         )
     return ResiliencePage(
         by=by,
@@ -149,6 +159,22 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
         computed_at=view.computed_at,
         gaps=view.gaps,
     )
+
+
+def _by_domain(view: ResilienceView) -> tuple[list[ImpactView], list[str]]:
+    """Return the failures with what each region or provider gets as a whole, and the names of these."""
+    home = {cluster: each.name for each in view.impacts for cluster in each.clusters}
+    impacts = []
+    for each in view.impacts:
+        arriving: Counter[str] = Counter()
+        over: dict[str, set[str]] = {}
+        for cluster, count in each.arriving.items():
+            arriving[home.get(cluster, _OTHERS)] += count
+        for cluster, resources in each.overcommitted.items():
+            over.setdefault(home.get(cluster, _OTHERS), set()).update(resources)
+        overcommitted = {name: sorted(resources) for name, resources in over.items()}
+        impacts.append(replace(each, clusters=(each.name,), arriving=dict(arriving), overcommitted=overcommitted))
+    return impacts, sorted({home.get(each, _OTHERS) for each in view.clusters})
 
 
 def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str]:

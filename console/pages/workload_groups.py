@@ -56,7 +56,7 @@ class ClusterRow:
     current: str
     capacity: str
     score: str
-    scores: str
+    scores: Mapping[str, int]
     weight: str
     reason: str
 
@@ -91,6 +91,7 @@ class StageClusters:
         hidden: how many clusters are not listed.
         rejected: what filters rejected, the largest number first.
         outside: how many clusters are not in the group at all.
+        plugins: the plugins that scored these clusters.
     """
 
     key: str
@@ -101,6 +102,7 @@ class StageClusters:
     hidden: int
     rejected: tuple[Rejected, ...]
     outside: int
+    plugins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,8 @@ def _stage(
     selected = any(each.outcome is Outcome.NO_REPLICAS for each in group.clusters)
     explained = group.failure is not None and (outcome is Outcome.NO_REPLICAS or not selected)
     rows = tuple(_cluster_row(each, explained=explained) for each in shown)
-    return StageClusters(key, title, text, len(clusters), rows, len(ordered) - len(shown), (), 0)
+    plugins = tuple(dict.fromkeys(name for each in shown for name in each.scores))
+    return StageClusters(key, title, text, len(clusters), rows, len(ordered) - len(shown), (), 0, plugins)
 
 
 def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...], int]:
@@ -281,7 +284,7 @@ def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:
         current=_number(each.current),
         capacity="not limited" if each.capacity is None else f"{each.capacity:,}{bound}",
         score=f"{sum(each.scores.values()):,}" if each.scores else "",
-        scores=", ".join(f"{name} {score}" for name, score in each.scores.items()),
+        scores=each.scores,
         weight=_number(each.weight),
         reason="" if explained else sentence(each.reason),
     )

@@ -13,8 +13,8 @@ from console.question import WhatIfQuestion, decoded
 from console.source import SourceError
 
 
-def page_of(view, page=1, rows=50):
-    return resilience_page(view, "region", page, rows)
+def page_of(view, page=1, rows=50, by="region"):
+    return resilience_page(view, by, page, rows)
 
 
 def test_a_failure_says_what_happens_and_leads_to_what_if():
@@ -53,11 +53,23 @@ def test_the_question_about_a_large_failure_names_the_region():
 def test_the_picture_is_bounded_and_shows_the_clusters_that_matter():
     clusters = [f"c{number:04}" for number in range(900)]
     impacts = [impact(f"r{n}", ["c0899"], arriving=dict.fromkeys(clusters[:800], 1)) for n in range(PICTURE[0] + 9)]
-    page = page_of(resilience_view(*impacts, clusters=clusters, failures=400))
+    page = page_of(resilience_view(*impacts, clusters=clusters, failures=400), by="zone")
     assert page.picture.count("rotate(") == PICTURE[1]
     assert ">c0899<" in page.picture
-    assert f"{400 - PICTURE[0]} less severe failures are not shown; 750 clusters are not shown" in page.picture
+    hidden = f"{400 - PICTURE[0]} less severe failures are not shown; {900 - PICTURE[1]} clusters are not shown"
+    assert hidden in page.picture
     assert "style" not in page.picture
+
+
+def test_the_picture_of_regions_has_a_column_for_each_region():
+    over = {"s1": ["cpu"], "s2": ["cpu"]}
+    north = impact("north", ["n1", "n2"], arriving={"s1": 3, "s2": 4, "x": 1}, overcommitted=over)
+    south = impact("south", ["s1", "s2"], arriving={"n1": 2})
+    picture = page_of(resilience_view(north, south, clusters=["n1", "n2", "s1", "s2", "x"])).picture
+    assert re.findall(r"rotate.*?>([^<]+)<", picture) == ["north", "others", "south"]
+    assert "region north: south gets 7 replicas, more cpu than is free" in picture
+    assert "region north: others gets 1 replica" in picture
+    assert "Columns: the regions that get replicas by failover" in picture
 
 
 def test_a_long_table_has_parts():

@@ -319,6 +319,13 @@ def test_clusters_by_stage():
     assert view.names[:2] == ("b3", "b4")
 
 
+def test_scores_of_several_plugins_are_columns_and_no_tooltip(workload):
+    text = workload()[0].text
+    assert [f'class="number">{name}</th>' in text for name in ("ClusterLocality", "ClusterAffinity")] == [True, True]
+    assert 'data-label="ClusterLocality">100</td>' in text
+    assert 'title="ClusterLocality' not in text
+
+
 def test_long_stages_are_cut_unless_all_clusters_are_asked_for():
     clusters = [
         ClusterDiagnosis(f"c{number:03}", Outcome.NOT_SELECTED, "other clusters are better")
