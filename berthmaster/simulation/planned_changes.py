@@ -1,6 +1,6 @@
 """The workloads of a world after a set of changes, before any scheduler looks at them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -155,6 +155,7 @@ def edited_workloads(
     )
     unlabelled: list[str] = []
     uncounted: list[str] = []
+    claiming = edit.claimant
     keys = [*index.concerned(edit, detector), *may_concern(edit, found.after.items())] if only is None else only
     for key in index.sorted(keys):
         check()
@@ -168,6 +169,8 @@ def edited_workloads(
             found.blocked[key] = after, edit.reference, reason
         if after is not workload:
             found.after[key] = after
+            if after.claim is not None:
+                claiming[after.claim.policy.reference] = after.claim.policy
             if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
                 uncounted.append(str(workload))
         yield key
@@ -175,6 +178,12 @@ def edited_workloads(
     for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
         if about:
             found.gaps.append(Gap(kind, tuple(about), facts))
-    unread = found.existing.unknown(waited_for((edit.after,))) if edit.has_effect and edit.after is not None else ()
-    if unread:
-        found.gaps.append(Gap(GapKind.WAITED_FOR, facts={**facts, "objects": ", ".join(unread)}))
+    found.gaps += _unread(claiming, found.existing)
+
+
+def _unread(policies: Mapping[PolicyReference, Policy], existing: Existing) -> Iterator[Gap]:
+    """Yield a gap for each policy of which it is not known whether what it waits for exists."""
+    for reference, policy in policies.items():
+        unread = existing.unknown(waited_for((policy,)))
+        if unread:
+            yield Gap(GapKind.WAITED_FOR, facts={"policy": str(reference), "objects": ", ".join(unread)})

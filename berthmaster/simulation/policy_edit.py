@@ -77,6 +77,11 @@ class PolicyEdit:
         """Whether the spec changes. The detector ignores a change of metadata."""
         return self.before is None or self.after is None or self.before.spec != self.after.spec
 
+    @property
+    def claimant(self) -> dict[PolicyReference, Policy]:
+        """The policy after the edit, which may claim workloads because of it."""
+        return {self.after.reference: self.after} if self.has_effect and self.after is not None else {}
+
     def applied(self, policies: Iterable[Policy]) -> tuple[Policy, ...]:
         """Return all policies after the edit."""
         others = tuple(each for each in policies if each.reference != self.reference)

@@ -125,3 +125,11 @@ def test_a_created_override_ends_the_waiting():
     assert (move.before, move.after) == ({}, {"b": 2})
     (move,) = planned(NONE, TEMPLATE, waiting, BOUND, existence=CREATED).moves
     assert (move.before, move.after) == ({"a": 2}, {"b": 2})
+
+
+def test_a_plan_that_releases_a_workload_names_what_the_next_policy_may_wait_for():
+    following = stored_policy("q", to=["b"], placement=DIVIDED, **OVERRIDES)
+    released = stored_policy("p", to=["a"], placement=DIVIDED, new=True, target={"name": "other"})
+    unread, missing = (planned(each, TEMPLATE, OLD, BOUND, following, changed=[released]) for each in (read(), NONE))
+    assert ([each.after for each in unread.moves], unread.complete) == ([{"b": 2}], False)
+    assert ("PropagationPolicy default/q" in unread.gaps[0], missing.moves, missing.complete) == (True, [], True)
