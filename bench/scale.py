@@ -94,7 +94,7 @@ class ModelAPI:
         if request.path in ("/api", "/apis"):
             raise ApiError(404, "NotFound", "no aggregated discovery")
         if request.path == "/apis/apps/v1":
-            verbs = ["list", "watch"]
+            verbs = ["get", "list", "watch", "patch"]
             return encode_json(
                 {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": verbs}]}
             )

@@ -171,6 +171,7 @@ class State:
         self._freshness = Freshness()
         self._placing = threading.Lock()
         self._placed: tuple[Sequence[SimulatedWorkload], PlacedIndex] | None = None
+        self._evicting: tuple[Sequence[SimulatedWorkload], list[Binding]] = ((), [])
 
     @property
     def version(self) -> str:
@@ -225,12 +226,16 @@ class State:
         record = self.lease().record
         running = record.running(now) if record is not None else None
         braked = record is not None and bool(record.brake.reason)
-        bindings = (each.binding for each in world.workloads if each.binding is not None)
+        workloads, evicting = self._evicting
+        if workloads is not world.workloads:
+            bindings = (each.binding for each in world.workloads if each.binding is not None)
+            evicting = [each for each in bindings if each.spec.graceful_eviction_tasks]
+            self._evicting = world.workloads, evicting
         assumed = assumptions(
             failover,
             preemption,
             running,
-            bindings,
+            evicting,
             braked=braked,
             brake=record.brake_limits if record is not None else DEFAULT_BRAKE,
             tainted_by=evicting_policies(world.taint_policies, world.clusters.values()),

@@ -62,13 +62,19 @@ class _Built(NamedTuple):
     workload: SimulatedWorkload | None
     gap: Gap | None = None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether there is a valid template that no policy selects and that has no binding."""
+        return self.template is not None and self.workload is None and self.gap is None
+
 
 class _KnownWorkloads(NamedTuple):
-    """The workloads of one version of bindings and templates, with one set of policies."""
+    """The workloads of one version of bindings and templates, with one set of policies, and the free templates."""
 
     version: tuple[object, object]
     policies: Sequence[Policy]
     workloads: list[SimulatedWorkload]
+    free: list[_Identity]
 
 
 class KindCounts:
@@ -191,11 +197,13 @@ class ObservedWorkloads:
         with self._building:
             version = self._version()  # a change after this line is one of the next version
             pairing = self._pairing_for(policies)
-            found = self._known.workloads if self._known is not None and self._known.version == version else None
-            if found is None or self._known is None or self._known.policies is not policies:
+            if self._known is None or self._known.version != version or self._known.policies is not policies:
                 found = self._built(pairing, check)
-                self._known = _KnownWorkloads(version, policies, found)
-            return found + list(_unclaimed(pairing, claimants, check)) if claimants else found
+                free = [identity for identity, each in pairing.built.items() if each.is_free]
+                self._known = _KnownWorkloads(version, policies, found, free)
+            found = self._known.workloads
+            more = list(_unclaimed(pairing, self._known.free, claimants, check)) if claimants else []
+            return found + more if more else found  # the same list if nothing has changed: indexes compare it
 
     def _built(self, pairing: "_Pairing", check: Callable[[], None]) -> list[SimulatedWorkload]:
         """Return all workloads. Only what changed is built again."""
@@ -397,14 +405,14 @@ def _left_out(template: Document, error: ManifestError) -> Gap:
 
 
 def _unclaimed(
-    pairing: _Pairing, claimants: Sequence[Policy], check: Callable[[], None]
+    pairing: _Pairing, free: Iterable[_Identity], claimants: Sequence[Policy], check: Callable[[], None]
 ) -> Iterator[SimulatedWorkload]:
-    """Yield the workloads that nothing concerns now, and that a claimant selects. Invalid ones become gaps."""
+    """Yield the workloads of free templates that a claimant selects. Invalid ones become gaps."""
     catalog = PolicyCatalog(claimants)
-    for identity, built in pairing.built.items():
+    for identity in free:
+        built = pairing.built[identity]
         template = built.template
-        known = built.workload is not None or built.gap is not None
-        if known or template is None or not may_select(claimants, template):
+        if template is None or not built.is_free or not may_select(claimants, template):
             continue
         if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
             continue

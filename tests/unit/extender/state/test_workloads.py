@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from fake_clock import FakeClock
@@ -157,6 +158,27 @@ def test_claimants_bring_what_only_they_select(plane):
     claimed = {str(each) for each in running.state.world(claimants=[claimant]).workloads}
     assert claimed - known == {"shop/Deployment/unclaimed", "other/Deployment/web"}
     assert {str(each) for each in running.state.world().workloads} == known
+
+
+class CountedList(list):
+    """A list that counts how often something goes over it."""
+
+    rounds = 0
+
+    def __iter__(self):
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_a_plan_of_a_fleet_that_rests_does_not_go_over_all_workloads(plane):
+    running, now = plane(), datetime(2026, 1, 1, tzinfo=UTC)
+    nowhere = defaulted(convert(Policy, policy("nowhere", selector(name="gone"))))
+    world = running.state.world()
+    assert running.state.world(claimants=[nowhere]).workloads is world.workloads, "indexes compare nothing"
+    counted = CountedList(world.workloads)
+    for _ in range(3):
+        running.state.assuming(replace(world, workloads=counted), now)
+    assert counted.rounds == 1
 
 
 def test_a_deadline_ends_the_building_and_the_next_call_continues(plane):
