@@ -26,7 +26,7 @@ _OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errn
 _PROGRAM: Final = "berthmaster"
 click.Context.formatter_class = WholeWordFormatter
 # Imported when called: `--help` and completion must not import numpy.
-_SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Understand placements": {
         "simulate": ("berthmaster_cli.simulate", "Show where workloads are placed, and what changes would move."),
         "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
@@ -66,7 +66,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "register": ("berthmaster_cli.register", "Register webhooks at an API server, and remove them."),
     },
 }
-_COMMANDS: Final = {name: found for commands in _SECTIONS.values() for name, found in commands.items()}
+COMMANDS: Final = {name: found for commands in SECTIONS.values() for name, found in commands.items()}
 
 
 _SERVICE_LIBRARIES: Final = frozenset({"flask", "gunicorn", "prometheus_client"})
@@ -93,12 +93,12 @@ class _LazyGroup(click.Group):
     """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+        return sorted({*COMMANDS, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _ = _COMMANDS[cmd_name]
+        module, _ = COMMANDS[cmd_name]
         try:
             command: click.Command = importlib.import_module(module).command
         except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}
-        for title, commands in _SECTIONS.items():
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
         with formatter.section("Other"):

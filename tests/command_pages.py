@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import click
 
 from berthmaster_cli.environment import variable_of
-from berthmaster_cli.main import _SECTIONS, main
+from berthmaster_cli.main import SECTIONS, main
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 _MADE: Final = "<!-- made from the help texts of the commands by `make reference` -->"
@@ -97,7 +97,7 @@ def _context(parent: click.Context, name: str) -> click.Context:
 
 def _index(root: click.Context) -> str:
     lines = ["# Reference of the commands", "", _MADE, _INDEX]
-    sections = {title: {name: text for name, (_, text) in each.items()} for title, each in _SECTIONS.items()}
+    sections = {title: {name: text for name, (_, text) in each.items()} for title, each in SECTIONS.items()}
     for title, commands in {**sections, "Other": _OTHER}.items():
         lines += [f"## {title}", "", "| Command | What it does | Guide |", "|---|---|---|"]
         lines += [f"| [{name}](reference/{name}.md) | {text} | {_guide(name, '')} |" for name, text in commands.items()]

@@ -4,7 +4,7 @@ import click
 import pytest
 from charts.cases import CASES
 
-from berthmaster_cli.main import _COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main
 from charts import helm
 
 
@@ -65,7 +65,7 @@ def test_the_certs_pods_have_the_options_of_all_certificate_commands(case, comma
 def test_the_commands_that_the_chart_runs_are_known():
     run = {arguments[0] for case in CASES for _, arguments in rendered(case)}
     assert run == {"webhook", "extender", "controllers", "console", "certs", "register"}
-    assert {"webhook", "extender", "console"} <= set(_COMMANDS)
+    assert {"webhook", "extender", "console"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import promql_parser
 import pytest
 from charts.cases import CASES
 
-from berthmaster_cli.main import _COMMANDS
+from berthmaster_cli.main import COMMANDS
 from charts import helm
 
 ROOT = helm.CHART.parents[1]
@@ -56,7 +56,7 @@ def test_every_metric_is_exposed_by_a_command(alerts, dashboard):
     for expression in expressions(alerts, dashboard):
         for name in METRIC.findall(re.sub(r'"[^"]*"', "", expression)):
             [owner] = [command for prefix, command in OWNERS.items() if name.startswith(prefix)]
-            if owner in _COMMANDS:
+            if owner in COMMANDS:
                 # The client library adds _total to counters by itself.
                 known = {SUFFIX.sub("", name), name.removesuffix("_total")}
                 assert any(f'"{each}"' in SOURCES for each in known), name

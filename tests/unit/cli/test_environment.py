@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from berthmaster_cli.environment import variable_of
-from berthmaster_cli.main import _COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main
 
 
 def commands(ctx):
@@ -48,4 +48,4 @@ def test_paths_in_a_variable_are_separated_by_colons(monkeypatch):
 
 def test_most_commands_that_serve_have_variables():
     served = {path.split()[1] for path in CONTEXTS}
-    assert {"webhook", "extender", "controllers", "console", "certs", "doctor", "register"} <= served <= {*_COMMANDS}
+    assert {"webhook", "extender", "controllers", "console", "certs", "doctor", "register"} <= served <= {*COMMANDS}

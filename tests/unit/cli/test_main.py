@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from berthmaster_cli.main import _COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main
 
 CRASHES = """
 import os, signal, sys
@@ -36,11 +36,11 @@ def test_a_crash_in_c_code_is_reported(stderr, message):
 def test_help_lists_every_command_once():
     lines = main.get_help(click.Context(main)).splitlines()
     names = [line.split()[0] for line in lines if line.startswith("  ") and line[2].isalpha() and "  " in line[3:]]
-    assert sorted(names) == sorted([*_COMMANDS, "completion"])
+    assert sorted(names) == sorted([*COMMANDS, "completion"])
 
 
 def test_examples_in_help_are_valid_usage():
-    commands = {name: main.get_command(click.Context(main), name) for name in _COMMANDS}
+    commands = {name: main.get_command(click.Context(main), name) for name in COMMANDS}
     texts = [(command.help or "").partition("Examples:\n")[2] for command in commands.values()]
     examples = [shlex.split(line) for text in texts for line in text.strip().splitlines()]
     for _, name, *arguments in examples:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from berthmaster.kube.events import BURST, MAX_WAITING
 from berthmaster.kube.reflector import MAX_OBJECTS
 from berthmaster.kube.responses import MAX_MESSAGE_BYTES
-from berthmaster_cli.main import _COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main
 from webhook.admission import wire
 from webhook.admission.rule_catalog import RULE_IDS
 
@@ -189,7 +189,7 @@ def test_every_metric_that_exists_is_on_some_page():
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_command_that_is_named_exists(page):
-    known = {*_COMMANDS, "completion"}
+    known = {*COMMANDS, "completion"}
     blocks = "\n".join(re.findall(r"^```(?:sh|console)\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL))
     commands = re.findall(r"^(?:\$ )?berthmaster ([a-z-]+)", blocks, re.MULTILINE)
     assert {each for each in commands if not each.startswith("-")} <= known
@@ -242,7 +242,7 @@ def test_a_page_is_short_enough_to_read(page):
 
 
 def test_the_readme_has_every_command():
-    assert [name for name in _COMMANDS if f"`berthmaster {name}" not in TEXTS["README.md"]] == []
+    assert [name for name in COMMANDS if f"`berthmaster {name}" not in TEXTS["README.md"]] == []
 
 
 def test_every_annotation_and_label_of_ours_is_documented():

@@ -3,7 +3,7 @@
 import click
 from command_pages import DOCS, pages
 
-from berthmaster_cli.main import _COMMANDS, main
+from berthmaster_cli.main import COMMANDS, main
 
 PAGES = pages()
 
@@ -17,7 +17,7 @@ def test_the_pages_match_the_commands():
 
 def test_no_page_is_about_a_command_that_does_not_exist():
     names = {path.stem for path in (DOCS / "reference").glob("*.md")}
-    assert names == {*_COMMANDS, "completion"}
+    assert names == {*COMMANDS, "completion"}
 
 
 def commands(ctx):
