@@ -12,7 +12,7 @@ from console.question_reading import FormProblem
 
 SWITCHES: Final = {"auto": "as configured", "on": "assumed on", "off": "assumed off"}
 MAX_BOXES: Final = 400
-"""The most clusters that the form lists. For a larger fleet the visitor writes names."""
+"""The most clusters, regions, zones or providers that the form lists. If there are more, the visitor writes names."""
 
 
 class ClusterBox(NamedTuple):
@@ -90,12 +90,15 @@ def form_view(
     """Return the form with the texts of a question. Nothing of a wrong question is lost."""
     lost = set(question.lose)
     boxes = _regions(clusters, lost) if len(clusters) <= MAX_BOXES else []
-    domains = [DomainBox(word, len(names), word in lost) for word, names in domains_of(clusters).items()]
-    listed = {each.name for region in boxes for each in region.clusters} | {each.word for each in domains}
+    every = [DomainBox(word, len(names), word in lost) for word, names in domains_of(clusters).items()]
+    domains = {kind: [each for each in every if each.word.startswith(f"{kind}=")] for kind in _DOMAINS}
+    domains = {kind: found if len(found) <= MAX_BOXES else [] for kind, found in domains.items()}
+    listed = {each.name for region in boxes for each in region.clusters}
+    listed |= {each.word for found in domains.values() for each in found}
     lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
     return FormView(
         regions=boxes,
-        domains={kind: [each for each in domains if each.word.startswith(f"{kind}=")] for kind in _DOMAINS},
+        domains=domains,
         more=" ".join(name for name in question.lose if name not in listed),
         texts={**lines, "policies": question.policies},
         problems=problems,

@@ -15,6 +15,8 @@ MORE = {
     "workload nowhere": f"/workloads/{console_fleet.TEAMS[0]}/importer-5-deployment",
     "a policy": "/policies/shop/critical",
     "a policy of all namespaces": "/policies/-/platform",
+    "a workload that moves": f"/workloads/{console_fleet.TEAMS[0]}/mailer-78-deployment",
+    "an answer about a region": "/what-if?lose=region=eu-west-1",
     "a workload that left its group": console_ledger.ADDRESS,
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
 }

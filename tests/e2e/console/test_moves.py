@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 
+from karmada_plane import binding, deployment, policy, selector
 from playwright.sync_api import expect
 
 from berthmaster.model.move import MOVE
@@ -30,6 +31,25 @@ def test_filters_leave_what_matches(visit):
     expect(page.get_by_text("No move matches the filter.")).to_be_visible()
     page.get_by_role("link", name="Clear").click()
     expect(rows(page)).not_to_have_count(1)
+
+
+def test_moves_after_the_first_thousand_are_found_and_counted(visit, console):
+    claimant = policy("many", selector(), namespace="many")
+    move = json.dumps({"reason": "Failback", "phase": "Stabilising", "source": {"a": 1}, "target": {"b": 1}})
+    paths = [console.put(claimant)]
+    for number in range(1001):
+        bound = binding(deployment(f"many-{number:04}", 1, namespace="many", by=claimant), claimant, a=1)
+        bound["metadata"]["annotations"][MOVE] = move
+        paths.append(console.put(bound))
+    try:
+        page = visit("/moves?q=many-1000")
+        expect(rows(page)).to_have_count(1)
+        visit.open(page, "/moves?q=many/")
+        expect(page.get_by_role("navigation", name="Pages of the list").first).to_contain_text("of 1,001")
+    finally:
+        for each in paths:
+            console.api.remove(each)
+    expect(page.get_by_text("No move matches the filter.")).to_be_visible()
 
 
 def test_a_page_that_does_not_exist_is_the_last_one(visit):

@@ -121,10 +121,11 @@ def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
 
 
 def test_a_large_fleet_is_named_and_not_listed():
-    clusters = [fleet_cluster(f"c{number}") for number in range(MAX_BOXES + 1)]
-    form = form_view(WhatIfQuestion(lose=("c1",)), clusters)
+    clusters = [fleet_cluster(f"c{number}", zones=(f"z{number}",)) for number in range(MAX_BOXES + 1)]
+    form = form_view(WhatIfQuestion(lose=("c1", "zone=z1", "region=north")), clusters)
     assert form.regions == []
-    assert form.more == "c1"
+    assert form.more == "c1 zone=z1"
+    assert {kind: len(found) for kind, found in form.domains.items()} == {"region": 1, "zone": 0, "provider": 0}
 
 
 def client_of(**answers):
