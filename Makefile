@@ -239,7 +239,8 @@ $(VENV)/.docs: $(BIN)/python requirements/docs.txt
 	@touch $@
 
 .PHONY: docs
-docs: $(VENV)/.docs ## Build the site of docs/ into dist/site; a broken link, anchor or entry of the menu fails
+docs: $(VENV)/.docs ## Build the site of docs/ into dist/site; a broken link, anchor, menu or spelling fails
+	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: coverage
