@@ -102,7 +102,7 @@ def why_not(
         if not due and cluster not in request.current:
             return _not_due(search, request, cluster)
         return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
-    reasons = search.reasons()
+    reasons = [*_held(request, cluster, due=due), *search.reasons()]
     unknown = _limits(found)
     smallest = search.smallest()
     if not smallest:
@@ -115,6 +115,14 @@ def why_not(
         cluster, taken=False, reasons=reasons, changes=best, clusters=search.assignment(smallest[0]), unknown=unknown,
         alternatives=others,
     )  # fmt: skip
+
+
+def _held(request: Request, cluster: str, *, due: bool) -> list[str]:
+    """Return what happens to the replicas that a cluster has, if the next decision does not take it."""
+    if cluster not in request.current:
+        return []
+    follows = "the next scheduling removes it" if due else "it stays until something triggers scheduling"
+    return [f"{cluster} has the workload now (replicas: {request.current[cluster]}), and {follows}"]
 
 
 def _not_due(search: "Search", request: Request, cluster: str) -> WhyNot:

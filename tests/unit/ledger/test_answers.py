@@ -42,7 +42,7 @@ def test_the_first_decision_on_a_binding_has_no_difference(ledger):
 
 def test_why_not_answers_for_a_failover_without_the_cluster_that_failed(ledger):
     answer = ledger.why_not(RecordId(1, 2), "m3")
-    assert (answer.changes, answer.clusters) == (["add 8 cpu, 8 pods to m3"], {"m3": 4})
+    assert (answer.changes, answer.clusters) == (["add 8 cpu to m3"], {"m3": 4})
     assert ledger.why_not(RecordId(1, 2), "m2").taken
 
 

@@ -187,6 +187,18 @@ def test_a_bound_helps_with_replicas_if_nothing_else_triggers_scheduling():
     assert (replicas.startswith("set "), "a" in found.clusters) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("due", "follows"),
+    [(True, "the next scheduling removes it"), (False, "it stays until something triggers scheduling")],
+)
+def test_a_cluster_that_has_the_workload_and_would_not_get_it_again(due, follows):
+    request = replace(Request.of(asked(replicas=4, **NAMED)), current={"b": 4})
+    found = why_not(scheduler_of(cluster("a"), cluster("b")), request, "b", due=due)
+    assert found.reasons == [
+        f"b has the workload now (replicas: 4), and {follows}", "b is not among the named clusters",
+    ]  # fmt: skip
+
+
 def test_capacity_is_an_alternative_to_fewer_replicas():
     found = answer("a", cluster("a", cpu=2, pods=9), scheduling=AGGREGATED, replicas=3, requests={"cpu": 1})
     assert [found.changes, *found.alternatives] == [["set 2 replicas instead of 3"], ["add 1 cpu to a"]]
