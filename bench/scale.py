@@ -47,7 +47,7 @@ from extender.state.watch import BindingOptions, WatchSource
 LIMIT_MIB: Final = {"controllers": 1024, "restart": 1024, "extender": 2048}
 SIZES: Final = (1000, 10_000, 100_000)
 _LIMIT_S: Final = 3000.0
-_NOISE: Final = 1.5
+_NOISE: Final = 2.0
 """How much more than n log n a total may grow, and how many times more an event may cost, between two sizes."""
 _LEAST: Final = {"MiB": 4.0, "s": 0.2, "ms": 2.0}
 """Smaller figures say nothing about growth."""
@@ -125,7 +125,7 @@ class Figures:
         """Note the memory since the start of the part."""
         self.found[f"{name}, MiB"] = round(self.resident_mib() - self._base_mib, 1)
 
-    def cost(self, name: str, work: Callable[[], object], unit: str = "ms", per: int = 1) -> None:
+    def cost(self, name: str, work: Callable[[], object], unit: str = "ms", per: float = 1) -> None:
         """Note the processor time of one piece of work; divided by ``per``."""
         begun_s = time.thread_time()
         work()
@@ -237,7 +237,7 @@ def restart(size: int, clusters: int) -> dict[str, float]:
     figures.found["60 workloads lose their cluster, keys"] = len(plane.queue)
     figures.cost("deciding for them", plane.decide_all)
     figures.cost("the cluster is ready again", lambda: plane.put_cluster(pinned, back))
-    figures.cost("the cluster gets a label", lambda: plane.put_cluster(pinned, labelled))
+    figures.cost("the cluster gets a label", lambda: plane.put_cluster(pinned, labelled), "s")
     plane.decide_all()
     plane.put_cluster(pinned, back)
     plane.decide_all()
@@ -276,7 +276,7 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     settle = lambda: found.append(Failures(world, state.profile, datetime.now(UTC)))  # noqa: E731 - used once
     figures.cost("settling the world before failures", settle, "s")
     some = losses(world.clusters, [FailureDomain.CLUSTER])[:50]
-    figures.cost("a failure of a cluster", lambda: found[0].impacts(some), per=len(some))
+    figures.cost("100 failures of clusters", lambda: found[0].impacts(some), "s", per=len(some) / 100)
     figures.memory("after failures")
     figures.peak()
     source.stop()

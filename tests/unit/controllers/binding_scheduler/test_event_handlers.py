@@ -239,3 +239,17 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
     handled.handlers.activate_unschedulable()
     assert len(handled.take_all()) == 100, "the others follow, although no cluster has gained capacity since"
     assert not handled.handlers._activatable
+
+
+def test_two_schedulers_share_clusters():
+    """What one scheduler assigns takes capacity in the process of the other one before a cluster reports it."""
+    shared: dict[str, Any] = {"scheduling": AGGREGATED, "requests": {"cpu": 1}}
+    own = eligible_binding("web", "uid", replicas=4, **shared)
+    its = labelled(asked(name="db", scheduler_name="other", replicas=8, clusters={"m": 8}, **shared))
+    handled = Handled()
+    assert handled.clusters.preview(own).clusters == {"m": 4}
+    handled.handlers.binding_changed(its.metadata.key, None, its)
+    assert not handled.take_all(), "the binding of the other scheduler is not decided here"
+    assert not handled.clusters.preview(own).result.ok, "8 of 10 cores are taken"
+    handled.handlers.binding_changed(its.metadata.key, its, None)
+    assert handled.clusters.preview(own).clusters == {"m": 4}
