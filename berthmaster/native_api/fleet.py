@@ -172,6 +172,7 @@ class WorkloadQuery(RequestPart, frozen=True):
         policy: only workloads that this policy holds, as ``WorkloadRow.policy`` names it; empty for all.
         cluster: only workloads on this cluster; empty for all.
         group: only workloads in the group of this name; empty for all.
+        parts: whether namespace, policy, cluster and group may be parts of names, in any case.
         only: further restrictions. A workload that meets one of them is listed.
         sort: the order.
         descending: reverse the order.
@@ -185,6 +186,7 @@ class WorkloadQuery(RequestPart, frozen=True):
     policy: _Text = ""
     cluster: _Text = ""
     group: _Text = ""
+    parts: bool = False
     only: frozenset[Restriction] = frozenset()
     sort: SortKey = SortKey.NAMESPACE
     descending: bool = False

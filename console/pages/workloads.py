@@ -47,6 +47,7 @@ def _question(query: PageQuery) -> WorkloadQuery:
         policy=query.text("policy"),
         cluster=query.text("cluster"),
         group=query.text("group"),
+        parts=query.choice("parts", ("1",), "") == "1",
         only=frozenset(map(Restriction, query.choices("only", [each.value for each in RESTRICTIONS]))),
         sort=SortKey(sort.removeprefix("-")),
         descending=sort.startswith("-"),

@@ -22,7 +22,7 @@ from berthmaster.native_api.fleet import (
 )
 from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, count, names, number, text
+from extender.protocols.native.parameters import choice, count, flag, names, number, text
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
@@ -41,6 +41,10 @@ PARAMETERS: Final = {
     "policy": text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
     "cluster": text("Only workloads on this cluster."),
     "group": text("Only workloads in the group of this name."),
+    "parts": Parameter(
+        "Whether namespace, policy, cluster and group may be parts of names, in any case.",
+        {"type": "boolean", "default": False},
+    ),
     "only": text(
         f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
     ),
@@ -136,6 +140,7 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
         policy=parameters.get("policy", ""),
         cluster=parameters.get("cluster", ""),
         group=parameters.get("group", ""),
+        parts=flag(parameters, "parts"),
         only=frozenset(
             choice("only", each, Restriction) for each in filter(None, parameters.get("only", "").split(","))
         ),
@@ -152,18 +157,29 @@ def _filters(query: WorkloadQuery, now: datetime) -> Iterable[Filter]:
         visible = frozenset("" if each == CLUSTER_SCOPED else each for each in query.namespaces if each)
         yield lambda each: each.binding.spec.resource.namespace in visible
     if query.namespace:
-        namespace = "" if query.namespace == CLUSTER_SCOPED else query.namespace
-        yield lambda each: each.binding.spec.resource.namespace == namespace
+        of_namespace = "".__eq__ if query.namespace == CLUSTER_SCOPED else _meant(query.namespace, query)
+        yield lambda each: of_namespace(each.binding.spec.resource.namespace)
     if query.policy:
-        yield lambda each: each.policy == query.policy
+        of_policy = _meant(query.policy, query)
+        yield lambda each: of_policy(each.policy)
     if query.group:
-        yield lambda each: each.group == query.group
+        of_group = _meant(query.group, query)
+        yield lambda each: each.group is not None and of_group(each.group)
     if query.only:
         yield partial(_meets, query.only, frozenset(_STATES[each] for each in query.only if each in _STATES), now)
     for word in query.q.lower().split():
         yield partial(_contains, word)
     if query.cluster:
-        yield lambda each: is_on(each.binding, query.cluster)
+        of_cluster = _meant(query.cluster, query)
+        yield lambda each: is_on(each.binding, of_cluster)
+
+
+def _meant(wanted: str, query: WorkloadQuery) -> Callable[[str], bool]:
+    """Return whether a name is the wanted one, or contains it if the query asks for parts."""
+    if not query.parts:
+        return wanted.__eq__
+    part = wanted.lower()
+    return lambda name: part in name.lower()
 
 
 _STATES: Final = {

@@ -81,7 +81,7 @@ def test_workloads_are_searched_sorted_and_paged(visit):
     page.keyboard.type("web shop")
     with page.expect_navigation():
         page.keyboard.press("Enter")
-    assert parameters(page) == {"q": ["web shop"]}
+    assert parameters(page) == {"q": ["web shop"], "parts": ["1"]}
     assert {"shop" in text and "web" in text for text in page.locator(WORKLOADS).all_inner_texts()} == {True}
     page = visit("/workloads")
     page.get_by_role("columnheader", name="Replicas").get_by_role("link").click()

@@ -66,11 +66,12 @@ def test_all_restrictions_can_be_chosen():
 
 def test_the_address_is_the_question(page):
     query = "q=web&namespace=shop&policy=p&cluster=b1&group=backup&only=moving&only=short,nowhere&sort=-replicas&page=3"
+    query += "&parts=1"
     answer, source = page(f"/workloads?{query}", workloads=listed_workloads(workload_row()))
     assert answer.status_code == 200
     asked = source.asked[0][1][0]
     assert asked == WorkloadQuery(
-        q="web", namespace="shop", policy="p", cluster="b1", group="backup",
+        q="web", namespace="shop", policy="p", cluster="b1", group="backup", parts=True,
         only=frozenset({Restriction.MOVING, Restriction.SHORT, Restriction.NOWHERE}), sort=SortKey.REPLICAS,
         descending=True, offset=2 * asked.limit, limit=asked.limit,
     )  # fmt: skip

@@ -126,6 +126,11 @@ def test_rows_say_where_workloads_are(watched):
         pytest.param({"policy": "PropagationPolicy bank/other"}, ["ledger"], id="a policy"),
         pytest.param({"cluster": "own"}, ["ledger", "first"], id="a cluster"),
         pytest.param({"group": "cloud"}, ["late"], id="a group"),
+        pytest.param({"cluster": "ow"}, [], id="a part of a cluster that is not asked for as a part"),
+        pytest.param({"cluster": "OW", "parts": True}, ["ledger", "first"], id="a part of a cluster"),
+        pytest.param({"group": "clou", "parts": True}, ["late"], id="a part of a group"),
+        pytest.param({"policy": "shop/", "namespace": "ho", "parts": True}, ["first", "late", "refused"], id="parts"),
+        pytest.param({"namespace": "-", "parts": True}, [], id="cluster-scoped workloads, whose dash is no part"),
         pytest.param({"only": frozenset({Restriction.NOT_PREFERRED})}, ["late"], id="not in the first group"),
         pytest.param(
             {"only": frozenset({Restriction.NOWHERE, Restriction.NOT_PREFERRED})},
@@ -220,11 +225,12 @@ def test_an_invalid_parameter_is_refused(parameters, message):
 
 
 def test_parameters_become_a_query():
-    given = {"sort": "-replicas", "namespaces": "a,-", "only": "moving,short", "offset": "10"}
+    given = {"sort": "-replicas", "namespaces": "a,-", "only": "moving,short", "offset": "10", "parts": "true"}
     assert query_of(given) == WorkloadQuery(
         sort=SortKey.REPLICAS,
         descending=True,
         namespaces=frozenset({"a", "-"}),
+        parts=True,
         only=frozenset({Restriction.MOVING, Restriction.SHORT}),
         offset=10,
     )
