@@ -113,7 +113,8 @@ def past_explanation(recalled: Recalled) -> PastExplanation:
         notes.append("failover kept the replicas on ready clusters; the diagnosis is about the lost ones' new places")
     if past.bounds is not None:
         notes.append(f"scheduler estimators limited {len(past.bounds)} clusters")
-    explained = explanation(result)
+    # A move under way is explained as its target. What it wrote is where the copies were from then on.
+    explained = explanation(result, WorkloadResult(result.workload, result.trigger, as_is=True))
     return PastExplanation(row_for(past.segment, past.entry), explained, reproduced, notes)
 
 

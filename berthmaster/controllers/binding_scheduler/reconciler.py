@@ -138,8 +138,10 @@ class BindingReconciler:
         try:
             written = self._write(key, binding, decision)
         except ApiError as error:
+            pending = self._pending.get(key)
+            assigned = pending is not None and pending.decision is decision  # only the status was not written
             self._finish("error", key, decision, started_s, error)
-            self._record_decision(record, started_s, str(error))
+            self._record_decision(record, started_s, "" if assigned else str(error))
             raise
         if written.refusal is not None:
             self._finish("error", key, decision, started_s, written.refusal)

@@ -22,6 +22,8 @@ from ledger_histories import (
 )
 
 from berthmaster.deciding.config import MovesConfig
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.ledger.records import Query, RecordId
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
@@ -97,6 +99,10 @@ def test_a_move_that_ends(tmp_path, strategy, failover_after_s):
     steps = [each.outcome.event.partition(" ")[0].removesuffix(":") for each in found if each.outcome.event]
     assert (steps[0], steps[-1]) == ("MoveStarted", "MoveReleased")
     assert any(each.entry.moves.admissions for each in found)
+    reader = LedgerReader(history.url)
+    for row in reader.page(Query(decisions_only=True), 500).rows:
+        explained = reader.explain(RecordId(*map(int, row.id.split(".")))).explanation
+        assert explained.present == row.after, "both copies of a move under way, and none before the new ones start"
 
 
 @pytest.mark.parametrize("failover_after_s", [FAILOVER_AFTER_S, None], ids=["with-failover", "without-failover"])

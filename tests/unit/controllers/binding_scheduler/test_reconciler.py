@@ -417,6 +417,19 @@ def test_a_ledger_gets_a_refused_assignment_once_with_its_error(bench):
     assert "Forbidden" in record.error
 
 
+def test_a_ledger_gets_an_assignment_as_written_if_only_its_status_is_not(bench):
+    def conflicting(request: Any) -> None:
+        if request.path.endswith("/status"):
+            refuse(409, "Conflict")(request)
+
+    bench.empty_queue()
+    bench.put()
+    bench.api.before = only(conflicting, "PATCH")
+    with pytest.raises(ApiError):
+        bench.work()
+    assert [(each.outcome.clusters, each.error) for each in bench.records] == [({"m": 1}, "")]
+
+
 @pytest.mark.parametrize("assigned", [None, [{"name": "gone", "replicas": 1}]], ids=["first scheduling", "assigned"])
 def test_a_binding_with_an_unknown_placement_field_is_held_with_one_event(bench, assigned):
     bench.empty_queue()
