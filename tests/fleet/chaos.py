@@ -35,7 +35,6 @@ from kube_store import JSON
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query, RecordId
 from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.move import MovePhase
 
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
@@ -264,7 +263,7 @@ class Chaos:
 
         def rests() -> bool:
             problems[:] = filter(None, map(self._fleet.unrest, by_app))
-            waiting = (app for app in by_app if self._fleet.phase(app) not in ("", MovePhase.RELEASED.value))
+            waiting = (app for app in by_app if self._fleet.phase(app))  # after Released, a failback may follow
             problems.extend(f"{app}: {self._fleet.move(app)}" for app in waiting)
             return not problems
 
