@@ -53,16 +53,18 @@ def test_a_new_workload_appears_without_a_reload_and_goes_again(visit, console, 
     assert page.evaluate("window.kept"), "the page was loaded again"
 
 
-def test_a_cluster_that_is_lost_changes_its_tile(visit, console):
+def test_a_cluster_that_is_lost_changes_its_square(visit, console):
     path = console.put(cluster("live-cluster", 8))
     page = visit("/fleet?q=live-cluster")
-    tile = page.get_by_role("listitem").filter(has_text="live-cluster")
-    expect(tile).to_contain_text("ready")
+    square, tile = page.locator(".squares a"), page.locator("#cluster-live-cluster")
+    expect(square).to_have_attribute("title", re.compile("^live-cluster: ready"))
+    expect(tile).to_have_count(0)
     condition = {"type": "Ready", "status": "False", "reason": "Lost", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     console.api.edit(path, status={"conditions": [condition]})
     expect(tile).to_contain_text("not ready")
+    expect(square).to_have_attribute("title", re.compile("^live-cluster: not ready"))
     console.api.remove(path)
-    expect(tile).to_have_count(0)
+    expect(square).to_have_count(0)
 
 
 def test_a_page_whose_stream_was_cut_is_not_live_until_it_shows_what_it_missed(browser, console, axe, free_port):
