@@ -183,6 +183,8 @@ def test_a_rebalancer_in_the_middle_keeps_the_new_copies(fleet: Fleet):
 
 def test_a_leader_that_loses_its_lease_ends_its_part_of_the_ledger(fleet: Fleet):
     fleet.berthmaster()
+    fleet.run("ledger", 1, ["m1"])
+    fleet.until_ready("ledger", {"m1": 1})
     stops = len(fleet.stops())
     (leader,) = fleet.controllers
     fleet.start_berthmaster()
