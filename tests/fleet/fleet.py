@@ -254,7 +254,9 @@ class Fleet:
         self.api.delete(_policy(_first(app)))
 
     def limit(self, cpu: str | None) -> None:
-        """Limit the CPU of all workloads by a FederatedResourceQuota; None removes the limit."""
+        """Limit the CPU of all workloads by a FederatedResourceQuota; None removes the limit. The model has none."""
+        if self.driver is None or not self.driver.real:
+            return
         quota: JSON = {
             "apiVersion": "policy.karmada.io/v1alpha1",
             "kind": "FederatedResourceQuota",
