@@ -160,7 +160,7 @@ def _simulate(
 
 
 def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
-    """Return whether a workload cannot be scheduled, or waits for somebody to act, with ``only_new`` by the changes."""
+    """Return whether a workload cannot be scheduled, or is stuck, with ``only_new`` by the changes."""
     after, settled = planned.after, planned.settled
     if only_new and settled is not None and (settled.failure is not None or settled.is_stuck):
         return False

@@ -80,7 +80,7 @@ class WorkloadResult:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it runs nowhere, and no scheduler looks at it until somebody acts."""
+        """Whether it runs nowhere, and no scheduler looks at it until an object changes."""
         return self.unscheduled is not None and self.unscheduled.reason in _STUCK and not self.assignment
 
     @property
