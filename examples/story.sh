@@ -32,7 +32,7 @@ ledger=$(mktemp -d)
 trap 'rm -rf "$ledger"' EXIT
 BERTHMASTER_LEDGER=sqlite:///$ledger/ledger.db
 export BERTHMASTER_LEDGER
-run simulate -f examples/clusters.yaml -f examples/groups --down member1 --ledger "$BERTHMASTER_LEDGER"
+run simulate -f examples/clusters.yaml -f examples/groups --down member1 --failover=on --ledger "$BERTHMASTER_LEDGER"
 run history deploy/nginx
 run explain deploy/nginx --diff
 run why-not deploy/nginx member3 --at 0s
