@@ -3,7 +3,7 @@
 The extender reads a generated fleet in use from a file. The console asks it over HTTP. Both are the commands, with one
 worker each. A round asks for each page with another question each time, so that the console's cache of answers helps
 only where a visitor would notice it as well. The figures are the times that pass, and the processor time of both
-services for each page.
+services for each page. On a machine that runs other programs, too, the processor time is the figure that counts.
 """
 
 import random
@@ -26,8 +26,9 @@ from e2e.processes import Process, Processes
 from e2e.service import COMMAND
 
 LIMIT_MS: Final = 150
+_LIMIT_BYTES: Final = 100_000
 _START_S: Final = 900.0
-_SCRIPT_LIMIT_BYTES: Final = 200_000
+_SIMULATION_S: Final = 900.0
 _TICKS_PER_S: Final = 100
 _PER_FILE: Final = 10_000
 """The extender reads files up to a size."""
@@ -82,10 +83,13 @@ def pages(made: Fleet) -> dict[str, Addresses]:
         "Workloads, search": lambda draw: f"/workloads?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
         "Workloads, filter": lambda draw: f"/workloads?namespace={draw.choice(teams)}&only=not-preferred",
         "Workload": workload,
-        "Resilience": lambda _: "/resilience?by=region",  # the first visitor waits for the simulation
-        "Moves": lambda _: "/moves",
-        "Policies": lambda _: "/policies",
+        "Cluster": lambda draw: f"/fleet/{draw.choice(made.clusters)}",
+        "Moves": lambda draw: f"/moves?cluster={draw.choice(made.clusters)}",
+        "Policies": lambda draw: f"/policies?q=team-{draw.randint(1, 9)}",
+        "Search": lambda draw: f"/search?q={draw.choice(('web', 'api', 'cache'))}-{draw.randint(1, 99)}",
+        "History": lambda _: "/history",
         "What if": lambda _: "/what-if",
+        "Resilience": lambda _: "/resilience?by=region",
     }
 
 
@@ -147,26 +151,29 @@ def _tree(pid: int) -> Iterator[int]:
 
 def timed(
     pool: urllib3.PoolManager, url: str, title: str, address: Addresses, rounds: int, running: list[Process]
-) -> float:
-    """Ask for a page several times, print the figures, and return the 95th percentile in milliseconds."""
+) -> tuple[float, int]:
+    """Ask for a page several times and print the figures. Return the 95th percentile in milliseconds, and the size."""
     draw = random.Random(title)
     first_ms, _ = _asked(pool, url + address(draw), title)
     before_s = processor_s(running)
     taken = [_asked(pool, url + address(draw), title) for _ in range(rounds)]
     used_ms = (processor_s(running) - before_s) * 1000 / rounds
     slow_ms = statistics.quantiles([each for each, _ in taken], n=20)[18]
-    size = max(each for _, each in taken) // 1000
+    size = max(each for _, each in taken)
     print(
         f"{title:20} {statistics.median(each for each, _ in taken):7.0f} ms median {slow_ms:7.0f} ms p95 "
-        f"{used_ms:7.0f} ms of a processor {first_ms:7.0f} ms first {size:6} kB",
+        f"{used_ms:7.0f} ms of a processor {first_ms:7.0f} ms first {size // 1000:6} kB",
         flush=True,
     )
-    return slow_ms
+    return slow_ms, size
 
 
 def _asked(pool: urllib3.PoolManager, address: str, title: str) -> tuple[float, int]:
     begun_s = time.perf_counter()
     response = pool.request("GET", address, headers={"Accept-Encoding": "gzip"}, timeout=120.0)
+    while "Refresh" in response.headers and time.perf_counter() < begun_s + _SIMULATION_S:
+        time.sleep(1)  # as a browser does while the failures are simulated
+        response = pool.request("GET", address, timeout=120.0)
     taken_ms = (time.perf_counter() - begun_s) * 1000
     if response.status != 200:
         raise click.ClickException(f"{title}: {address} answers {response.status}: {response.data[:2000]!r}")
@@ -186,15 +193,19 @@ def script_bytes() -> int:
 def main(clusters: int, workloads: int, rounds: int, limit_ms: int) -> None:
     """Time the pages of the console."""
     slowest: dict[str, float] = {}
+    sizes: dict[str, int] = {}
     made = generated(clusters, workloads)
     print(f"{clusters} clusters, {workloads} workloads; {script_bytes() // 1000} kB of scripts", flush=True)
     with services(made) as (url, running):
         pool = urllib3.PoolManager(maxsize=1)
         for title, address in pages(made).items():
-            slowest[title] = timed(pool, url, title, address, rounds, running)
+            slowest[title], sizes[title] = timed(pool, url, title, address, rounds, running)
     slow = {title: round(taken) for title, taken in slowest.items() if limit_ms and taken > limit_ms}
-    if slow or script_bytes() > _SCRIPT_LIMIT_BYTES:
-        raise click.ClickException(f"slower than {limit_ms} ms at the 95th percentile: {slow}")
+    large = {title: size for title, size in [*sizes.items(), ("scripts", script_bytes())] if size > _LIMIT_BYTES}
+    if slow or large:
+        raise click.ClickException(
+            f"slower than {limit_ms} ms at the 95th percentile: {slow}; larger than {_LIMIT_BYTES:,} bytes: {large}"
+        )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import logging
 import secrets
 import signal
-import tempfile
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from berthmaster.serving.probes import Readiness
 from berthmaster.serving.protection import require_protection
 from berthmaster.serving.reloaded_files import read_regular_file
 from berthmaster.serving.request_parser import BodyCollection
-from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
+from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
 from console.authentication import SESSION_LIFETIME, SignInOptions
@@ -93,16 +92,16 @@ def serve(options: ConsoleOptions) -> None:
     if options.sign_in.oidc is not None and find_spec("authlib") is None:
         raise InputError(f"--oidc-issuer-url needs the library Authlib; {extra_remedy('console')}")
     ExtenderClients(options.extender, options.extender_timeout_s)
-    run_server(options.server, _Console(options))
+    with shared_folder("berthmaster-console-sessions-") as folder:
+        run_server(options.server, _Console(options, options.revoked_sessions_folder or folder))
 
 
 class _Console:
     """The service. Metrics are defined on import and must be shared first, so workers import their module."""
 
-    def __init__(self, options: ConsoleOptions) -> None:
-        self._options = options
+    def __init__(self, options: ConsoleOptions, revoked: Path) -> None:
+        self._options, self._revoked = options, revoked
         self._secret = _session_secret(options.session_secret_file)  # made before the fork: the same in all workers
-        self._revoked = options.revoked_sessions_folder or Path(tempfile.mkdtemp(prefix="berthmaster-console-"))
         self._watcher: StateWatcher | None = None
 
     def application(self) -> ServedApp:

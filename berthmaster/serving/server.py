@@ -9,8 +9,8 @@ import signal
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
@@ -144,8 +144,7 @@ def serve(options: ServerOptions, service: HTTPService) -> None:
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
     """
-    owner, run = os.getpid(), Path(tempfile.mkdtemp(prefix=f"{options.name}-"))
-    try:
+    with shared_folder(f"{options.name}-") as run:
         values = run / "metrics"
         values.mkdir()
         shared_metrics.share(values)
@@ -153,9 +152,17 @@ def serve(options: ServerOptions, service: HTTPService) -> None:
         answers = Probes(health.readiness, shared_metrics.exposition)
         probes = ProbeServer(options.probe_host, options.probe_port, answers)
         _Application(options, service, health, probes).run()
+
+
+@contextmanager
+def shared_folder(prefix: str) -> Iterator[Path]:
+    """Make a temporary folder for a process and its workers. Only the process that made it removes it."""
+    owner, folder = os.getpid(), Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
     finally:
         if os.getpid() == owner:  # a worker that ends gets here too; the other processes still use the folder
-            shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Application(BaseApplication):

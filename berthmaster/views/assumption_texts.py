@@ -1,6 +1,6 @@
 """The first lines of an answer: the switches of the control plane that it assumes, and what stops running."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from berthmaster.model.errors import name_list
@@ -9,21 +9,27 @@ from berthmaster.simulation.plan_answer import Loss
 from berthmaster.views.texts import count_text
 
 _NAMED: Final = 5
-_OTHER_ON: Final = "--failover=on shows where they would go."
-_OTHER_OFF: Final = "--failover=off shows what happens without it."
+SwitchName = Callable[[str, str], str]
+"""Returns how a reader sets a switch, such as ``failover``, to ``on`` or ``off``."""
 
 
-def loss_lines(assumptions: Assumptions, loss: Loss, moved: int) -> Iterator[str]:
+def as_option(switch: str, value: str) -> str:
+    """Return how a command sets a switch."""
+    return f"--{switch}={value}"
+
+
+def loss_lines(assumptions: Assumptions, loss: Loss, moved: int, named: SwitchName = as_option) -> Iterator[str]:
     """Yield what an answer about lost or deleted clusters says first, one line each.
 
     Args:
         assumptions: what the answer assumes.
         loss: what stops running.
         moved: the number of workloads that move.
+        named: how the reader sets a switch.
     """
     stops = stopping_text(loss)
     if loss.lost:
-        yield f"{failover_text(assumptions, moved)}{stops}. {_other(assumptions)}"
+        yield f"{failover_text(assumptions, moved, named)}{stops}. {_other(assumptions, named)}"
         yield from _policy_lines(assumptions)
     if loss.removed:
         which = name_list(loss.removed, _NAMED)
@@ -53,12 +59,11 @@ def stopping_text(loss: Loss) -> str:
     return f"{count_text(loss.replicas, 'replica')} of {workloads} {'stops' if loss.replicas == 1 else 'stop'}"
 
 
-def failover_text(assumptions: Assumptions, moved: int) -> str:
+def failover_text(assumptions: Assumptions, moved: int, named: SwitchName = as_option) -> str:
     """Return what an answer assumes about failover, and that nothing moves if so, up to what stops."""
     nothing = "nothing moves, " if not moved else "no copy leaves a lost cluster, "
-    asked = assumptions.failover is not Switch.AUTO
     if assumptions.taints_lost:
-        return "Eviction is assumed (--failover=on): "
+        return f"Eviction is assumed ({named('failover', 'on')}): "
     if assumptions.replaces:
         after = f"{assumptions.replaced_after_s:g} s"
         return (
@@ -74,21 +79,23 @@ def failover_text(assumptions: Assumptions, moved: int) -> str:
         return f"Eviction is on, and {_taint_policies(assumptions)} {how} lost clusters a NoExecute taint: "
     if assumptions.evicts:
         return f"Eviction is on, but a lost cluster gets no NoExecute taint: {'' if moved else nothing}"
-    return f"Eviction is {'assumed off (--failover=off)' if asked else 'off here'}: {nothing}"
+    return f"Eviction is {_off(assumptions, named)}: {nothing}"
 
 
-def failover_lines(assumptions: Assumptions, largest: int) -> Iterator[str]:
+def failover_lines(assumptions: Assumptions, largest: int, named: SwitchName = as_option) -> Iterator[str]:
     """Yield what an answer about possible failures says first about failover.
 
     Args:
         assumptions: what the answer assumes.
         largest: the most clusters that one of the failures takes.
+        named: how the reader sets a switch.
     """
-    text = failover_text(assumptions, 0).rstrip(", ").removesuffix(": nothing moves").removesuffix(":")
+    text = failover_text(assumptions, 0, named).rstrip(", ").removesuffix(": nothing moves").removesuffix(":")
     if assumptions.moves_off_lost:
         yield f"{text}. The second group of columns says what failover could not place."
     else:
-        yield f"{text}: nothing moves. --failover=on shows where workloads would go, and what would find no place."
+        other = named("failover", "on")
+        yield f"{text}: nothing moves. {other} shows where workloads would go, and what would find no place."
     brake = assumptions.brake
     if assumptions.replaces and brake.enabled and largest >= brake.min_clusters:
         yield (
@@ -113,32 +120,38 @@ def _taint_policies(assumptions: Assumptions) -> str:
     return f"ClusterTaintPolicy {name_list(assumptions.tainted_by, _NAMED)}"
 
 
-def _other(assumptions: Assumptions) -> str:
-    return _OTHER_OFF if assumptions.taints_lost or assumptions.evicts_by_policy else _OTHER_ON
+def _other(assumptions: Assumptions, named: SwitchName) -> str:
+    if assumptions.taints_lost or assumptions.evicts_by_policy:
+        return f"{named('failover', 'off')} shows what happens without it."
+    return f"{named('failover', 'on')} shows where they would go."
 
 
-def eviction_line(assumptions: Assumptions, *, evicts: bool) -> str:
+def _off(assumptions: Assumptions, named: SwitchName) -> str:
+    return f"assumed off ({named('failover', 'off')})" if assumptions.failover is Switch.OFF else "off here"
+
+
+def eviction_line(assumptions: Assumptions, *, evicts: bool, named: SwitchName = as_option) -> str:
     """Return what an answer about a new NoExecute taint says first."""
+    on, off = named("failover", "on"), named("failover", "off")
     if assumptions.failover is Switch.ON:
-        return "Eviction is assumed (--failover=on): NoExecute taints evict. --failover=off shows the answer without."
+        return f"Eviction is assumed ({on}): NoExecute taints evict. {off} shows the answer without."
     if assumptions.evicts and evicts:
         return "Eviction is on here, by the eviction tasks of its taint manager: NoExecute taints evict."
-    how = "assumed off (--failover=off)" if assumptions.failover is Switch.OFF else "off here"
-    return f"Eviction is {how}: NoExecute taints move nothing. --failover=on shows what they would evict."
+    return f"Eviction is {_off(assumptions, named)}: NoExecute taints move nothing. {on} shows what they would evict."
 
 
-def preemption_line(assumptions: Assumptions) -> str:
+def preemption_line(assumptions: Assumptions, named: SwitchName = as_option) -> str:
     """Return what an answer assumes about preemption."""
     state, other = ("on", "off") if assumptions.preempts else ("off", "on")
     match assumptions.preemption_basis:
         case Basis.RECORDED:
             how = f"{state} here, by the record of the controllers"
         case Basis.ASKED:
-            how = f"assumed {state} (--preemption={state})"
+            how = f"assumed {state} ({named('preemption', state)})"
         case _:
             how = f"{state} here"
     effect = "policies take workloads over" if assumptions.preempts else "no policy takes a workload over"
-    return f"Preemption is {how}: {effect}. --preemption={other} shows the answer otherwise."
+    return f"Preemption is {how}: {effect}. {named('preemption', other)} shows the answer otherwise."
 
 
 def _some(names: list[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
 from berthmaster.simulation.plan_answer import ClaimChange, ClusterTotal, Plan, PlannedMove, PlanSummary, PolicyEffect
-from berthmaster.views.assumption_texts import eviction_line, loss_lines, preemption_line
+from berthmaster.views.assumption_texts import SwitchName, as_option, eviction_line, loss_lines, preemption_line
 from berthmaster.views.cells import Cell, Section, Word, columns_of, names_cell, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
@@ -39,13 +39,14 @@ def heading(name: str) -> str:
     return name if name in _ABBREVIATIONS else name.capitalize()
 
 
-def opening(plan: Plan) -> list[str]:
+def opening(plan: Plan, named: SwitchName = as_option) -> list[str]:
     """Return what a plan says first: what it assumes, and what stops running; empty if it depends on no switch."""
-    lines = list(loss_lines(plan.assumptions, plan.loss, plan.summary.moved)) if plan.loss is not None else []
+    assumed, loss = plan.assumptions, plan.loss
+    lines = list(loss_lines(assumed, loss, plan.summary.moved, named)) if loss is not None else []
     if plan.evicting_taints:
-        lines.insert(0, eviction_line(plan.assumptions, evicts=True))
+        lines.insert(0, eviction_line(assumed, evicts=True, named=named))
     if plan.preemption_matters:
-        lines.append(preemption_line(plan.assumptions))
+        lines.append(preemption_line(assumed, named))
     return lines
 
 

@@ -65,7 +65,7 @@ def show() -> Response | str:
 
 
 def _drawn(found: FleetView, question: FleetQuestion, *, counted: bool) -> _Drawn:
-    page = fleet_page(found, question, counted=counted)
+    page = fleet_page(found, question, services().page_rows, counted=counted)
     if question.view != "map":
         return _Drawn(page, Markup())
     looks = ("bad", "busy", "warn", *(f"l{level}" for level in range(LEVELS)))

@@ -21,8 +21,6 @@ UNKNOWN: Final = "-"
 """Stands for a region or a provider that clusters do not report."""
 ATTENTION: Final = 8
 """The most clusters that stand above the map with their reasons."""
-ROWS: Final = 100
-"""The most rows of one page of the table."""
 _MAX_OPTION: Final = 60
 
 
@@ -88,17 +86,18 @@ class FleetPage:
     counted: bool
 
 
-def fleet_page(view: FleetView, question: FleetQuestion, *, counted: bool = True) -> FleetPage:
+def fleet_page(view: FleetView, question: FleetQuestion, rows: int = 50, *, counted: bool = True) -> FleetPage:
     """Return what the page shows.
 
     Args:
         view: the fleet.
         question: what the visitor chose.
+        rows: the most rows of one page of the table.
         counted: whether the visitor may see how many workloads there are, in all namespaces.
     """
     found = listed_clusters(view, question)
     table = question.view == "table"
-    shown, part = lists.cut(found, question.page, ROWS if table else max(1, len(found)), len(view.clusters))
+    shown, part = lists.cut(found, question.page, rows if table else max(1, len(found)), len(view.clusters))
     areas, more = ((), 0) if table else map_regions(found)
 
     def accepted(free: FleetQuestion) -> list[FleetCluster]:

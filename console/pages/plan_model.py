@@ -102,7 +102,7 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
     text = _headline_of_counts(answer) if answer.truncated or restricted else headline(plan)
     return PlanView(
         id=plan.id,
-        opening=opening(plan),
+        opening=opening(plan, as_choice),
         headline=f"{text[:1].upper()}{text[1:]}.",
         bad=bool(counts.lost or counts.short or counts.overcommitted),
         quiet=plan.complete and not (counts.moved or counts.lost or counts.short),
@@ -115,6 +115,11 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
         tables=[_table(each, max_rows) for each in sections(plan)],
         truncated=answer.truncated,
     )
+
+
+def as_choice(switch: str, value: str) -> str:
+    """Return how a visitor of a page sets a switch: the words of the form What if and of the page Resilience."""
+    return f'"{switch.capitalize()} assumed {value}"'
 
 
 def _headline_of_counts(answer: PlanAnswer) -> str:

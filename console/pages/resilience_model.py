@@ -15,7 +15,7 @@ from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import TITLE, heat_map
 from console.markup import drawn
 from console.pages import lists
-from console.pages.plan_model import binding_place
+from console.pages.plan_model import as_choice, binding_place
 from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 
 DOMAINS: Final = ("region", "provider", "zone", "cluster")
@@ -142,9 +142,10 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
             noun=by if by in _WHOLE else "cluster",
             embedded=True,
         )
+    largest = max((len(each.clusters) for each in view.impacts), default=0)
     return ResiliencePage(
         by=by,
-        opening=list(failover_lines(view.assumptions, max((len(each.clusters) for each in view.impacts), default=0))),
+        opening=list(failover_lines(view.assumptions, largest, as_choice)),
         failover=view.assumptions.failover,
         moves=view.assumptions.moves_off_lost,
         plural=PLURALS[by],

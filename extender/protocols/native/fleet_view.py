@@ -15,8 +15,8 @@ from extender.state.placed_totals import ClusterUse
 from extender.state.state import State
 
 _UNWATCHED = (
-    "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings on "
-    "Karmada's API server"
+    "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings "
+    "(chart: extender.watch) on Karmada's API server"
 )
 
 

@@ -74,7 +74,7 @@ def binding_history(services: Services, namespace: str, name: str, query: Mappin
 
 def _page(services: Services, wanted: Query, query: Mapping[str, str], limit: int) -> HistoryPage:
     if services.ledger is None:
-        raise Refusal(409, "the extender has no ledger; start it with --ledger")
+        raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
     wanted = wanted._replace(
         since_us=_time(query, "since", wanted.since_us), until_us=_time(query, "until", wanted.until_us)
     )

@@ -238,7 +238,7 @@ def require_watched(services: Services, *needed: str, subject: str) -> None:
     raise Refusal(
         409,
         f"{subject} not known: the service watches {', '.join(watched)}; start it with --watch "
-        f"{','.join(wanted)}{where}",
+        f"{','.join(wanted)}{where} (chart: extender.watch)",
         kind=NOT_READY,
     )
 

@@ -162,7 +162,7 @@ class _OwnFleet:
 
 def _ledger(services: Services) -> HistorySource:
     if services.ledger is None:
-        raise Refusal(409, "the extender has no ledger; start it with --ledger")
+        raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
     return services.ledger
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -29,17 +31,20 @@ class _Reviewer(KubeInMemory):
 
     Attributes:
         may_list: the namespaces in which users may list bindings, by the name of a user or of a group.
+        reviewed: how many reviews were about a resource and a namespace.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.may_list: dict[str, set[str]] = {}
+        self.reviewed: Counter[str] = Counter()
 
     def send(self, request: APIRequest) -> ReadyResponse:
         if request.path != "/apis/authorization.k8s.io/v1/subjectaccessreviews":
             return super().send(request)
         spec = json.loads(request.body)["spec"]
         namespace, names = spec["resourceAttributes"]["namespace"], [spec["user"], *spec["groups"]]
+        self.reviewed[f"{spec['resourceAttributes']['resource']} {namespace}"] += 1
         allowed = any(namespace in self.may_list.get(each, set()) for each in names)
         return ReadyResponse([json.dumps({"status": {"allowed": allowed}}).encode()])
 
@@ -119,13 +124,21 @@ class Console:
         """Return a port for a console whose address must be known before it starts."""
         return self._processes.ports.free()
 
-    def start_console(self, *options: str, port: int = 0) -> str:
-        """Start a console before the extender and wait until it is ready. Return its address."""
+    def start_console(self, *options: str, port: int = 0, first: str = "") -> str:
+        """Start a console before the extender and wait until it is ready. Return its address.
+
+        Args:
+            options: options of the command.
+            port: where it listens; 0 for a free port.
+            first: a statement of Python that the process runs before the command; may be empty.
+        """
         port, probes = port or self.free_port(), self.free_port()
+        run = f"{first}; from berthmaster_cli.main import main; main()"
+        command = [sys.executable, "-c", run] if first else [COMMAND]
         process = self._processes.start(
             "console",
             [
-                COMMAND, "console", f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probes}",
+                *command, "console", f"--bind={HOST}:{port}", f"--probe-bind={HOST}:{probes}",
                 f"--extender-url={self.extender_url}", "--workers=1", "--drain-s=0", *options,
             ],
         )  # fmt: skip

@@ -91,6 +91,7 @@ def test_every_page_works_without_scripts(browser, console, axe):
     ):
         visits.open(page, address)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("main"), "no page names options of a command").not_to_contain_text(" --")
     visits.open(page, "/workloads")
     page.get_by_role("searchbox", name="Search").fill("gateway-12")
     page.get_by_role("button", name="Show").click()

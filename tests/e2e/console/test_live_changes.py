@@ -98,6 +98,30 @@ def test_a_page_whose_stream_was_cut_is_not_live_until_it_shows_what_it_missed(b
         each.context.close()
 
 
+def test_a_page_is_not_live_between_two_streams_until_it_shows_what_it_missed(browser, console, axe):
+    url = console.start_console(first="from console import live; live._LIFE_S = 2.0")
+    visit = start_visits(browser, url, axe)
+    visit.expected += ["ERR_FAILED"]
+    stored(console, claimant_of(console), "kept", member1=1)
+    page = visit("/workloads?namespace=live")
+    state = page.locator("[data-live-state]")
+    expect(state).to_have_text("Live")
+    page.evaluate(KEPT)
+    page.route("**/events", lambda route: route.abort())  # the first stream ends by itself, and no other one begins
+    expect(state).to_contain_text("Not live")
+    expect(page.locator(".notice")).to_be_hidden()
+    path = stored(console, claimant_of(console), "between", member1=1)
+    page.wait_for_timeout(SETTLED_MS)
+    expect(page.get_by_role("link", name="between", exact=True)).to_have_count(0)
+    page.unroute("**/events")
+    expect(page.get_by_role("link", name="between", exact=True)).to_be_visible()
+    expect(state).to_have_text("Live")
+    assert page.evaluate("window.kept"), "the page was loaded again"
+    console.api.remove(path)
+    visit.check()
+    visit.context.close()
+
+
 def test_while_the_extender_hangs_pages_show_the_last_known_answers_and_files_do_not_wait(visit, console):
     workload = console_ledger.ADDRESS
     shown = ["/fleet", "/workloads", workload]

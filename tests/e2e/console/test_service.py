@@ -1,9 +1,12 @@
 """The console as a process, without a browser: client certificates, a trusted proxy, a lost extender, and its stop."""
 
 import http.client
+import re
 import ssl
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from authority import Authority
@@ -18,12 +21,15 @@ LIMIT_S = 30
 class Started:
     """A console that was started for one test, and a way to send requests to it."""
 
-    def __init__(self, processes: Processes, *options: str) -> None:
-        self.port, probes = processes.ports.free(), processes.ports.free()
-        addresses = (f"--bind={HOST}:{self.port}", f"--probe-bind={HOST}:{probes}")
+    def __init__(self, processes: Processes, *options: str, environment: Mapping[str, str] | None = None) -> None:
+        self.port, self.probes = processes.ports.free(), processes.ports.free()
+        addresses = (f"--bind={HOST}:{self.port}", f"--probe-bind={HOST}:{self.probes}")
         command = [COMMAND, "console", LOST, *addresses, "--workers=1", "--drain-s=0", *options]
-        self.process: Process = processes.start("console-service", command)
-        self.process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+        self.process: Process = processes.start("console-service", command, environment)
+        self.process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{self.probes}/readyz"), START_LIMIT_S)
+
+    def metrics(self) -> str:
+        return urlopen(f"http://{HOST}:{self.probes}/metrics", timeout=LIMIT_S).read().decode()
 
     def get(self, path: str, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
         if context is None:
@@ -86,6 +92,9 @@ def test_guesses_of_tokens_are_limited_and_one_client_leaves_streams_for_others(
     guesses = [console.get("/help", Authorization=f"Bearer guess-{each}-0123456789")[0] for each in range(100)]
     assert guesses.count(401) <= 20
     assert set(guesses) == {401, 429}
+    refused = re.search(r'sign_ins_total\{result="refused"\} (\d+)', console.metrics())
+    assert int(refused[1]) == guesses.count(401)
+    assert "a sign-in was refused" in console.process.log.read_text()
     assert console.get("/help", **ada)[0] == 200
     with ExitStack() as stack:
         statuses = []
@@ -98,8 +107,10 @@ def test_guesses_of_tokens_are_limited_and_one_client_leaves_streams_for_others(
 
 
 @pytest.mark.e2e
-def test_without_the_extender_pages_say_so_and_open_streams_do_not_delay_a_stop(processes: Processes) -> None:
-    console = Started(processes, "--grace-s=300")
+def test_without_the_extender_pages_say_so_and_open_streams_do_not_delay_a_stop(
+    processes: Processes, tmp_path: Path
+) -> None:
+    console = Started(processes, "--grace-s=300", environment={"TMPDIR": str(tmp_path)})
     assert console.get("/help")[0] == 200
     assert console.get("/help", Host="evil.example")[0] == 400
     status, page = console.get("/fleet")
@@ -112,3 +123,4 @@ def test_without_the_extender_pages_say_so_and_open_streams_do_not_delay_a_stop(
         console.process.stop()  # fails if the process does not end in time
         answer.read()  # the stream has ended
         answer.close()
+    assert not list(tmp_path.iterdir()), "a stopped console leaves no temporary folder"

@@ -1,18 +1,22 @@
 """Signing in with a token, signing out, and what a visitor may see."""
 
+from concurrent.futures import ThreadPoolExecutor
+from urllib.request import Request, urlopen
+
 import console_fleet
 import pytest
 from e2e.console.visits import start_visits
 from playwright.sync_api import expect
 
 TOKEN = "a-token-of-ada-0123456789abcdef"  # noqa: S105 - of this test only
+BOB = "a-token-of-bob-0123456789abcdef"
 SHOWN, OTHER = console_fleet.TEAMS[:2]
 
 
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory):
     file = tmp_path_factory.mktemp("sessions") / "tokens"
-    file.write_text(f"{TOKEN},ada\n")
+    file.write_text(f"{TOKEN},ada\n{BOB},bob\n")
     return file
 
 
@@ -68,6 +72,22 @@ def test_a_workload_of_another_namespace_is_not_shown(visit):
     response = page.goto(f"{visit.origin}/workloads/{OTHER}/{template.format(104)}")
     assert response.status in {403, 404}
     expect(page.get_by_role("main")).not_to_contain_text("replicas")
+
+
+def test_reviews_are_about_the_namespace_of_a_page_and_visitors_at_one_time_share_them(console, protected):
+    def ask(path):
+        return urlopen(Request(protected + path, headers={"Authorization": f"Bearer {BOB}"}), timeout=30).status
+
+    reviewed = console.api.reviewed
+    reviewed.clear()
+    console.api.may_list["bob"] = {SHOWN}
+    assert ask(f"/workloads/{SHOWN}/web-0-deployment") == 200
+    assert reviewed == {"clusterresourcebindings ": 1, "resourcebindings ": 1, f"resourcebindings {SHOWN}": 1}
+    reviewed.clear()
+    with ThreadPoolExecutor(12) as pool:
+        assert set(pool.map(ask, ["/workloads"] * 12)) == {200}
+    assert len(reviewed) > 5
+    assert set(reviewed.values()) == {1}
 
 
 def test_a_session_ends_when_its_token_leaves_the_file(visit, tokens):

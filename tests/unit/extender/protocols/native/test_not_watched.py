@@ -82,7 +82,8 @@ def test_without_a_source_every_answer_says_so(services, route):
     with pytest.raises(Refusal) as refused:
         route.handler(services, Call("1", services.clock.passed_s + 60, query={"cluster": "a"}, path_values=values))
     assert refused.value.status == 409
-    assert refused.value.detail in {NO_SOURCE, "the extender has no ledger; start it with --ledger"}
+    no_ledger = "the extender has no ledger; start it with --ledger (chart: ledger.secretName)"
+    assert refused.value.detail in {NO_SOURCE, no_ledger}
 
 
 @pytest.mark.parametrize("ask", [simulated(DownChange("a")), POLICY], ids=["a cluster", "a policy"])
