@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec.structs
@@ -27,12 +27,6 @@ from berthmaster.simulation.run import PlannedWorkload, explained, present, run
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
-from berthmaster_cli.federation import (
-    DuplicateLimitsFlags,
-    FederationExplanation,
-    explain_in_federation,
-    print_federation_explanation,
-)
 from berthmaster_cli.flags import declared, option, options
 from berthmaster_cli.inputs import (
     WorkloadNamespaceFlags,
@@ -50,7 +44,10 @@ from berthmaster_cli.plan.totals import print_assumptions, print_preemption
 from berthmaster_cli.present import AssumptionFlags, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
-from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, changes_from
+from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, changes_from
+
+if TYPE_CHECKING:
+    from berthmaster_cli.federation import FederationExplanation
 
 _LIMIT: Final = 20
 _NOT_GIVEN: Final = "needs, not among the input:"
@@ -109,6 +106,8 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
         flags, name, workload_affinity=workload_affinity, with_others=bool(changes)
     )
     if manifests.federation.clusters:
+        from berthmaster_cli.federation import explain_in_federation  # noqa: PLC0415 - only KubeAdmiral needs it
+
         explained = explain_in_federation(
             manifests, replica_paths, name, changes, duplicate_limits=flags.duplicate_limits
         )
@@ -164,8 +163,10 @@ def _page(explained: Explanation, link: ConsoleLink) -> str:
     return link.workload("/".join(namespace), binding_name(kind, name))
 
 
-def _show_federation(explained: FederationExplanation, output: str, limit: int | None) -> None:
+def _show_federation(explained: "FederationExplanation", output: str, limit: int | None) -> None:
     if output in {"table", "wide"}:
+        from berthmaster_cli.federation import print_federation_explanation  # noqa: PLC0415 - the same
+
         print_federation_explanation(stdout(), explained, _table_limit(output, limit))
     elif output == "name":
         _print_names(explained.workload.clusters)
@@ -184,7 +185,7 @@ def _print_names(clusters: Iterable[str]) -> None:
         echo(name)
 
 
-def _limited(explained: Explanation | FederationExplanation, limit: int | None) -> Any:  # noqa: ANN401 - JSON
+def _limited(explained: "Explanation | FederationExplanation", limit: int | None) -> Any:  # noqa: ANN401 - JSON
     """Return an explanation with at most ``limit`` clusters in each group, and how many are left out."""
     data = builtins(explained)
     diagnosis = explained.diagnosis

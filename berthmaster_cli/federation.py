@@ -22,21 +22,11 @@ from berthmaster.simulation.federation_report import (
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
-from berthmaster_cli.flags import Flags, option
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain_about, print_line, stdout, styled
 from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
 from berthmaster_cli.view import View, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
-
-
-class DuplicateLimitsFlags(Flags):
-    """How a federation of KubeAdmiral is simulated."""
-
-    duplicate_limits: bool = option(
-        "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
-        "manual says. Its scheduler ignores them.",
-    )  # fmt: skip
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):

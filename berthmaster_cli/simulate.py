@@ -15,8 +15,6 @@ from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.report import ChangeRow, change_row, rows
 from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, compare
 from berthmaster.simulation.world import Change, World, is_observed
-from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.federation import DuplicateLimitsFlags, simulate_federation
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
     InputFlags,
@@ -42,6 +40,7 @@ from berthmaster_cli.view import View, ViewFlags, require_known, view_from
 from berthmaster_cli.what_if import (
     CHANGES_HELP,
     ChangeFlags,
+    DuplicateLimitsFlags,
     SharedCapacityFlags,
     changes_from,
 )
@@ -101,6 +100,8 @@ def command(flags: SimulateFlags) -> None:
     changes = changes_from(flags)
     _check_usage(flags, changes)
     if flags.jsonl:
+        from berthmaster_cli.batch import answer_lines  # noqa: PLC0415 - a plain simulation needs neither
+
         answer_lines(profile)
         return
     if remote is not None:
@@ -108,6 +109,8 @@ def command(flags: SimulateFlags) -> None:
     else:
         manifests, replica_paths = read_manifests(flags)
         if manifests.federation.clusters:
+            from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
+
             if flags.ledger_url is not None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
             view = view_from(flags, manifests)

@@ -49,6 +49,15 @@ class ChangeFlags(Flags):
     reschedule: bool = option("Change: all workloads are rescheduled, as by a WorkloadRebalancer.")
 
 
+class DuplicateLimitsFlags(Flags):
+    """How a federation of KubeAdmiral is simulated."""
+
+    duplicate_limits: bool = option(
+        "For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
+        "manual says. Its scheduler ignores them.",
+    )  # fmt: skip
+
+
 class SharedCapacityFlags(Flags):
     """Whether decisions share capacity."""
 
