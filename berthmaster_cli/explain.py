@@ -118,7 +118,7 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
     if output in {"table", "wide"}:
         print_preemption(stdout(), manifests, world)
-    explained_now = _explain(name, world, profile, manifests.read_at or current_time(), all_changes)
+    explained_now = explained_in(name, world, profile, manifests.read_at or current_time(), all_changes)
     _show(explained_now, output, limit, link, missing=_NOT_FOUND if reads_live(flags) else _NOT_GIVEN, changes=changes)
 
 
@@ -199,9 +199,14 @@ def _limited(explained: "Explanation | FederationExplanation", limit: int | None
     return data
 
 
-def _explain(
+def explained_in(
     name: ResourceName, world: World, profile: Profile, now: datetime, changes: Sequence[Change]
 ) -> Explanation:
+    """Return the explanation of the decision on a workload after changes.
+
+    Raises:
+        InputError: the world has no such workload, or several.
+    """
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))

@@ -1,6 +1,6 @@
 """Options of commands as fields of frozen classes: a command gets one typed value."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce, wraps
 from inspect import get_annotations
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, dataclass_transform, get_args, get_origin
 
 import click
+
+from berthmaster.model.errors import InputError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Changes = Mapping[str, Mapping[str, Any]]
@@ -98,6 +100,19 @@ def _taken(kind: type[T], values: dict[str, Any], prefix: str) -> T:
         is_group = made is not None and made.add is None
         taken[each.name] = _taken(each.type, values, f"{each.name}_") if is_group else values.pop(prefix + each.name)  # type: ignore[arg-type]  # no text
     return kind(**taken)
+
+
+def parsed(kind: type[T], command: click.Command, words: Sequence[str]) -> T:
+    """Return the options of a command as its parser makes them from words, with its defaults.
+
+    Raises:
+        InputError: the words are not valid options.
+    """
+    try:
+        context = command.make_context(command.name, list(words))
+    except click.ClickException as error:
+        raise InputError(error.format_message()) from None
+    return _taken(kind, dict(context.params), "")
 
 
 def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str], prefix: str) -> Iterator[Decorator]:

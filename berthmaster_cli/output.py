@@ -7,7 +7,9 @@ markup, and no commands that a CI system reads from a log.
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import click
@@ -27,6 +29,7 @@ FORMATS: Final = ("table", "json", "yaml")
 WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
 MAX_TEXT_LENGTH: Final = 65_536
 _GAP: Final = "   "
+_COLLECTED: Final = ContextVar[list[str] | None]("collected complaints", default=None)
 # GitHub reads `::name ...::` at the start of a line and `##[name]` anywhere as commands. A table can break lines.
 _COMMAND: Final = re.compile(r":(?=:[A-Za-z])|#(?=#\[)")
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
@@ -90,8 +93,23 @@ def echo_command(command: str) -> None:
     click.echo(command)
 
 
+@contextmanager
+def complaints() -> Iterator[list[str]]:
+    """Collect what ``complain`` would print. For callers in Python, whose standard error is their own."""
+    lines: list[str] = []
+    token = _COLLECTED.set(lines)
+    try:
+        yield lines
+    finally:
+        _COLLECTED.reset(token)
+
+
 def complain(message: str) -> None:
     """Print one line on standard error."""
+    lines = _COLLECTED.get()
+    if lines is not None:
+        lines.append(message)
+        return
     echo("berthmaster: ", message, error=True)
 
 

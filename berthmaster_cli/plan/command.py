@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from berthmaster.manifests import Document
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
@@ -56,7 +57,7 @@ def command(flags: PlanFlags) -> None:
       berthmaster plan --delete ClusterPropagationPolicy/default-all
       berthmaster plan --against examples -f examples-plan/nginx.yaml
     """
-    found = _planned(flags)
+    found = planned(flags)
     limits = Limits(flags.conditions, flags.max_moves, flags.max_percent, flags.expected_id, flags.detailed)
     exit_code, messages = outcome(found, limits)
     write(found, flags.output, messages)
@@ -68,10 +69,19 @@ def command(flags: PlanFlags) -> None:
         raise SystemExit(exit_code)
 
 
-def _planned(flags: PlanFlags) -> Plan:
+def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
+    """Return the plan that the options ask for.
+
+    Args:
+        flags: the options.
+        known: the objects of ``--against``; None to read them.
+
+    Raises:
+        click.UsageError, ServiceError, InputError: as ``read_input``.
+    """
     workload_affinity = workload_affinity_on(flags.feature_gates)
     profile = profile_from(flags, workload_affinity=workload_affinity)
-    read = read_input(flags, workload_affinity=workload_affinity)
+    read = read_input(flags, workload_affinity=workload_affinity, known=known)
     now = read.manifests.read_at or current_time()
     world = read.world
     if not read.manifests.knows_bindings and world.workloads:

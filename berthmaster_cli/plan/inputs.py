@@ -1,6 +1,7 @@
 """What ``berthmaster plan`` compares: the control plane as it is, and the objects that would be applied and deleted."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import click
@@ -86,8 +87,13 @@ class PlanInput(NamedTuple):
     manifests: Manifests
 
 
-def read_input(flags: PlanFlags, *, workload_affinity: bool) -> PlanInput:
+def read_input(flags: PlanFlags, *, workload_affinity: bool, known: list[Document] | None = None) -> PlanInput:
     """Read the control plane, or the files of ``--against``, and the changed objects.
+
+    Args:
+        flags: the options.
+        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
+        known: the objects of ``--against``; None to read them.
 
     Raises:
         click.UsageError: options contradict each other, or there is nothing to plan.
@@ -95,7 +101,10 @@ def read_input(flags: PlanFlags, *, workload_affinity: bool) -> PlanInput:
         InputError: an object is invalid, or one that is to be deleted does not exist.
     """
     changed = _changed_documents(flags)
-    base, origin = _base_documents(flags, changed)
+    if known is None:
+        base, origin = base_documents(flags, changed)
+    else:
+        base, origin = known, ", ".join(flags.against)
     reading: Any = {"lenient": flags.lenient, "hold_unknown": flags.unknown_fields == "hold"}
     manifests = manifests_of(base, origin, **reading)
     if manifests.federation.clusters:
@@ -132,8 +141,17 @@ def _changed_documents(flags: PlanFlags) -> list[Document]:
     return [document.with_namespace() for document in read]
 
 
-def _base_documents(flags: PlanFlags, changed: list[Document]) -> tuple[list[Document], str]:
-    """Return the objects of the control plane as it is, and where they come from."""
+def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[list[Document], str]:
+    """Return the objects of the control plane as it is, or of the files of ``--against``, and where they come from.
+
+    Args:
+        flags: the options.
+        changed: the objects that would be applied. What they select is read, too.
+
+    Raises:
+        ServiceError: the control plane does not respond.
+        InputError: a file is invalid, or there is no access to a control plane.
+    """
     if flags.against:
         documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]
         return documents, ", ".join(flags.against)
