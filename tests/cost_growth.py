@@ -195,7 +195,7 @@ def _without_caches(prepare: Callable[[], Work]) -> Work:
 
 @functools.cache
 def _caches() -> list[Any]:
-    return [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper) and each is not _caches]
+    return [each for each in gc.get_objects() if isinstance(each, type(_caches)) and each is not _caches]
 
 
 def too_fast(name: str, where: tuple[Path, ...], small: Cost, large: Cost) -> Iterator[Finding]:

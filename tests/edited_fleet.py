@@ -383,5 +383,5 @@ def _name(template: JSON) -> str:
 def deduct_nothing(stage: Stage) -> None:
     """Let decisions see only what clusters report, as karmada-scheduler's do."""
     assert stage.scheduler is not None
-    assumed: Any = stage.scheduler.controller._clusters._assumed
+    assumed: Any = stage.scheduler.controller._clusters._assumed  # noqa: SLF001 - decisions without assumptions exist in tests only
     assumed.assume = assumed.adopt = lambda *_: []

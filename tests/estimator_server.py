@@ -135,6 +135,6 @@ def wait_until_connected(estimators: Estimators, within_s: float = LIMIT_S) -> N
     """Wait until the first connection to each estimator succeeded or failed."""
 
     async def wait() -> None:
-        await asyncio.gather(*(each.wait_until_connected() for each in list(estimators._clusters.values())))
+        await asyncio.gather(*(each.wait_until_connected() for each in list(estimators._clusters.values())))  # noqa: SLF001 - only a test waits for connections
 
-    asyncio.run_coroutine_threadsafe(wait(), estimators._loop).result(within_s)
+    asyncio.run_coroutine_threadsafe(wait(), estimators._loop).result(within_s)  # noqa: SLF001 - only a test waits for connections

@@ -74,7 +74,7 @@ class ExtenderInProcess:
     def client(self) -> Client:
         """Return a client of its native API, as ``ExtenderClients`` does."""
         client = Client("http://127.0.0.1:1")
-        client._connection._client = _AppClient(self._app.test_client())  # type: ignore[assignment]
+        client._connection._client = _AppClient(self._app.test_client())  # noqa: SLF001 - type: ignore[assignment]
         return client
 
     def stop(self) -> None:

@@ -157,8 +157,8 @@ class ModelPlane:
 
     def close(self) -> None:
         scheduler = self._stage.scheduler
-        if scheduler is not None and scheduler.controller._estimators is not None:
-            scheduler.controller._estimators.close()
+        if scheduler is not None and (estimators := scheduler.controller._estimators) is not None:  # noqa: SLF001 - no other part closes the channels of a scheduler that never started
+            estimators.close()
 
 
 def quota(namespace: str, cpus: int) -> JSON:

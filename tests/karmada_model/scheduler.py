@@ -78,7 +78,7 @@ class SteppedScheduler:
         self._seen = 0
         self._housekept_s = clock.monotonic_s()
         self._list()
-        self.controller._moves.begin()
+        self.controller._moves.begin()  # noqa: SLF001 - the model leads without threads
 
     def brake(self, reason: str) -> None:
         """Engage the storm brake; an empty reason ends it."""

@@ -11,7 +11,7 @@ from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import JSONFormatter
 
 
@@ -31,10 +31,10 @@ class Doing:
 
 
 class Running:
-    def __init__(self, reconciler: Doing, workers: int = 1) -> None:
+    def __init__(self, reconciler: Doing, clock: Clock | None = None) -> None:
         self.queue: WorkQueue[str] = WorkQueue(SystemClock(), first_wait_s=0.001)
         self.metrics = FakeMetrics()
-        self.controller = QueueController("toy", reconciler, self.queue, self.metrics, SystemClock(), workers)
+        self.controller = QueueController("toy", reconciler, self.queue, self.metrics, clock or SystemClock())
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,8 @@ def test_stop_times_out():
 
 def test_the_load_has_the_queue_length_and_the_oldest_reconcile():
     let_go, begun = threading.Event(), threading.Event()
-    running = Running(Doing(lambda: begun.set() or (let_go.wait(LIMIT_S) and None)))
     clock = FakeClock()
-    running.controller._clock = clock
+    running = Running(Doing(lambda: begun.set() or (let_go.wait(LIMIT_S) and None)), clock)
     assert running.controller.load() == ControllerLoad()
     for key in "abc":
         running.queue.add(key)

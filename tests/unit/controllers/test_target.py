@@ -72,8 +72,8 @@ def test_a_schema_that_is_not_published():
 def test_the_report_sets_metrics_and_warns_about_unknown_fields(caplog):
     with caplog.at_level(logging.INFO, "berthmaster.controllers"):
         report_target(ScriptedClient(answers(*V1_18, "spec.placement.racks")))
-    assert TARGET.labels("v1.36.3", "1.18 or 1.19.0-rc.0")._value.get() == 1
-    assert TARGET_UNKNOWN_FIELDS._value.get() == 1
+    [shown], [unknown] = (metric.collect()[0].samples for metric in (TARGET, TARGET_UNKNOWN_FIELDS))
+    assert (shown.labels["karmada"], shown.value, unknown.value) == ("1.18 or 1.19.0-rc.0", 1, 1)
     assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
 
 

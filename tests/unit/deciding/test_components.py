@@ -52,8 +52,8 @@ def cache(
 
 
 def free_cores(clusters: ClusterCache, name: str) -> int:
-    resources, row = clusters._scheduler.fleet.resources, clusters._scheduler.fleet.row_of[name]
-    return int(resources.free("cpu")[row]) // 1000
+    fleet = clusters._scheduler.fleet  # noqa: SLF001 - what is free is visible in decisions only
+    return int(fleet.resources.free("cpu")[fleet.row_of[name]]) // 1000
 
 
 def listed(decision: BindingDecision) -> list[tuple[str, tuple[TargetComponent, ...]]]:

@@ -18,7 +18,7 @@ def test_a_worker_that_could_not_report_its_state_reports_it_later(monkeypatch, 
     monkeypatch.setattr(serving, "_HOUSEKEEPING_S", 0.01)
     reports, again = [], threading.Event()
 
-    class Extender(serving._Extender):
+    class Extender(serving._Extender):  # noqa: SLF001 - the part of a worker without gunicorn
         def _report(self, _report):
             reports.append("a report")
             if len(reports) == 2:
@@ -47,8 +47,8 @@ def test_a_worker_prepares_the_index_of_workloads_also_if_no_plan_can_be_prepare
                 both.set()
             threading.Event().wait()  # the test is over
 
-    extender = serving._Extender(ExtenderOptions(server=None))
+    extender = serving._Extender(ExtenderOptions(server=None))  # noqa: SLF001 - the part of a worker without gunicorn
     services = Services(PreparedState(karmada_profile()), None, logging.getLogger("test"), FakeClock())
-    extender._keep_prepared(PreparedPlanner(), services)
+    extender._keep_prepared(PreparedPlanner(), services)  # noqa: SLF001 - the part of a worker without gunicorn
     assert both.wait(LIMIT_S)
     assert "the index of workloads could not be prepared" in caplog.text

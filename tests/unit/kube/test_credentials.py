@@ -8,8 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from kubernetes.client import Configuration
 
 from berthmaster.kube.client import ask
+from berthmaster.kube.credentials import load_credentials
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.requests import Collection, get
@@ -81,7 +83,8 @@ def test_a_user_that_the_file_does_not_have_is_an_error(access):
 
 def test_the_credentials_of_a_plugin_are_used(access, tmp_path):
     text = status(token="secret", clientCertificateData="A", clientKeyData="B")  # noqa: S106 - none
-    configuration = connect(access(plugin(printing(tmp_path, text))))._client._configuration
+    configuration = Configuration()
+    load_credentials(access(plugin(printing(tmp_path, text))), configuration)
     assert list(configuration.api_key.values()) == ["Bearer secret"]
     assert Path(configuration.key_file).read_text() == "B"
 

@@ -205,7 +205,7 @@ def test_idle_connections_are_closed_with_the_client(peer):
     server = peer()
     client = client_of(server)
     ask(client, READ)
-    connection = client._idle[0]
+    connection = client._idle[0]  # noqa: SLF001 - a connection outlives its client only if a test keeps it
     del client
     gc.collect()
     with pytest.raises(ApiError):

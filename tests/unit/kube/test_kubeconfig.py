@@ -3,8 +3,9 @@
 import os
 
 import pytest
+from kubernetes.client import Configuration
 
-from berthmaster.kube.http_client import connect
+from berthmaster.kube.credentials import load_credentials
 from berthmaster.kube.kubeconfig import find_access
 from berthmaster.model.errors import InputError
 
@@ -61,8 +62,9 @@ def test_the_first_definition_of_a_context_wins(place):
 
 
 def test_a_client_of_several_files_uses_the_chosen_context(place):
-    chosen = connect(found(place, context="one", KUBECONFIG=both(place)))
-    assert chosen._client._configuration.host == "http://one.example"
+    configuration = Configuration()
+    load_credentials(found(place, context="one", KUBECONFIG=both(place)), configuration)
+    assert configuration.host == "http://one.example"
 
 
 def test_the_home_folder_wins_over_the_pod(place):

@@ -418,7 +418,7 @@ class TestCandidate:
 
     def test_the_pauses_have_jitter(self, world):
         candidate = Loop(world).candidate
-        pauses = {round(candidate._pause_s(), 6) for _ in range(20)}
+        pauses = {round(candidate._pause_s(), 6) for _ in range(20)}  # noqa: SLF001 - pauses are slept
         assert len(pauses) > 10
         assert all(1.5 <= pause <= 2.0 for pause in pauses)
 

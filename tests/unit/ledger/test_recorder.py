@@ -1,7 +1,6 @@
 """The recorder: bounded waiting, faults of the database, gaps, segments, retention."""
 
 import sqlite3
-import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from builders import cluster
 from fake_clock import FakeClock
 from ledger_histories import Scheduling, all_times, filled, opened, recorder_at, sqlite_url, wanted
+from waiting import wait_for
 
 from berthmaster.ledger import recorder as recorder_module
 from berthmaster.ledger.audit import audit
@@ -361,10 +361,8 @@ def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retentio
 def test_a_thread_writes_without_help(url):
     recorder = recorder_at(url, FakeClock(), flush_s=0.01)
     recorder.start()
-    written = threading.Event()
-    recorder._metrics.written = lambda *_: written.set()
     recorder.noted(A_NOTE)
-    assert written.wait(30)
+    wait_for(lambda: "refusal" in kinds(url))
     recorder.close(30)
     assert kinds(url) == ["start", "refusal", "stop"]
 

@@ -43,5 +43,5 @@ def test_a_stop_ends_a_pause():
     assert asked.wait(LIMIT_S)
     thread.stop()
     thread.join(LIMIT_S)
-    assert not thread._thread.is_alive()
+    assert "ticker" not in [each.name for each in threading.enumerate()]
     assert not calls

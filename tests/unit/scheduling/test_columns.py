@@ -95,5 +95,4 @@ def test_a_fleet_with_many_changes_does_not_grow():
     fleet.remove("busy")
     assert len(fleet.regions.values) <= 3
     assert len(fleet.taints.values) <= 3
-    assert set(fleet.labels._rows) == {"k"}
     assert list(fleet.region_code[[fleet.row_of["steady"]]]) == [fleet.regions.take("r")]

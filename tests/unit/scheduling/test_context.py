@@ -1,5 +1,6 @@
 import pytest
 from decisions import asked
+from retained import retained
 
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Peers
@@ -65,4 +66,4 @@ def test_a_workload_that_changes_its_group_leaves_the_old_one(peers):
 def test_removed_workloads_leave_nothing_behind(peers):
     for name in ("web", "db"):
         peers.place(member(name), [])
-    assert (peers._clusters, peers._groups_of) == ({}, {}), "memory does not grow"
+    assert retained(peers) == retained(Peers())

@@ -107,7 +107,7 @@ def test_2500_slow_clients_use_one_thread_and_probes_are_answered(server):
             assert status(ask(server, b"GET " + path + b" HTTP/1.1\r\n\r\n")) == 200
         assert is_closed(clients[0]), "the oldest connections make place for new ones"
         assert threading.active_count() == before
-        assert len(server._clients) <= MAX_CONNECTIONS
+        assert len(server._clients) <= MAX_CONNECTIONS  # noqa: SLF001 - descriptors of the server
 
 
 def test_clients_that_do_not_read_do_not_hold_up_others(server):
@@ -209,7 +209,7 @@ class FullListener:
 def test_without_any_descriptor_the_thread_waits_instead_of_spinning(monkeypatch):
     clock = FakeClock()
     server = ProbeServer("127.0.0.1", 0, Probes(Readiness, lambda: ("", b"")), clock)
-    full = FullListener(server._listener)
+    full = FullListener(server._listener)  # noqa: SLF001 - descriptors of the server
     monkeypatch.setattr(server, "_listener", full)
     attempts = []
 

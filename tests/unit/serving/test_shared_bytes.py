@@ -30,8 +30,8 @@ def test_a_write_that_is_cut_off_leaves_the_previous_value():
     shared = SharedBytes(10)
     shared.write(b"first")
     shared.write(b"good")
-    start = shared._start
-    shared._memory[start + 10 : start + 15] = b"wrong"  # a writer is killed before it changes the version
+    start = 3 * 8 + 10  # behind the numbers and the first slot
+    shared._memory[start : start + 5] = b"wrong"  # noqa: SLF001 - a writer is killed before it changes the version
     assert (shared.version, shared.read()) == (2, b"good")
 
 

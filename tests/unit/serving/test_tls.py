@@ -148,8 +148,8 @@ def test_what_is_no_file_of_a_usual_size_is_refused_at_once(tmp_path, name, repl
 def other_process(source: TLSSource) -> TLSSource:
     """Return the source as another process has it after a fork: state of its own, and the same shared memory."""
     forked = copy.copy(source)
-    forked._reloaded = copy.copy(source._reloaded)
-    forked._reloaded._load = forked._load
+    forked._reloaded = copy.copy(source._reloaded)  # noqa: SLF001 - another process has attributes of its own
+    forked._reloaded._load = forked._load  # noqa: SLF001 - another process has attributes of its own
     return forked
 
 

@@ -192,7 +192,7 @@ def test_dependencies_follow_in_every_failure(leaders):
     before = world_of(load(*documents))
     found = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
     compared = compare(before, [Down("a")], PROFILE, NOW)
-    idle = Failures(before, PROFILE, NOW)._settled.idle
+    idle = Failures(before, PROFILE, NOW)._settled.idle  # noqa: SLF001 - the reference of the comparison
     for position, result in enumerate(compared.after):
         assert found.get(position, idle[position]).assignment == result.assignment, str(result.workload)
     if any(needs and where == "a" for needs, where in leaders):

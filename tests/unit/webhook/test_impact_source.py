@@ -226,10 +226,11 @@ def test_a_turn_that_is_given_back_goes_to_one_who_waits():
 
 
 def test_metrics_have_results_and_classes_of_sizes():
-    asked = source(Scripted(OK, UnreachableError("x")))
+    metrics = FakeMetrics()
+    asked = ExtenderImpact(Scripted(OK, UnreachableError("x")), FakeClock(), metrics, timeout_s=30.0)
     asked.ask(CHANGE, 60.0)
     asked.ask(CHANGE, 60.0)
-    assert [each[:2] for each in asked._metrics.calls_of("answered")] == [("computed", "1-10"), ("unreachable", "")]
+    assert [each[:2] for each in metrics.calls_of("answered")] == [("computed", "1-10"), ("unreachable", "")]
 
 
 def test_many_clusters_of_a_move_are_counted():

@@ -96,7 +96,7 @@ def test_nothing_is_recorded_of(path, document, request_fields):
 def test_a_burst_of_refusals_is_limited_and_the_next_record_counts_the_rest():
     clock, notes = FakeClock(), Notes()
     reviewer = Reviewer(AdmissionSettings(peer_checks=True), ledger=notes)
-    reviewer._note_limit = BurstFilter(1, 3, clock)
+    reviewer._note_limit = BurstFilter(1, 3, clock)  # noqa: SLF001 - a limit with the clock of the test
     body = json.dumps(admission_review(BROKEN)).encode()
     for pause_s in (0, 0, 0, 0, 0, 1):
         clock.pass_by(pause_s)

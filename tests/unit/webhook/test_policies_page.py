@@ -2,8 +2,8 @@
 
 import ast
 import importlib
+import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,7 @@ def test_every_check_has_a_row(monkeypatch):
     passed = set()
 
     def recording(*args, **kwargs):
-        frame = sys._getframe(1)
+        frame = inspect.currentframe().f_back
         passed.add((frame.f_code.co_filename, frame.f_lineno))
         return FieldProblem(*args, **kwargs)
 

@@ -49,7 +49,7 @@ def server():
 
 @pytest.fixture
 def run(server, tmp_path):
-    host = server.client()._configuration.host
+    host = server.url
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump({
         "current-context": "karmada",
         "clusters": [{"name": "karmada", "cluster": {"server": host}}],

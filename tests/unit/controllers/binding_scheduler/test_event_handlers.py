@@ -9,6 +9,7 @@ from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
+from retained import retained
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.binding_index import BindingIndex
@@ -184,11 +185,11 @@ def test_an_event_of_a_cluster_looks_only_at_the_bindings_that_it_concerns(
         labelled(eligible_binding("no-label", "uid", replicas=1, clusters={"m": 1}, **elsewhere)),
         *(eligible_binding(f"other-{each}", "uid", clusters={"n": 1}, **elsewhere) for each in range(50)),
     )
-    looked_at = []
+    looked_at, found = [], BindingCache.observed
 
     def observed(cache: BindingCache, key: Key) -> Binding | None:
         looked_at.append(key[1].removesuffix("-deployment"))
-        return cache._informer(key).get(key)
+        return found(cache, key)
 
     monkeypatch.setattr(BindingCache, "items", None)  # no handler may go over all bindings
     monkeypatch.setattr(BindingCache, "observed", observed)
@@ -215,13 +216,14 @@ def test_which_clusters_affect_a_binding_with_groups(group: str, observed_genera
     )
     made = msgspec.structs.replace(made, status=status)
     index, key = BindingIndex(), made.metadata.key
+    empty = retained(index)
     index.changed(key, None, made)
     assert {name for name in ("m", "n", "o") if index.affected([cluster(name)])} == affected_by
     changed = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, placement=None, clusters=()))
     index.changed(key, made, changed)
     assert not [name for name in ("m", "n", "o") if index.affected([cluster(name)]) or index.on(name)]
     index.changed(key, changed, None)
-    assert not any(vars(index)[name] for name in ("_clusters", "_policies", "_affected", "_naming")), "memory is freed"
+    assert retained(index) == empty
 
 
 def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one():
@@ -238,7 +240,8 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
     assert len(first) == ACTIVATED + 1
     handled.handlers.activate_unschedulable()
     assert len(handled.take_all()) == 100, "the others follow, although no cluster has gained capacity since"
-    assert not handled.handlers._activatable
+    handled.handlers.activate_unschedulable()
+    assert not handled.take_all()
 
 
 def test_two_schedulers_share_clusters():

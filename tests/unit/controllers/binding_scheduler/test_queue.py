@@ -2,6 +2,7 @@
 
 import pytest
 from fake_clock import FakeClock
+from retained import retained
 
 from berthmaster.controllers.binding_scheduler.queue import LATE_SHARE, LONGEST_UNSCHEDULABLE_S, SchedulingQueue
 from berthmaster.model.meta import Key
@@ -50,6 +51,7 @@ def test_the_highest_priority_comes_first_and_among_equals_the_longest_wait(
 
 def test_namespaces_of_equal_priority_take_turns(queue: SchedulingQueue, priorities: dict[Key, int]):
     priorities["large", "high"] = 1
+    empty = retained(queue)
     for number in range(1000):
         queue.add(("large", f"large-{number}"))
     for _ in range(10):
@@ -62,7 +64,7 @@ def test_namespaces_of_equal_priority_take_turns(queue: SchedulingQueue, priorit
     assert order[0] == "high"
     assert max(order.index(each) for each in ("a", "b", "c")) <= 6, "each waits for at most one key of the other ones"
     assert [each for each in order if each.startswith("large")] == [f"large-{each}" for each in range(10, 1000)]
-    assert not queue._last_turns, "memory does not grow"
+    assert retained(queue) == empty
 
 
 def test_a_changed_priority_counts_at_once(queue: SchedulingQueue, priorities: dict[Key, int]):

@@ -2,6 +2,7 @@
 
 import pytest
 from preempting import WEB, Stage, owner, policy, template
+from retained import retained
 
 from berthmaster.controllers.preemption.event_handlers import PolicyHandler
 from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
@@ -102,4 +103,4 @@ def test_the_index_drops_resources_that_no_policy_names():
     assert not index.names(WEB_KEY)
     assert not index.names_kind(DEPLOYMENTS)
     assert index.naming(WEB_KEY) == []
-    assert (index._policies, index._naming, index._policies_of_kind) == ({}, {}, {})
+    assert retained(index) == retained(PolicyIndex())

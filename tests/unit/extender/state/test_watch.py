@@ -202,15 +202,15 @@ def test_the_state_is_stale_while_watches_work_but_etcd_does_not_respond():
     source.start(state)
     try:
         wait_for(lambda: state.freshness.synced, lambda: state.freshness)
-        etcd_responds, lost_at = False, clock.now()
+        etcd_responds, lost_at, source_check = False, clock.now(), source._check  # noqa: SLF001 - the thread would need the real time
         clock.pass_by(UNCONFIRMED_S)
-        source._check.check(api)
+        source_check.check(api)
         assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
         assert "the server sent nothing" in state.freshness.problem
-        source._follow(source._feeds[0])  # a bookmark, out of the memory of the API server
+        source._follow(source._feeds[0])  # noqa: SLF001 - a bookmark, out of the memory of the API server
         assert (state.freshness.stale_since, state.freshness.loaded_at) == (lost_at, lost_at)
         etcd_responds = True
-        source._check.check(api)
+        source_check.check(api)
         assert state.freshness == Freshness(clock.now())
     finally:
         api.cut_watches()

@@ -131,7 +131,7 @@ def test_only_what_changed_is_built_again(plane):
 def test_what_stays_after_a_change_of_policies_is_what_is_built_anew(plane):
     running, state = plane(), None
     before = {str(each): each for each in running.state.world().workloads}
-    bindings, templates = running.state.observed._bindings, running.state.observed._templates
+    bindings, templates = running.state.observed._bindings, running.state.observed._templates  # noqa: SLF001 - the same observations, without what is kept
     edits = [
         policy("web", selector(name="web"), placement={}),
         policy("first", selector(labelSelector={"matchLabels": {"app": "unclaimed"}}), placement={}),

@@ -73,7 +73,7 @@ def test_many_groups_and_nodes_are_ranked_by_columns_with_the_same_result(monkey
         found = shown.ranked(request)
         reasons = [shown.rejection(found, position) for position in range(10, 30) if found.ranks[position] > 2**61]
         assert found.ranks == [rank_of(found.groups, each) for each in clusters]
-        return shown._columns is not None, found.ranks, shown.scores(request, found), reasons
+        return shown._columns is not None, found.ranks, shown.scores(request, found), reasons  # noqa: SLF001 - both ways give the same answers
 
     (columns, *by_columns), (called, *by_calls) = ranked(16), ranked(1000)
     assert (columns, called) == (True, False)

@@ -242,7 +242,7 @@ def test_a_plan_ends_at_its_deadline(plane):
 
 def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
     running = plane()
-    with running.planner._of_policies.lock, pytest.raises(Refusal, match="other plans took all the time"):
+    with running.planner._of_policies.lock, pytest.raises(Refusal, match="other plans took all the time"):  # noqa: SLF001 - another plan would have to run for longer than the test
         running.ask(update=[web(MOVED)], timeoutMs=1)
 
 
@@ -342,7 +342,7 @@ def test_an_invalid_change_names_its_path(plane, change, path):
 
 def test_a_plan_of_clusters_does_not_delay_the_plans_of_reviews(plane):
     running = plane()
-    with running.planner._of_clusters.lock:
+    with running.planner._of_clusters.lock:  # noqa: SLF001 - another plan would have to run for longer than the test
         assert running.ask(update=[web(MOVED)]).counts.moved
         with pytest.raises(Refusal, match="other plans took all the time"):
             running.ask(changes=[DOWN], timeoutMs=1)
