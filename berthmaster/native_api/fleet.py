@@ -236,7 +236,9 @@ class WorkloadRow(AnswerPart, frozen=True):
 
 
 class WorkloadFacets(AnswerPart, frozen=True):
-    """How many workloads have a value, of all that the reader may see, whatever else the query asks for.
+    """How many workloads have a value, of those that all other conditions of the query accept.
+
+    So each number says how many workloads the query matches with this value instead of the value that it asks for.
 
     Attributes:
         namespaces, policies, clusters, groups: by name, the most frequent values first.

@@ -133,6 +133,7 @@ class FolderSource:
             state.lease = lambda: content.lease
             state.file_gaps = content.gaps
             state.fingerprint.set(repr(self._signature).encode())
+        state.prepare()
         self._listener.source_loaded(self.name)
 
     def _run(self, state: State) -> None:

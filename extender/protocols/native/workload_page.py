@@ -1,9 +1,12 @@
 """``/v1/workloads``: the workloads of the service, filtered, sorted and in pages."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final
+from itertools import chain
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 import msgspec.structs
 
@@ -26,9 +29,9 @@ from extender.protocols.native.parameters import choice, count, flag, names, num
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
-from extender.state.placed_index import PlacedIndex, in_order
+from extender.state.placed_index import PlacedIndex, in_order, namespace_of
 from extender.state.placed_totals import WorkloadTotals
-from extender.state.placed_workload import PlacedWorkload, is_on, row_of
+from extender.state.placed_workload import PlacedWorkload, clusters_of, is_on, row_of
 
 MAX_OFFSET: Final = 10_000_000
 _SORT: Final = [f"{sign}{each.value}" for each in SortKey for sign in ("", "-")]
@@ -75,13 +78,19 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
 
 def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadPage:
     """Return the page that a query asks for, without version, gaps and staleness."""
-    totals, found = index.totals(query.namespaces), matching(index, query, now)
-    page = found[query.offset : query.offset + query.limit]
+    totals, conditions = index.totals(query.namespaces), _conditions(query, now)
+    found, facets = _found(index, query, conditions), _totals_by_facet(totals, index.sizes(query.namespaces), now)
+    if conditions.words or conditions.by_facet:
+        facets = {name: _counted(name, index, conditions, found, all_of_it, now) for name, all_of_it in facets.items()}
     return WorkloadPage(
-        items=[row_of(each, now) for each in page],
+        items=[row_of(each, now) for each in found[query.offset : query.offset + query.limit]],
         matched=len(found),
         total=totals.workloads,
-        facets=facets_of(totals, index.sizes(query.namespaces), now),
+        facets=WorkloadFacets(
+            **{name: _most_frequent(facets[name]) for name in _COUNTERS},
+            states={each.value: facets["states"][each.value] for each in WorkloadState},
+            only={each.value: facets["only"][each.value] for each in Restriction},
+        ),
         version="",
         gaps=[],
         staleness=Staleness(None, None, ""),
@@ -90,16 +99,64 @@ def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadP
 
 def matching(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> list[PlacedWorkload]:
     """Return all workloads that a query matches, in its order."""
-    filters = list(_filters(query, now))
+    return _found(index, query, _conditions(query, now))
+
+
+class _Conditions(NamedTuple):
+    """The conditions of a query, the cheapest ones first.
+
+    Attributes:
+        visible: whether the reader may see a workload; empty if all are visible.
+        words: those of the search.
+        by_facet: the others, by the facet whose values they ask for.
+    """
+
+    visible: Sequence[Filter]
+    words: Sequence[Filter]
+    by_facet: Mapping[str, Filter]
+
+
+def _found(index: PlacedIndex, query: WorkloadQuery, conditions: _Conditions) -> list[PlacedWorkload]:
+    filters = [*conditions.visible, *conditions.words, *conditions.by_facet.values()]
     if not filters:
         return index.ordered(query.sort, descending=query.descending)
+    return in_order(_accepted(index, filters), query.sort, descending=query.descending)
+
+
+def _accepted(index: PlacedIndex, filters: Iterable[Filter]) -> list[PlacedWorkload]:
     rows = index.by_name()
     for matches in filters:
         rows = [each for each in rows if matches(each)]
-    return in_order(rows, query.sort, descending=query.descending)
+    return rows
 
 
-def facets_of(totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime) -> WorkloadFacets:
+def _counted(
+    name: str,
+    index: PlacedIndex,
+    conditions: _Conditions,
+    found: Sequence[PlacedWorkload],
+    all_of_it: Mapping[str, int],
+    now: datetime,
+) -> Mapping[str, int]:
+    """Return how many of the workloads that all conditions on other facets accept have each value of a facet."""
+    rows = found
+    if name in conditions.by_facet:
+        others = [each for other, each in conditions.by_facet.items() if other != name]
+        if not (others or conditions.words):
+            return all_of_it
+        rows = _accepted(index, [*conditions.visible, *conditions.words, *others])
+    match name:
+        case "states":
+            return Counter(each.state.value for each in rows)
+        case "only":
+            return {each.value: sum(map(meets, rows)) for each in Restriction for meets in [_meets(each, now)]}
+        case _:
+            return Counter(_COUNTERS[name](rows))
+
+
+def _totals_by_facet(
+    totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime
+) -> dict[str, Mapping[str, int]]:
     """Return how many of the workloads that a reader may see have each value.
 
     Args:
@@ -110,20 +167,26 @@ def facets_of(totals: WorkloadTotals, namespaces: Mapping[str, int], now: dateti
     states = totals.states
     counted: Mapping[Restriction, int] = {
         Restriction.NOT_PREFERRED: totals.not_preferred,
-        Restriction.NOWHERE: states[WorkloadState.NOWHERE.value],
-        Restriction.SHORT: states[WorkloadState.SHORT.value],
         Restriction.MOVING: totals.moving,
         Restriction.HELD_DOWN: totals.held_down(now),
-        Restriction.SUSPENDED: states[WorkloadState.SUSPENDED.value],
+        **{restriction: states[state.value] for restriction, state in _STATES.items()},
     }
-    return WorkloadFacets(
-        namespaces=_most_frequent(namespaces),
-        policies=_most_frequent(totals.policies),
-        clusters=_most_frequent(totals.clusters),
-        groups=_most_frequent(totals.groups),
-        states={each.value: states[each.value] for each in WorkloadState},
-        only={each.value: counted[each] for each in Restriction},
-    )
+    return {
+        "namespaces": namespaces,
+        "policies": totals.policies,
+        "clusters": totals.clusters,
+        "groups": totals.groups,
+        "states": states,
+        "only": {each.value: counted[each] for each in Restriction},
+    }
+
+
+_COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]]]] = {
+    "namespaces": partial(map, namespace_of),
+    "policies": lambda rows: (each.policy for each in rows if each.policy),
+    "clusters": lambda rows: chain.from_iterable(clusters_of(each.binding) for each in rows),
+    "groups": lambda rows: (each.group for each in rows if each.group),
+}
 
 
 def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
@@ -151,27 +214,29 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
     )
 
 
-def _filters(query: WorkloadQuery, now: datetime) -> Iterable[Filter]:
-    """Yield a filter for each condition of a query, the cheapest ones first."""
+def _conditions(query: WorkloadQuery, now: datetime) -> _Conditions:
+    visible: list[Filter] = []
+    by_facet: dict[str, Filter] = {}
     if query.namespaces is not None:
-        visible = frozenset("" if each == CLUSTER_SCOPED else each for each in query.namespaces if each)
-        yield lambda each: each.binding.spec.resource.namespace in visible
+        shown = frozenset("" if each == CLUSTER_SCOPED else each for each in query.namespaces if each)
+        visible.append(lambda each: each.binding.spec.resource.namespace in shown)
+    words = [partial(_contains, word) for word in query.q.lower().split()]
     if query.namespace:
         of_namespace = "".__eq__ if query.namespace == CLUSTER_SCOPED else _meant(query.namespace, query)
-        yield lambda each: of_namespace(each.binding.spec.resource.namespace)
+        by_facet["namespaces"] = lambda each: of_namespace(each.binding.spec.resource.namespace)
     if query.policy:
         of_policy = _meant(query.policy, query)
-        yield lambda each: of_policy(each.policy)
+        by_facet["policies"] = lambda each: of_policy(each.policy)
     if query.group:
         of_group = _meant(query.group, query)
-        yield lambda each: each.group is not None and of_group(each.group)
+        by_facet["groups"] = lambda each: each.group != "" and of_group(each.group)
     if query.only:
-        yield partial(_meets, query.only, frozenset(_STATES[each] for each in query.only if each in _STATES), now)
-    for word in query.q.lower().split():
-        yield partial(_contains, word)
+        restrictions = [_meets(each, now) for each in query.only]
+        by_facet["only"] = restrictions[0] if len(restrictions) == 1 else partial(_meets_any, restrictions)
     if query.cluster:
         of_cluster = _meant(query.cluster, query)
-        yield lambda each: is_on(each.binding, of_cluster)
+        by_facet["clusters"] = lambda each: is_on(each.binding, of_cluster)
+    return _Conditions(visible, words, by_facet)
 
 
 def _meant(wanted: str, query: WorkloadQuery) -> Callable[[str], bool]:
@@ -189,16 +254,22 @@ _STATES: Final = {
 }
 
 
-def _meets(
-    restrictions: frozenset[Restriction], states: frozenset[WorkloadState], now: datetime, placed: PlacedWorkload
-) -> bool:
-    """Return whether a workload meets one of the restrictions. ``states`` are those that restrictions name."""
-    return (
-        placed.state in states
-        or bool(placed.group_index and Restriction.NOT_PREFERRED in restrictions)
-        or (placed.moving and Restriction.MOVING in restrictions)
-        or (placed.held_down_until is not None and Restriction.HELD_DOWN in restrictions and placed.held_down(now))
-    )
+def _meets(restriction: Restriction, now: datetime) -> Filter:
+    """Return whether a workload meets a restriction."""
+    match restriction:
+        case Restriction.NOT_PREFERRED:
+            return lambda each: bool(each.group_index)
+        case Restriction.MOVING:
+            return attrgetter("moving")
+        case Restriction.HELD_DOWN:
+            return lambda each: each.held_down_until is not None and each.held_down(now)
+        case Restriction.NOWHERE | Restriction.SHORT | Restriction.SUSPENDED:
+            state = _STATES[restriction]
+            return lambda each: each.state is state
+
+
+def _meets_any(restrictions: Sequence[Filter], placed: PlacedWorkload) -> bool:
+    return any(meets(placed) for meets in restrictions)
 
 
 def _contains(word: str, placed: PlacedWorkload) -> bool:

@@ -149,9 +149,38 @@ def test_a_query_selects_sorts_and_pages(watched, query, names):
     assert watched.names(**query) == names
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param({"q": "late"}, {"namespaces": {"shop": 1}, "clusters": {"cloud": 1}}, id="words count everywhere"),
+        pytest.param(
+            {"namespace": "shop"}, {"namespaces": {"bank": 1, "shop": 3}, "groups": {"cloud": 1, "own": 1}},
+            id="a namespace counts for the other facets",
+        ),
+        pytest.param(
+            {"namespace": "shop", "cluster": "own"},
+            {"namespaces": {"bank": 1, "shop": 1}, "clusters": {"cloud": 1, "own": 1}, "groups": {"own": 1}},
+            id="each facet counts what the others accept",
+        ),
+        pytest.param(
+            {"only": frozenset({Restriction.NOT_PREFERRED, Restriction.NOWHERE}), "namespace": "sho", "parts": True},
+            {"only": {"not-preferred": 1, "nowhere": 1}, "states": {"nowhere": 1, "placed": 1}},
+            id="restrictions",
+        ),
+        pytest.param(
+            {"namespaces": frozenset({"bank"}), "cluster": "own"}, {"clusters": {"own": 1}, "namespaces": {"bank": 1}},
+            id="hidden namespaces count for nothing",
+        ),
+    ],
+)  # fmt: skip
+def test_counts_follow_the_other_filters(watched, query, expected):
+    facets = watched.page(**query).facets
+    assert {name: {key: n for key, n in getattr(facets, name).items() if n} for name in expected} == expected
+
+
 def test_totals_and_facets_are_those_of_the_visible_namespaces(watched):
-    page = watched.page(namespaces=frozenset({"shop"}), q="late", limit=1)
-    assert (page.matched, page.total) == (1, 3)
+    page = watched.page(namespaces=frozenset({"shop"}), limit=1)
+    assert (page.matched, page.total) == (3, 3)
     facets = page.facets
     assert facets.namespaces == {"shop": 3}
     assert facets.clusters == facets.groups == {"cloud": 1, "own": 1}
