@@ -12,7 +12,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
-from berthmaster.views.move_rows import BrakeReport, MoveRow, RowState
+from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
 from berthmaster.views.policy_rows import PolicyRow
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -91,6 +91,16 @@ def moves_view(*rows, **fields):
         **fields,
     }  # fmt: skip
     return MovesView(read_at=NOW, moves=list(rows), version="1", staleness=FRESH, **values)
+
+
+def budget(**fields):
+    values = {
+        "name": "shop", "selects": "the namespace shop", "limits_failover": False, "moves": 2, "max_moves": None,
+        "by_policy": {}, "max_moves_per_policy": None, "from_clusters": {}, "max_moves_from_cluster": None,
+        "to_clusters": {}, "max_moves_to_cluster": None, "replicas_moving": 4, "replicas": None,
+        "replicas_percent": None, "windows": [], "opens_at": None, "waiting": 0, **fields,
+    }  # fmt: skip
+    return BudgetUse(**values)
 
 
 def policy_row(name="all", namespace="shop", **fields):

@@ -1,13 +1,16 @@
-"""The rows of a list as a file: CSV for spreadsheets, JSON for programs. The fields are those of the extender's API."""
+"""The tables of a page as files: CSV for spreadsheets, JSON for programs."""
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from flask import Response, request
 
+from berthmaster.ledger.records import HistoryRow
+from berthmaster.native_api.wire import HistoryPage
 from console.query import PageQuery
 
 FORMATS: Final = ("csv", "json")
@@ -17,45 +20,60 @@ _AT_ONCE: Final = 1000
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def wanted() -> str:
-    """Return the format that the address asks for; empty for a page.
+def asked(tables: Mapping[str, Callable[[], Iterable[Any]]]) -> Response | None:
+    """Return the table that the address asks for as a file; None if the address asks for the page.
+
+    Args:
+        tables: the rows of each table by its name. The first table is the usual one. Rows are structs of the API or
+            dataclasses, all of one type.
 
     Raises:
-        QueryError: there is no such format.
+        QueryError: there is no such format or table.
     """
-    return PageQuery(request.args).choice("as", FORMATS, "")
-
-
-def all_rows(ask: Callable[[int, int], Sequence[Any]]) -> list[Any]:
-    """Return all rows of a list, up to ``MOST``.
-
-    Args:
-        ask: asks for the rows after so many, at most so many.
-    """
-    rows: list[Any] = []
-    while len(rows) < MOST:
-        more = ask(len(rows), _AT_ONCE)
-        rows.extend(more)
-        if len(more) < _AT_ONCE:
-            break
-    return rows[:MOST]
-
-
-def download(name: str, kind: str, rows: Sequence[Any]) -> Response:
-    """Return rows as a file.
-
-    Args:
-        name: the name of the file without its ending.
-        kind: one of ``FORMATS``.
-        rows: structs of the API, all of one type.
-    """
-    items = [msgspec.to_builtins(each) for each in rows]
+    query = PageQuery(request.args)
+    kind = query.choice("as", FORMATS, "")
+    if not kind:
+        return None
+    name = query.choice("table", tuple(tables), next(iter(tables)))
+    items = [_fields(each) for each in islice(tables[name](), MOST)]
     if kind == "json":
         response = Response(msgspec.json.encode({"items": items}), content_type="application/json")
     else:
         response = Response(_csv(items), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}.{kind}"'
     return response
+
+
+def whole(ask: Callable[[int, int], Sequence[Any]]) -> Iterator[Any]:
+    """Yield the rows of a list.
+
+    Args:
+        ask: asks for the rows after so many, at most so many.
+    """
+    for offset in range(0, MOST, _AT_ONCE):
+        rows = ask(offset, _AT_ONCE)
+        yield from rows
+        if len(rows) < _AT_ONCE:
+            return
+
+
+def records(ask: Callable[[str, int], HistoryPage]) -> Iterator[HistoryRow]:
+    """Yield the records of a list.
+
+    Args:
+        ask: asks for the records after one, at most so many.
+    """
+    after: str | None = ""
+    while after is not None:
+        page = ask(after, _AT_ONCE)
+        yield from page.items
+        after = page.next
+
+
+def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a struct, a dataclass or a named tuple
+    as_dict = getattr(row, "_asdict", None)
+    found: dict[str, Any] = msgspec.to_builtins(row if as_dict is None else as_dict())
+    return found
 
 
 def _csv(items: Sequence[dict[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """The page Fleet: all clusters as a map or as a table, and one cluster alone."""
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, abort, current_app, render_template, request
@@ -51,8 +52,8 @@ def show() -> Response | str:
     found = services().source.fleet()
     # The numbers of workloads are about all namespaces.
     counted = visitor().namespaces is None
-    if kind := downloads.wanted():
-        return downloads.download("clusters", kind, listed_clusters(found, question, counted=counted)[: downloads.MOST])
+    if file := downloads.asked({"clusters": partial(listed_clusters, found, question, counted=counted)}):
+        return file
     cache: AnswerCache = current_app.extensions[_CACHE]
     page, drawn_map = cache.answer(
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version

@@ -1,12 +1,14 @@
 """The page History: what moved in the fleet in a range of time, and why, by cluster, policy and namespace."""
 
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
 from console.context import services
 from console.offers import NO_LEDGER, optional
+from console.pages import downloads
 from console.pages.workload_timeline import timeline
 from console.pages.workload_words import sentence
 from console.query import PageQuery
@@ -26,8 +28,8 @@ _EVERYTHING: Final = "everything"
 
 
 @BLUEPRINT.get("/history")
-def show() -> str:
-    """Show the records."""
+def show() -> Response | str:
+    """Show the records, or all of them as a file."""
     query = PageQuery(request.args)
     within = query.choice("range", tuple(_RANGES), _USUAL)
     since, until = query.moment("from"), query.moment("to")
@@ -45,7 +47,11 @@ def show() -> str:
         after=query.text("after"),
         limit=services().page_rows,
     )
-    found = optional(lambda: services().source.history(question), NO_LEDGER)
+    ask = services().source.history
+    rows = partial(downloads.records, lambda after, most: ask(question._replace(after=after, limit=most)))
+    if file := downloads.asked({"records": rows}):
+        return file
+    found = optional(lambda: ask(question), NO_LEDGER)
     return render_template(
         "history.html",
         rows=() if found.answer is None else timeline(found.answer.items),

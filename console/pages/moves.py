@@ -1,5 +1,6 @@
 """The page Moves: what moves, what waits and for what, and the budgets, windows and the brake that decide it."""
 
+from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -31,14 +32,14 @@ def show() -> Response | str:
         descending=sort.startswith("-"),
         limit=size,
     )
-    if kind := downloads.wanted():
-        ask = services().source.moves
-        rows = downloads.all_rows(lambda n, most: ask(wanted._replace(offset=n, limit=most)).moves)
-        return downloads.download("moves", kind, rows)
+    ask = services().source.moves
+    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).moves)
+    if file := downloads.asked({"moves": rows, "budgets": lambda: ask(wanted).budgets or ()}):
+        return file
     view, paging = lists.asked(
         query.page(),
         size,
-        lambda offset: services().source.moves(wanted._replace(offset=offset)),
+        lambda offset: ask(wanted._replace(offset=offset)),
         lambda found: (found.matched, sum(found.counts.values())),
     )
     return render_template(

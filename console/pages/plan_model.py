@@ -1,6 +1,6 @@
 """What the page What if shows of a plan: pure functions of the extender's answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -35,6 +35,11 @@ class CellView(NamedTuple):
     bad: bool = False
     place: tuple[str, str] | None = None
 
+    @property
+    def whole(self) -> str:
+        """All of the cell as one text."""
+        return self.text or " ".join(each.text for each in self.words)
+
 
 @dataclass(frozen=True, slots=True)
 class TableView:
@@ -49,6 +54,11 @@ class TableView:
     columns: Sequence[tuple[str, bool]]
     rows: Sequence[Sequence[CellView]]
     more: int
+
+    def items(self) -> Iterator[Mapping[str, str]]:
+        """Yield each row as texts by the names of the columns."""
+        for row in self.rows:
+            yield {name: cell.whole for (name, _), cell in zip(self.columns, row, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,11 @@ class PlanView:
     def long(self) -> bool:
         """Whether a table has more rows than are shown."""
         return any(each.more for each in self.tables)
+
+    def files(self) -> Mapping[str, Callable[[], Iterable[Mapping[str, object]]]]:
+        """Return the rows of the tables by their names in addresses."""
+        names = {f"table-{number}": each.items for number, each in enumerate(self.tables, 1)}
+        return {**names, "flows": lambda: [{"from": each[0], "to": each[1], "amount": each[2]} for each in self.flows]}
 
 
 def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = MAX_ROWS) -> PlanView:

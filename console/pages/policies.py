@@ -1,5 +1,6 @@
 """The pages of policies: what each claims, what the rules find, takeovers and priority drops."""
 
+from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -23,14 +24,14 @@ def show() -> Response | str:
     text, kind = query.text("q"), query.choice("kind", POLICY_KINDS, "")
     only, sort = query.choices("only", tuple(RESTRICTIONS)), query.sort(POLICY_SORTS)
     size, wanted = services().page_rows, PolicyQuery(text, kind, only=only, sort=sort)
-    if form := downloads.wanted():
-        ask = services().source.policies
-        rows = downloads.all_rows(lambda n, most: ask(wanted._replace(offset=n, limit=most)).items)
-        return downloads.download("policies", form, rows)
+    ask = services().source.policies
+    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).items)
+    if file := downloads.asked({"policies": rows}):
+        return file
     view, paging = lists.asked(
         query.page(),
         size,
-        lambda offset: services().source.policies(wanted._replace(offset=offset, limit=size)),
+        lambda offset: ask(wanted._replace(offset=offset, limit=size)),
         lambda found: (found.matched, found.total),
     )
     return render_template(
@@ -47,9 +48,13 @@ def show() -> Response | str:
 
 
 @BLUEPRINT.get("/policies/<namespace>/<name>")
-def one(namespace: str, name: str) -> str:
+def one(namespace: str, name: str) -> Response | str:
     """Show one policy. The namespace ``-`` means a ClusterPropagationPolicy."""
-    model = policy_page(services().source.policy(name, "" if namespace == CLUSTER_SCOPED else namespace))
+    found = services().source.policy(name, "" if namespace == CLUSTER_SCOPED else namespace)
+    model, row = policy_page(found), found.row
+    tables = {"groups": found.groups, "findings": row.findings or (), "takes": row.takes, "loses": row.loses}
+    if file := downloads.asked({name: partial(iter, rows) for name, rows in tables.items()}):
+        return file
     question = encoded(WhatIfQuestion(deleted=(model.delete_word,)))
     restricted = visitor().namespaces is not None
     return render_template(

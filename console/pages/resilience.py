@@ -7,6 +7,7 @@ from flask import Blueprint, Response, make_response, render_template, request
 
 from berthmaster.simulation.assumptions import Switch
 from console.context import services
+from console.pages import downloads
 from console.pages.resilience_model import DOMAINS, PLURALS, SWITCHES, resilience_page
 from console.query import PageQuery
 from console.source import SourceError
@@ -29,6 +30,8 @@ def show() -> Response | str:
         if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
         return _waiting(by, error.detail or str(error))
+    if file := downloads.asked({"failures": lambda: view.impacts}):
+        return file
     model = resilience_page(view, by, page, rows)
     return render_template(
         "resilience.html",

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response
 from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.what_if import PlanRequest
 from console.context import services, visitor
+from console.pages import downloads
 from console.pages.plan_model import MAX_ROWS, MORE_ROWS, PlanView, plan_view
 from console.pages.what_if_model import domains_of, form_view
 from console.query import PageQuery
@@ -35,7 +36,7 @@ _INVALID: Final = (
 def show() -> Response | str | tuple[str, int]:
     """Show the form, and the answer to the question of the address."""
     query = PageQuery(request.args)
-    rows = MORE_ROWS if query.choice("rows", ("more",), "") else MAX_ROWS
+    rows = MORE_ROWS if query.choice("rows", ("more",), "") or "as" in request.args else MAX_ROWS
     if lost := query.text("lose"):
         question = WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))
         return redirect(url_for("what_if.show", question=encoded(question)))
@@ -75,13 +76,15 @@ def _read(question: WhatIfQuestion) -> tuple[ReadQuestion, Sequence[FleetCluster
 
 def _page(
     question: WhatIfQuestion, rows: int, problem: FormProblem | None = None, status: int = HTTPStatus.BAD_REQUEST
-) -> str | tuple[str, int]:
+) -> Response | str | tuple[str, int]:
     found, clusters = _read(question)
     if problem is not None:
         found.problems.insert(0, problem)
     plan = None
     if not question.empty and not found.problems:
         plan = _plan(question, found, rows)
+    if plan is not None and (file := downloads.asked(plan.files())):
+        return file
     page = render_template(
         "what_if.html",
         form=form_view(question, clusters, found.problems),

@@ -1,17 +1,20 @@
 """The page Workload: where one workload is and why, now or at a recorded decision, and why not on a cluster."""
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from flask import abort, render_template, request
+from flask import Response, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from console.context import services, visitor
 from console.offers import NO_LEDGER, Offered, optional
+from console.pages import downloads
 from console.pages.policies_model import policy_address
 from console.pages.workload_answers import lacks_room
-from console.pages.workload_model import WorkloadFacts, WorkloadQuestion, workload_page
+from console.pages.workload_model import WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
 from console.pages.workload_timeline import departure_of
 from console.pages.workload_words import sentence
 from console.query import PageQuery
@@ -24,8 +27,8 @@ _NO_ANSWER: Final = (*NO_LEDGER, HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, H
 """There is no such cluster, the placement has too many groups, or another such question is being answered."""
 
 
-def one(namespace: str, binding: str) -> str:
-    """Show the page."""
+def one(namespace: str, binding: str) -> Response | str:
+    """Show the page, or one of its tables as a file."""
     query = PageQuery(request.args)
     place = "" if namespace == CLUSTER_SCOPED else namespace
     if not visitor().may_see(place):
@@ -63,10 +66,13 @@ def one(namespace: str, binding: str) -> str:
         departed=departed.answer,
         fleet=() if fleet.answer is None else fleet.answer.clusters,
     )
+    page = workload_page(facts, WorkloadQuestion(group, everything), services().clock.now())
+    if file := downloads.asked(_tables(page, facts)):
+        return file
     hints = {"history": history.hint, "why_not": why_not.hint, **({} if overview is None else overview.missing)}
     return render_template(
         "workload.html",
-        page=workload_page(facts, WorkloadQuestion(group, everything), services().clock.now()),
+        page=page,
         binding=known,
         place=namespace,
         policy_address=policy_address,
@@ -78,9 +84,23 @@ def one(namespace: str, binding: str) -> str:
     )
 
 
-def _history(known: BindingView, after: str) -> HistoryPage:
+def _tables(page: WorkloadPart, facts: WorkloadFacts) -> Mapping[str, Callable[[], Iterable[Any]]]:
+    """Return the tables that the page offers as files."""
+    difference = None if facts.past is None else facts.past.difference
+    return {
+        "clusters": lambda: page.diagnosed,
+        "groups": lambda: page.groups,
+        "copies": lambda: page.copies,
+        "claims": lambda: page.claims,
+        "changes": lambda: () if difference is None else difference.changes,
+        "conditions": lambda: facts.binding.conditions,
+        "records": lambda: downloads.records(partial(_history, facts.binding)),
+    }
+
+
+def _history(known: BindingView, after: str, limit: int = _RECORDS) -> HistoryPage:
     resource = known.resource
-    named = HistoryQuery(resource.namespace, resource.kind, resource.name, after=after, limit=_RECORDS)
+    named = HistoryQuery(resource.namespace, resource.kind, resource.name, after=after, limit=limit)
     return services().source.history(named)
 
 

@@ -11,7 +11,7 @@ from berthmaster.native_api.fleet import FleetCluster
 from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingView
-from berthmaster.scheduling.diagnosis import GroupDiagnosis
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis
 from berthmaster.simulation.report import ClaimRow, Explanation
 from console.pages.workload_answers import AnswerLine, answers, past_answers
 from console.pages.workload_groups import GroupRow, StageView, group_rows, stage_view
@@ -123,6 +123,7 @@ class WorkloadPart:
     Attributes:
         groups: the groups in order; empty without groups.
         stages: clusters by stage; None if the decision is not explained.
+        diagnosed: all these clusters, as the decision says.
         from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
         moving: whether ``stages`` is about a decision that starts from the end of a move.
         strategy: how replicas are divided; empty if that is not known.
@@ -138,6 +139,7 @@ class WorkloadPart:
     answers: tuple[AnswerLine, ...]
     groups: tuple[GroupRow, ...]
     stages: StageView | None
+    diagnosed: Sequence[ClusterDiagnosis]
     from_scratch: bool
     moving: bool
     strategy: str
@@ -171,6 +173,7 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
             shown.group if shown is not None else None,
         ),
         stages=None if shown is None else stage_view(shown, everything=question.everything),
+        diagnosed=() if shown is None else shown.clusters,
         from_scratch=from_scratch,
         moving=outlook is not None and outlook.move is not None and outlook.move.under_way,
         strategy=explained.diagnosis.strategy.value if explained is not None and explained.diagnosis else "",

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from berthmaster.ledger.records import HistoryRow, InputDifference
+from berthmaster.ledger.records import ChangeRecord, HistoryRow, InputDifference
 from console.pages.plan_model import binding_place
 from console.pages.workload_words import sentence, trigger_words
 
@@ -52,12 +52,12 @@ class DifferenceView:
 
     Attributes:
         previous: the id of the decision before.
-        changes: subject, aspect, the value before, the value after, and whether it made the difference.
+        changes: the first ones.
     """
 
     previous: str
     summary: str
-    changes: tuple[tuple[str, str, str, str, bool], ...]
+    changes: Sequence[ChangeRecord]
     more: int
 
 
@@ -117,10 +117,8 @@ def difference_view(difference: InputDifference | None, *, most: int = 50) -> Di
     """Return what changed between a decision and the one before; None if that is not known."""
     if difference is None:
         return None
-    changes = [(each.subject, each.aspect, each.before, each.after, each.decisive) for each in difference.changes]
-    return DifferenceView(
-        difference.previous, sentence(difference.summary), tuple(changes[:most]), max(0, len(changes) - most)
-    )
+    shown, more = difference.changes[:most], max(0, len(difference.changes) - most)
+    return DifferenceView(difference.previous, sentence(difference.summary), shown, more)
 
 
 def moment_of(text: str) -> datetime | None:

@@ -1,5 +1,6 @@
 """The page Workloads: search, filters, order and pages, all of them in the address."""
 
+from functools import partial
 from typing import Final
 
 from flask import Blueprint, Response, render_template, request
@@ -21,15 +22,14 @@ def show() -> Response | str:
     """Show the page, or all rows as a file."""
     query = PageQuery(request.args)
     question = _question(query)
-    if kind := downloads.wanted():
-        ask = services().source.workloads
-        return downloads.download(
-            "workloads", kind, downloads.all_rows(lambda n, size: ask(replace(question, offset=n, limit=size)).items)
-        )
+    ask = services().source.workloads
+    rows = partial(downloads.whole, lambda after, most: ask(replace(question, offset=after, limit=most)).items)
+    if file := downloads.asked({"workloads": rows}):
+        return file
     found, paging = lists.asked(
         query.page(),
         question.limit,
-        lambda offset: services().source.workloads(replace(question, offset=offset)),
+        lambda offset: ask(replace(question, offset=offset)),
         lambda answer: (answer.matched, answer.total),
     )
     return render_template(

@@ -1,47 +1,118 @@
 """The rows of lists as files: all that the filters accept, only what the visitor may see, and no formulas."""
 
 import csv
+import html
 import io
+import re
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from console_answers import fleet_cluster, fleet_view, listed_workloads, workload_row
-from console_replies import move_row, moves_view, policy_list, policy_row
+from console_answers import (
+    binding_explanation,
+    binding_outlook,
+    binding_view,
+    fleet_cluster,
+    fleet_view,
+    group_outlook,
+    history_page,
+    history_row,
+    listed_workloads,
+    move_state,
+    workload_answers,
+    workload_row,
+)
+from console_replies import (
+    budget,
+    impact,
+    lost_workload,
+    move_row,
+    moves_view,
+    plan_answer,
+    planned_move,
+    policy_list,
+    policy_row,
+    policy_view,
+    resilience_view,
+)
 from console_source import GivenSource, console_client
 
+from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
+from berthmaster.model.cluster import Condition
+from berthmaster.model.move import MovePhase
+from berthmaster.views.policy_rows import PolicyFinding, TakeoverRow
 from console.pages.downloads import MOST
+from console.question import WhatIfQuestion, encoded
 
+TAKEOVER = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
+CHANGE = ChangeRecord("p1", "taints", "", "maintenance:NoExecute", decisive=True)
+PAST = PastExplanation(
+    history_row(), binding_explanation(), reproduced=False, notes=[],
+    difference=InputDifference("1.0", 0, [CHANGE], None, smallest=True, summary="x"),
+)  # fmt: skip
+POLICY = policy_row(findings=[PolicyFinding("a", "error", "spec", "=x")], takes=[TAKEOVER], loses=[TAKEOVER])
+WORKLOAD = workload_answers(
+    binding=binding_view(conditions=[Condition("Scheduled", "True", "Success")]),
+    outlook=binding_outlook(group_outlook("home"), move=move_state(MovePhase.SURGING)),
+    history=history_page(history_row(2), history_row(1)),
+    recorded_decision=PAST,
+)
 ANSWERS = {
     "fleet": fleet_view(fleet_cluster("a"), fleet_cluster("b", ready=False), fleet_cluster("=1+1")),
     "workloads": listed_workloads(workload_row("web"), workload_row("@api"), matched=2),
-    "moves": moves_view(move_row(), move_row("shop/Deployment/-2")),
+    "moves": moves_view(move_row(), move_row("shop/Deployment/-2"), budgets=[budget()]),
     "policies": policy_list(policy_row(), policy_row("+all")),
+    "policy": policy_view(POLICY, [("", ["a"])]),
+    "resilience": resilience_view(impact("north", ["a"]), impact("=south", ["b"])),
+    "plan": plan_answer(planned_move(), unplaced=[lost_workload()]),
+    **WORKLOAD,
 }
+TABLES = {
+    "/fleet?view=table": [""],
+    "/workloads": [""],
+    "/moves": ["budgets", ""],
+    "/policies": [""],
+    "/policies/shop/all": ["groups", "findings", "takes", "loses"],
+    "/history?range=all": [""],
+    "/resilience": [""],
+    f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}": ["flows", "table-1", "table-2"],
+    "/workloads/shop/web-deployment": ["copies", "groups", "clusters", "claims", "records", "conditions"],
+    "/workloads/shop/web-deployment?record=1.1": ["groups", "clusters", "records", "changes"],
+}
+"""The tables of each page that are files; the usual table of a page has no name."""
 HIDDEN = ("workloads", "replicas", "byGroup", "by_group", "withoutGroups", "without_groups", "arriving", "leaving")
 
 
-@pytest.fixture(params=["fleet", "workloads", "moves", "policies"])
-def listed(request):
-    return request.param, console_client(GivenSource(**ANSWERS))
+@pytest.mark.parametrize("address", TABLES)
+def test_each_table_is_a_file_of_csv_and_of_json_with_the_same_rows(address):
+    client = console_client(GivenSource(**ANSWERS))
+    links = [html.unescape(each) for each in re.findall(r'href="([^"]*as=csv[^"]*)"', client.get(address).text)]
+    assert [dict(parse_qsl(urlsplit(each).query)).get("table", "") for each in links] == TABLES[address]
+    for link in links:
+        table, objects = (client.get(each) for each in (link, link.replace("as=csv", "as=json")))
+        assert table.headers["Content-Type"] == "text/csv; charset=utf-8", link
+        assert table.headers["Content-Disposition"].startswith('attachment; filename="')
+        rows = list(csv.DictReader(io.StringIO(table.text)))
+        assert len(rows) == len(objects.json["items"]) > 0, link
+        assert {tuple(each) for each in rows} == {tuple(objects.json["items"][0])}
+        assert not [text for each in rows for text in each.values() if text.startswith(("=", "+", "@"))]
 
 
-def test_each_list_is_a_file_of_csv_and_of_json_with_the_same_rows(listed):
-    path, client = listed
-    assert f'href="/{path}?as=csv"' in client.get(f"/{path}").text or path == "fleet"
-    table, objects = (client.get(f"/{path}?as={kind}") for kind in ("csv", "json"))
-    assert table.headers["Content-Type"] == "text/csv; charset=utf-8"
-    assert table.headers["Content-Disposition"].startswith('attachment; filename="')
-    rows = list(csv.DictReader(io.StringIO(table.text)))
-    assert len(rows) == len(objects.json["items"]) > 1
-    assert {tuple(each) for each in rows} == {tuple(objects.json["items"][0])}
-    assert not [text for each in rows for text in each.values() if text.startswith(("=", "+", "@"))]
+@pytest.mark.parametrize("wrong", ["as=xlsx", "as=csv&table=secrets"])
+def test_an_unknown_file_is_refused(wrong):
+    assert console_client(GivenSource(**ANSWERS)).get(f"/moves?{wrong}").status_code == 400
 
 
-def test_the_filters_of_the_page_count(listed):
-    path, client = listed
-    assert client.get(f"/{path}?as=xlsx").status_code == 400
-    if path == "fleet":
-        names = [each["name"] for each in client.get("/fleet?state=not-ready&as=json").json["items"]]
-        assert names == ["b"]
+def test_the_filters_of_the_page_count():
+    client = console_client(GivenSource(**ANSWERS))
+    names = [each["name"] for each in client.get("/fleet?state=not-ready&as=json").json["items"]]
+    assert names == ["b"]
+
+
+def test_a_file_has_the_records_of_all_pages():
+    pages = {"": history_page(history_row(3), following="1.3"), "1.3": history_page(history_row(2))}
+    source = GivenSource(history=lambda query, **_: pages[query.after])
+    found = console_client(source).get("/history?as=json&range=all&after=1.9").json["items"]
+    assert [each["id"] for each in found] == ["1.3", "1.2"]
 
 
 def test_a_visitor_of_some_namespaces_gets_no_numbers_of_others():

@@ -3,14 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from console_replies import HOSTILE, NOW, move_row, moves_view
+from console_replies import HOSTILE, NOW, budget, move_row, moves_view
 from console_source import GivenSource, console_client
 
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.move import MovePhase
 from berthmaster.views.move_rows import (
     BrakeReport,
-    BudgetUse,
     ControllersReport,
     MoveQuery,
     MoveSort,
@@ -21,16 +20,6 @@ from berthmaster.views.move_rows import (
 from console.pages.moves_model import BADGES, PHASES, moves_page
 
 LATER = NOW + timedelta(hours=3)
-
-
-def budget(**fields):
-    values = {
-        "name": "shop", "selects": "the namespace shop", "limits_failover": False, "moves": 2, "max_moves": None,
-        "by_policy": {}, "max_moves_per_policy": None, "from_clusters": {}, "max_moves_from_cluster": None,
-        "to_clusters": {}, "max_moves_to_cluster": None, "replicas_moving": 4, "replicas": None,
-        "replicas_percent": None, "windows": [], "opens_at": None, "waiting": 0, **fields,
-    }  # fmt: skip
-    return BudgetUse(**values)
 
 
 def test_every_state_and_phase_has_words():
