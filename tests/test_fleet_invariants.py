@@ -1,7 +1,7 @@
 """The invariants of time lines find what they must find, and accept what a lost cluster explains."""
 
 import pytest
-from fleet.invariants import LOOP_MOVES, MOVE_LIMIT_S, NOTICED_S, OUTAGE_LIMIT_S, Invariants
+from fleet.invariants import AFTERWARDS_S, LOOP_MOVES, MOVE_LIMIT_S, NOTICED_S, OUTAGE_LIMIT_S, Invariants
 
 RUN = {
     "t": 0.0, "event": "run", "app": "web", "kind": "Deployment", "replicas": 4, "strategy": "", "duplicated": False
@@ -58,8 +58,14 @@ def test_pods_in_two_clusters(strategy, expected):
     assert len(found(counts(2.0, {"m1": 4}, there={"m1": 4, "m2": 1}), strategy=strategy)) == expected
 
 
+def test_pods_that_a_lost_cluster_still_has_do_not_begin_when_it_returns():
+    """Nothing changes while it is lost, so there is no line."""
+    lost = [counts(2.0, {"m2": 4}, lost=["m1"]), counts(2.0 + 3 * AFTERWARDS_S, {"m1": 4, "m2": 4})]
+    assert found(*lost, strategy="BreakBeforeMake") == []
+
+
 def test_an_outage_that_does_not_end_is_a_violation():
-    lines = [counts(2.0, {}, lost=["m1"]), counts(3.0 + OUTAGE_LIMIT_S, {})]
+    lines = [counts(2.0, {}, lost=["m1"]), counts(2.5, {}), counts(3.0 + OUTAGE_LIMIT_S, {})]
     assert found(*lines, strategy="BreakBeforeMake") == ["web: fewer than 4 ready since 2 s"]
 
 

@@ -116,7 +116,7 @@ class Invariants:
             leaving = self.apps.setdefault(line["work"], App()).leaving
             (leaving.discard if line["state"] == "alive" else leaving.add)(line["cluster"])
         elif "ready" in line:
-            for name in line["lost"]:
+            for name in {*line["lost"], *self._lost_s}:  # between two lines, too
                 self._excuse(name, now_s)
             self._lost_s = {name: self._lost_s.get(name, now_s) for name in line["lost"]}
             for name, app in self.apps.items():
