@@ -247,7 +247,7 @@ def _superseded(binding: Binding, moved: Binding, move: MoveState) -> str:
     if placement is None or not applied:
         return "the binding has no placement, or no record of the applied one"
     if move.reason is not MoveReason.FAILOVER and placement_changed(
-        placement, applied, moved.status.scheduler_observing_affinity_name
+        placement, applied, moved.status.scheduler_observing_affinity_name, in_order=False
     ):
         return "the placement was edited"
     return ""

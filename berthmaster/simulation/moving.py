@@ -30,7 +30,7 @@ def due(binding: Binding, fleet: Fleet) -> Due:
         return Due(binding, trigger_of(binding, fleet))
     placement, applied = binding.spec.placement, binding.metadata.annotations.get(APPLIED_PLACEMENT, "")
     group = moved.status.scheduler_observing_affinity_name
-    edited = placement is not None and bool(applied) and placement_changed(placement, applied, group)
+    edited = placement is not None and bool(applied) and placement_changed(placement, applied, group, in_order=False)
     base = as_before(binding) if edited or binding.reschedule_requested else moved
     return Due(base, trigger_of(base, fleet))
 

@@ -56,7 +56,7 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
     return Trigger.NONE
 
 
-def placement_changed(placement: Placement, applied: str, observed_group: str) -> bool:
+def placement_changed(placement: Placement, applied: str, observed_group: str, *, in_order: bool = True) -> bool:
     """Return whether a placement differs from the applied one in a way that affects the assignment.
 
     Of several groups only the one that the assignment came from counts. A change to the others, or to their order,
@@ -66,12 +66,16 @@ def placement_changed(placement: Placement, applied: str, observed_group: str) -
         placement: the current one.
         applied: the JSON of the applied one.
         observed_group: the group that the assignment came from, empty for none.
+        in_order: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
+            after one. For a MultiClusterService, Karmada itself writes them in any order.
     """
     try:
         before = _without_empty(decode_json(Placement, applied))
     except FieldError:
         return False
     placement = _without_empty(placement)
+    if not in_order:
+        placement, before = _sorted(placement), _sorted(before)
     if placement == before:
         return False
     for part in ("cluster_affinity", "cluster_tolerations", "spread_constraints", "replica_scheduling"):
@@ -124,6 +128,14 @@ def _without_empty(placement: Placement) -> Placement:
         for term in placement.cluster_affinities or ()
     ]
     return msgspec.structs.replace(placement, cluster_affinities=tuple(terms) or None)
+
+
+def _sorted(placement: Placement) -> Placement:
+    affinity = placement.cluster_affinity
+    if affinity is None:
+        return placement
+    names = tuple(sorted(affinity.cluster_names))
+    return msgspec.structs.replace(placement, cluster_affinity=msgspec.structs.replace(affinity, cluster_names=names))
 
 
 def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:

@@ -225,6 +225,25 @@ def test_a_move_to_a_group_that_was_edited_while_the_workload_was_elsewhere_star
     assert play.events == ["MoveStarted", "MoveHealthy", "MoveReleased"]
 
 
+def test_another_order_of_the_clusters_abandons_no_move():
+    """Karmada writes the clusters of a MultiClusterService in any order, each time it looks at them."""
+    play = Play({"all": ["m1", "m2"]}, STATIC)
+
+    def order(*names: str) -> None:
+        placement = {"clusterAffinity": {"clusterNames": [*names]}, "replicaScheduling": STATIC}
+        play.stage.apply({**play.policy, "spec": {**play.policy["spec"], "placement": placement}})
+
+    order("m1", "m2")
+    play.run(30)
+    play.drain("m1")
+    play.run(10)
+    assert play.phases[-1] == "Surging"
+    order("m2", "m1")
+    play.run(300)
+    assert play.clusters == {"m2": 4}
+    assert play.events == ["MoveStarted", "MoveHealthy", "MoveReleased"]
+
+
 def test_a_failover_keeps_all_its_copies_when_the_placement_is_edited():
     play = Play({"primary": ["m1", "m2"], "dr": ["m3"]}, DYNAMIC)
     kept = play.clusters["m2"]
