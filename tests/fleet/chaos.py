@@ -344,20 +344,31 @@ def start(folder: Path) -> Fleet:
     return Fleet(folder, NAMES, driver)
 
 
-def shrunk(fleet: Fleet, what: Sequence[Workload], history: list[Event], times: int) -> list[Event]:
-    """Play halves of a failing history while they fail, and return the shortest."""
-    for _ in range(times):
+def shrunk(fleet: Fleet, what: Sequence[Workload], history: list[Event], times: int, folder: Path) -> list[Event]:
+    """Play halves of a failing history while they fail, and return the shortest that fails."""
+    for turn in range(1, times + 1):
         middle = len(history) // 2
-        for half in (history[middle:], history[:middle]):
+        for name, half in (("later", history[middle:]), ("earlier", history[:middle])):
+            shorter = [each._replace(at_s=each.at_s - half[0].at_s) for each in half]
             fleet.clear()
-            begin_s = half[0].at_s if half else 0.0
-            shorter = [each._replace(at_s=each.at_s - begin_s) for each in half]
-            if shorter and Chaos(fleet).play(what, shorter):
+            if shorter and played(fleet, what, shorter, folder / f"half-{turn}-{name}.txt"):
                 history = shorter
                 break
         else:
             break
     return history
+
+
+def played(fleet: Fleet, what: Sequence[Workload], history: Sequence[Event], file: Path) -> list[tuple[float, str]]:
+    """Play a history, write its time line and its violations to a file, and return the violations."""
+    assert fleet.observer is not None
+    begin, found = len(fleet.observer.lines), list[tuple[float, str]]()
+    try:
+        found = Chaos(fleet).play(what, history)
+    finally:
+        told = [*map(shown, fleet.observer.lines[begin:]), *(f"{at_s:8.2f}  {problem}" for at_s, problem in found)]
+        file.write_text("\n".join(told) + "\n")
+    return found
 
 
 def main() -> int:
@@ -368,7 +379,7 @@ def main() -> int:
     parser.add_argument("--workloads", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=None, help="where logs and time lines are put")
     parser.add_argument(
-        "--shrink", type=int, default=int(os.environ.get("SHRINK", "0")), help="how often a failing history is halved"
+        "--shrink", type=int, default=int(os.environ.get("SHRINK", "2")), help="how often a failing history is halved"
     )
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the processes of the fleet end first
@@ -378,17 +389,15 @@ def main() -> int:
     sys.stdout.write(f"seed {chosen.seed}: {len(what)} workloads, {len(history)} events; {folder}\n")
     fleet = start(folder / "run")
     try:
-        chaos = Chaos(fleet)
-        found = chaos.play(what, history)
+        found = played(fleet, what, history, folder / "timeline.txt")
         assert fleet.observer is not None
-        (folder / "timeline.txt").write_text("\n".join(map(shown, fleet.observer.lines)) + "\n")
         for at_s, problem in found:
             sys.stdout.write(f"{at_s:8.2f}  {problem}\n")
-        if found and chosen.shrink:
-            for event in shrunk(fleet, what, history, chosen.shrink):
-                sys.stdout.write(f"  {event}\n")
         moves = sum("binding" in line and line["move"].get("phase") == "Released" for line in fleet.observer.lines)
         sys.stdout.write(f"{len(found)} violations, {moves} moves released\n")
+        if found and chosen.shrink:
+            for event in shrunk(fleet, what, history, chosen.shrink, folder):
+                sys.stdout.write(f"  {event}\n")
     finally:
         fleet.close()
     return 1 if found else 0

@@ -169,6 +169,7 @@ class Fleet:
         grace_s: int = 5,
         failover: JSON | None = None,
         labels: Mapping[str, str] | None = None,
+        scheduler: str = "berthmaster",
     ) -> JSON:
         """Create a workload and its policy, with one group of clusters after the other. Return the workload.
 
@@ -213,7 +214,7 @@ class Fleet:
             "spec": {
                 "resourceSelectors": [{"apiVersion": KINDS[kind], "kind": kind, "name": app}],
                 "placement": placement,
-                "schedulerName": "berthmaster",
+                "schedulerName": scheduler,
             },
         }
         if failover is not None:

@@ -29,12 +29,13 @@ KINDS: Final = {"Deployment": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": 
 """The kinds of workloads, and the API version of each."""
 _CONTROLLERS: Final = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
-    "job-controller", "namespace-controller", "garbage-collector-controller",
+    "job-controller", "namespace-controller", "garbage-collector-controller", "endpointslice-controller",
 )  # fmt: skip
 _HEALTHY: Final = """
 {{ $now := Now }}
 phase: Running
 startTime: {{ $now | Quote }}
+podIP: {{ PodIPWith .spec.nodeName false .metadata.uid .metadata.name .metadata.namespace | Quote }}
 conditions:
 - {type: Initialized, status: "True", lastTransitionTime: {{ $now | Quote }}}
 - {type: ContainersReady, status: "VALUE", lastTransitionTime: {{ $now | Quote }}}

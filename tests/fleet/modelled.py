@@ -15,7 +15,7 @@ import urllib3
 from e2e.api import Api, RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.karmada import install_clusters
-from fleet.member import ROOM, SPACE, Member
+from fleet.member import KINDS, ROOM, SPACE, Member
 from karmada_model.model import ALL, KarmadaModel, Settings
 from karmada_model.objects import ServedObjects, stamp
 from karmada_model.works import TEMPLATE_GENERATION
@@ -35,14 +35,24 @@ _KINDS: Final = {
     ("apps.karmada.io/v1alpha1", "WorkloadRebalancer"): "workloadrebalancers",
     ("apps/v1", "Deployment"): "deployments",
     ("apps/v1", "StatefulSet"): "statefulsets",
+    ("apps/v1", "DaemonSet"): "daemonsets",
+    ("batch/v1", "Job"): "jobs",
 }
 _REFLECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "Deployment": (
         "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "observedGeneration"
     ),
     "StatefulSet": ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "currentReplicas"),
+    "DaemonSet": ("desiredNumberScheduled", "updatedNumberScheduled", "numberReady", "observedGeneration"),
+    "Job": ("active",),
 }  # fmt: skip
 """The fields of the status that Karmada reflects. It reports no observedGeneration of a StatefulSet."""
+_HEALTH: Final[Mapping[str, tuple[str, str]]] = {
+    "Deployment": ("updatedReplicas", "availableReplicas"),
+    "StatefulSet": ("updatedReplicas", "availableReplicas"),
+    "DaemonSet": ("updatedNumberScheduled", "numberAvailable"),
+}
+"""The fields that say how many pods are updated and available. A kind without them is healthy once it is applied."""
 
 
 class Modelled:
@@ -65,9 +75,11 @@ class Modelled:
     def join(self, member: Member) -> None:
         secret, cluster = member.joined()
         name = member.name
-        served = [{"name": "deployments", "kind": "Deployment"}, {"name": "statefulsets", "kind": "StatefulSet"}]
         status = {
-            "apiEnablements": [{"groupVersion": "apps/v1", "resources": served}],
+            "apiEnablements": [
+                {"groupVersion": version, "resources": [{"name": f"{kind.lower()}s", "kind": kind}]}
+                for kind, version in KINDS.items()
+            ],
             "resourceSummary": {"allocatable": ROOM},
             "conditions": [_condition("Ready", "True", "Joined", stamp(datetime.now(UTC)))],
         }
@@ -150,10 +162,7 @@ class _Agent:
             self._host.patch(work, {"metadata": {"finalizers": None}})
             return
         if self._applied.get(name) != manifest:
-            if member.exists(manifest):
-                member.replace(manifest)
-            else:
-                member.create(manifest)
+            member.apply(manifest, manager="karmada")
             self._applied[name] = manifest
         status = _status(work, member.get(manifest))
         if status != {key: work.get("status", {}).get(key) for key in status}:
@@ -166,8 +175,9 @@ def _status(work: JSON, found: JSON) -> JSON:
     group, _, version = found["apiVersion"].rpartition("/")
     status, metadata, kind = found.get("status", {}), found["metadata"], found["kind"]
     reflected = {field: status[field] for field in _REFLECTED[kind] if status.get(field)}
-    reflected["generation"] = metadata["generation"]
-    reflected["resourceTemplateGeneration"] = int(metadata.get("annotations", {}).get(TEMPLATE_GENERATION, 0))
+    if kind in _HEALTH:
+        reflected["generation"] = metadata["generation"]
+        reflected["resourceTemplateGeneration"] = int(metadata.get("annotations", {}).get(TEMPLATE_GENERATION, 0))
     entry = {
         "identifier": {
             "ordinal": 0, "group": group, "version": version, "kind": kind, "resource": f"{kind.lower()}s",
@@ -180,13 +190,12 @@ def _status(work: JSON, found: JSON) -> JSON:
 
 
 def _is_healthy(found: JSON) -> bool:
-    status = found.get("status", {})
-    updated = status.get("updatedReplicas", 0)
-    return bool(
-        status.get("observedGeneration") == found["metadata"]["generation"]
-        and updated >= found["spec"].get("replicas", 1)
-        and status.get("availableReplicas", 0) >= updated
-    )
+    fields, status = _HEALTH.get(found["kind"]), found.get("status", {})
+    if fields is None:
+        return True
+    updated, available = (status.get(field, 0) for field in fields)
+    wanted = status.get("desiredNumberScheduled", found["spec"].get("replicas", 1))
+    return bool(status.get("observedGeneration") == found["metadata"]["generation"] and available >= updated >= wanted)
 
 
 def _condition(kind: str, status: str, reason: str, at: str) -> JSON:

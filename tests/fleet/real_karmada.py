@@ -34,12 +34,16 @@ _HOOKS: Final[Mapping[str, tuple[tuple[str, str, str, tuple[str, ...]], ...]]] =
         ("work.karmada.io", "resourcebindings", "resourcebinding", _CREATE),
         ("work.karmada.io", "clusterresourcebindings", "clusterresourcebinding", _CREATE),
         ("work.karmada.io", "works", "work", _WRITE),
+        ("networking.karmada.io", "multiclusterservices", "multiclusterservice", _WRITE),
+        ("autoscaling.karmada.io", "federatedhpas", "federatedhpa", _WRITE),
     ),
     "validate": (
         ("policy.karmada.io", "propagationpolicies", "propagationpolicy", _WRITE),
         ("policy.karmada.io", "clusterpropagationpolicies", "clusterpropagationpolicy", _WRITE),
         ("policy.karmada.io", "federatedresourcequotas", "federatedresourcequota", _WRITE),
         ("work.karmada.io", "resourcebindings", "resourcebinding", _WRITE),
+        ("networking.karmada.io", "multiclusterservices", "multiclusterservice", _WRITE),
+        ("autoscaling.karmada.io", "federatedhpas", "federatedhpa", _WRITE),
     ),
 }
 """By verb: the group, the resource, the end of the webhook's path, and the operations."""

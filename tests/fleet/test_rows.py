@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 from e2e.controllers_process import COMMAND
 from fleet.fleet import Fleet
+from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, offer
 from fleet.member import Pods
 from karmada_model.replicas import RETAINED
 
@@ -323,6 +324,53 @@ def test_a_service_follows_its_workload(fleet: Fleet):
     fleet.drain("m1")
     fleet.until_ready("served", {"m2": 2}, 240)
     fleet.until("the Service", lambda: fleet.has_service("served", "m2") and not fleet.has_service("served", "m1"), 240)
+
+
+@pytest.mark.parametrize("strategy", ["", "BreakBeforeMake"])
+def test_an_autoscaler_scales_in_the_middle_of_a_move(fleet: Fleet, strategy: str):
+    """While both copies run, it divides by what both have. While none runs, it does not scale."""
+    if not _real(fleet):
+        pytest.skip("the model has no FederatedHPA")
+    app = f"scaled{strategy.lower()}"
+    fleet.restart_karmada(*AUTOSCALER)
+    try:
+        fleet.berthmaster(soak="20s")
+        fleet.run(app, 2, ["m1"], ["m2"], strategy=strategy)
+        fleet.until_ready(app, {"m1": 2})
+        autoscaler = Autoscaler(fleet, app, 2, 8, percent=50)
+        fleet.drain("m1")
+        fleet.until_phase(app, "Soaking", limit_s=200)
+        fleet.until("four replicas", lambda: autoscaler.report("100m") or 4 in fleet.wanted(app))
+        fleet.until("the end of the move", lambda: autoscaler.report("50m") or fleet.ready(app) == {"m2": 4}, 240)
+        assert fleet.wanted(app) == {2, 4}
+    finally:
+        fleet.restart_karmada()
+
+
+def test_a_multi_cluster_service_has_ready_endpoints_during_a_move(fleet: Fleet):
+    """Karmada propagates its Service to all clusters, and a rule keeps the Service there during a drain."""
+    if not _real(fleet):
+        pytest.skip("the model has no MultiClusterService")
+    fleet.restart_karmada(SERVICES)
+    try:
+        services_stay = {"selector": {"kinds": ["Service"]}, "drain": {"mode": "Off"}}
+        fleet.berthmaster("--scheduler-name=default-scheduler", rules=[services_stay])
+        fleet.run("offered", 2, ["m1"], ["m2"], scheduler="default-scheduler")
+        fleet.until_ready("offered", {"m1": 2})
+        offer(fleet, "offered", "m3")
+        fleet.until("endpoints in m3", lambda: endpoints(fleet, "offered", "m3") == 2)
+        fleet.treat("m2", Pods.SLOW)
+        fleet.drain("m1")
+        seen = set[int]()
+
+        def moved() -> bool:
+            seen.add(endpoints(fleet, "offered", "m3"))
+            return fleet.ready("offered") == {"m2": 2}
+
+        fleet.until("the end of the move", moved, 240)
+        assert min(seen) == 2
+    finally:
+        fleet.restart_karmada()
 
 
 def _real(fleet: Fleet) -> bool:

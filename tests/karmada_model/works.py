@@ -25,6 +25,10 @@ LONGEST_RETRY_S: Final = 115.0
 _REPLICA_FIELD: Final = {
     "Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"
 }  # fmt: skip
+_LABELS_OF_JOBS: Final = frozenset(
+    f"{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("controller-uid", "job-name")
+)
+"""The labels that Kubernetes writes to the pods of a Job, which name the Job of one API server."""
 _PRUNED: Final = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "ownerReferences", "finalizers"
 )  # fmt: skip
@@ -183,6 +187,11 @@ def _manifest(binding: JSON, template: JSON, replicas: int) -> JSON:
     manifest["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _PRUNED}
     generation = str(template["metadata"].get("generation", 1))
     manifest["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = generation
+    if template["kind"] == "Job":
+        manifest["spec"].pop("selector", None)
+        labels = manifest["spec"]["template"].get("metadata", {}).get("labels", {})
+        for name in _LABELS_OF_JOBS.intersection(labels):
+            del labels[name]
     field = _REPLICA_FIELD.get(template["kind"])
     is_workload = binding["spec"].get("replicas", 0) > 0 or binding["spec"].get("replicaRequirements") is not None
     if field is not None and is_workload:
