@@ -53,7 +53,7 @@ def description(routes: Iterable[Route]) -> Schema:
     schemas, components = msgspec.json.schema_components(
         ordered, schema_hook=_custom, ref_template="#/components/schemas/{name}"
     )
-    schema = dict(zip(ordered, schemas, strict=True))
+    schema, components = dict(zip(ordered, schemas, strict=True)), _plain(components)
     paths: dict[str, Schema] = {}
     for route, operation in described:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, operation, schema)
@@ -107,3 +107,18 @@ def _custom(kind: type) -> Schema:
     if kind is Quantity:
         return _QUANTITY
     raise NotImplementedError(f"no schema for {kind.__name__}")
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a part of a schema
+    """Return a schema in which a tuple is an array of a fixed length. Generators of clients read no ``prefixItems``."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "prefixItems" not in value:
+        return {key: _plain(each) for key, each in value.items()}
+    kinds: list[Schema] = []
+    for each in value["prefixItems"]:
+        kinds += [kind for kind in each.get("anyOf", [each]) if kind not in kinds]
+    items = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    return {key: each for key, each in value.items() if key != "prefixItems"} | {"items": items}
