@@ -6,6 +6,9 @@ import re
 import promql_parser
 import pytest
 from charts.cases import CASES
+from grafana_foundation_sdk.cog import plugins
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from berthmaster_cli.main import COMMANDS
 from charts import helm
@@ -189,3 +192,34 @@ def test_certificates_of_cert_manager_are_stored_where_pods_look():
     assert certificate["secretName"] in {volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
     assert certificate["issuerRef"]["name"] == helm.named(objects, "Issuer", "berthmaster-ca")["metadata"]["name"]
     assert (certificate["ipAddresses"], "hooks.example.org" in certificate["dnsNames"]) == (["10.0.0.7"], True)
+
+
+def missing(given, kept, path=""):
+    """The path of every value that is in the first document and differs in the second one."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for key, each in given.items():
+            yield from missing(each, kept.get(key), f"{path}.{key}")
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        for number, each in enumerate(given):
+            yield from missing(each, kept[number], f"{path}[{number}]")
+    elif given != kept:
+        yield path
+
+
+def test_grafana_knows_every_field_of_the_dashboard(dashboard):
+    """Grafana's own types leave out what they do not know."""
+    plugins.register_default_plugins()
+    kept = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+    assert list(missing(dashboard, kept)) == []
+    panel = {**dashboard["panels"][1], "gridPosition": {}}
+    wrong = json.loads(JSONEncoder().encode(Dashboard.from_json({**dashboard, "panels": [panel]})))
+    assert list(missing([panel], wrong["panels"])) == ["[0].gridPosition"]
+
+
+def test_each_part_has_a_row_with_panels(dashboard):
+    rows, name = {}, ""
+    for panel in dashboard["panels"]:
+        name = panel["title"] if panel["type"] == "row" else name
+        rows.setdefault(name, []).append(panel["title"])
+    assert rows.keys() == {"Webhook", "Gate", "Controllers", "Moves", "Extender", "Certificates"}
+    assert min(map(len, rows.values())) > 2
