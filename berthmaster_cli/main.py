@@ -3,6 +3,7 @@
 import errno
 import faulthandler
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -110,12 +111,17 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            resolved = super().resolve_command(ctx, args)
         except click.UsageError as error:
             close = get_close_matches(args[0], self.list_commands(ctx), n=1)
             if close:
                 raise click.UsageError(f"{error.message} Did you mean {close[0]}?", ctx) from None
             raise
+        if any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
+            from berthmaster.runtime import traces  # noqa: PLC0415 - they are off, usually
+
+            traces.start(f"{_PROGRAM}-{resolved[0]}")
+        return resolved
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
         try:

@@ -15,6 +15,7 @@ from flask import Flask
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.problem import InvalidField, Problem
+from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.runtime.memory import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_lines
@@ -110,7 +111,8 @@ class Middleware:
         try:
             self._check(route, environ)
             call = self._call(route, environ, request_id, begun, path_values)
-            reply = self._handled(route, call)
+            with traces.span(route.path, environ.get("HTTP_TRACEPARENT"), request_id=request_id):
+                reply = self._handled(route, call)
         except (InputError, Refusal, BodyError) as error:
             refusal, headers = _problem_of(error, request_id)
             reply = self._refused(route, refusal, request_id, headers)

@@ -9,5 +9,5 @@ services="--extra certs --extra console --extra controllers --extra extender --e
 "$uv" pip compile $flags --constraint requirements/run.txt --group test --group lint --output-file requirements/dev.txt
 "$uv" pip compile $flags --constraint requirements/dev.txt --group e2e --output-file requirements/e2e.txt
 "$uv" pip compile $flags --constraint requirements/dev.txt --group docs --output-file requirements/docs.txt
-"$uv" pip compile $flags --constraint requirements/dev.txt $services --extra estimator --extra ledger pyproject.toml --output-file requirements/image.txt
+"$uv" pip compile $flags --constraint requirements/dev.txt $services --extra estimator --extra ledger --extra traces pyproject.toml --output-file requirements/image.txt
 "$uv" pip compile $flags --group build --output-file requirements/build.txt

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from berthmaster.kube.events import Recorder
 from berthmaster.model.note import NoteRecorder
+from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
@@ -76,7 +77,8 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
         except BodyError as error:
             reply = reviewer.refuse(path, error.status, str(error), error.received)
             return reply._replace(headers=(*reply.headers, *error.headers))
-        return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body, begun_s)
+        with traces.span("review", environ.get("HTTP_TRACEPARENT"), path=path):
+            return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body, begun_s)
 
     def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:
         return reviewer.refuse(environ["PATH_INFO"][:256], status, _PROBLEMS[status], read_head(environ))

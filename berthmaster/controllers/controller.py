@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from berthmaster.controllers.metrics import ControllerLoad, ControllerMetrics
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, bound, fields, new_reconcile_id
 
@@ -115,7 +116,8 @@ class QueueController(Generic[K]):
             return None
         worker = threading.current_thread().name
         started_s = self._began_s[worker] = self._clock.monotonic_s()
-        with bound(reconcile_id=new_reconcile_id()):
+        added_ns = self.queue.added_ns(key)
+        with bound(reconcile_id=new_reconcile_id()), traces.span(self.name, since_ns=added_ns, key=str(key)):
             result = self.reconcile(key)
         self.queue.done(key)
         del self._began_s[worker]

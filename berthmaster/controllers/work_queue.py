@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
+from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
@@ -39,6 +40,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._count = 0
         self._closed = False
+        self._added_ns: dict[K, int] = {}
 
     def __len__(self) -> int:
         """Return the number of waiting keys, including those that wait for a time."""
@@ -94,6 +96,11 @@ class WorkQueue(Generic[K]):
                 self._changed.wait(wait_s)
             return None
 
+    def added_ns(self, key: K) -> int | None:
+        """Return when a taken key was added, for its span; None if there are no traces."""
+        with self._changed:
+            return self._added_ns.pop(key, None)
+
     def next_due_s(self) -> float | None:
         """Return the seconds until the next key that waits for a time is due; None if none waits."""
         with self._changed:
@@ -117,6 +124,9 @@ class WorkQueue(Generic[K]):
         if self._closed or key in self._dirty:
             return
         self._dirty.add(key)
+        added_ns = traces.began_ns()
+        if added_ns is not None:
+            self._added_ns[key] = added_ns
         if key not in self._taken:
             self._push(key)
             self._changed.notify()

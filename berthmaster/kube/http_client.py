@@ -27,6 +27,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.foreign_texts import without_urllib3_object
+from berthmaster.runtime import traces
 from berthmaster.version import __version__
 
 MAX_IDLE_CONNECTIONS: Final = 64
@@ -90,6 +91,10 @@ class HTTPClient:
         weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: APIRequest) -> APIResponse:
+        with traces.inner_span(request.method, path=request.path):
+            return self._send(request)
+
+    def _send(self, request: APIRequest) -> APIResponse:
         message = self._encode(request)
         try:
             connection, response = self._exchange(request, message)
@@ -156,7 +161,7 @@ class HTTPClient:
         except _UNUSABLE as error:
             raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
-        return headers | dict(request.headers)
+        return headers | dict(traces.headers()) | dict(request.headers)
 
     def _error(self, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response) -> ApiError:
         """Make the error of a response that is not a success. A ``v1.Status`` in its body has the details."""

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from berthmaster.runtime import traces
+
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -40,7 +42,15 @@ def exposition() -> tuple[str, bytes]:
 
 
 def own_exposition() -> tuple[str, bytes]:
-    """Return the content type and the text of the values of a service with one process."""
+    """Return the content type and the text of the values of a service with one process.
+
+    With traces the text is OpenMetrics, which has exemplars.
+    """
+    if traces.began_ns() is not None:
+        from prometheus_client import REGISTRY  # noqa: PLC0415 - see the module
+        from prometheus_client.openmetrics import exposition as openmetrics  # noqa: PLC0415 - see the module
+
+        return openmetrics.CONTENT_TYPE_LATEST, openmetrics.generate_latest(REGISTRY)  # type: ignore[no-untyped-call] # it has no types
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415 - see the module
 
     return CONTENT_TYPE_LATEST, generate_latest()

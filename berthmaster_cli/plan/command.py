@@ -6,6 +6,7 @@ import click
 
 from berthmaster.manifests import Document
 from berthmaster.model.errors import BerthmasterError
+from berthmaster.runtime import traces
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import first_scheduled, plan
@@ -57,7 +58,8 @@ def command(flags: PlanFlags) -> None:
       berthmaster plan --delete ClusterPropagationPolicy/default-all
       berthmaster plan --against examples -f examples-plan/nginx.yaml
     """
-    found = planned(flags)
+    with traces.span("plan"):
+        found = planned(flags)
     limits = Limits(flags.conditions, flags.max_moves, flags.max_percent, flags.expected_id, flags.detailed)
     exit_code, messages = outcome(found, limits)
     write(found, flags.output, messages)
@@ -81,10 +83,12 @@ def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """
     workload_affinity = workload_affinity_on(flags.feature_gates)
     profile = profile_from(flags, workload_affinity=workload_affinity)
-    read = read_input(flags, workload_affinity=workload_affinity, known=known)
+    with traces.inner_span("read"):
+        read = read_input(flags, workload_affinity=workload_affinity, known=known)
     now = read.manifests.read_at or current_time()
     world = read.world
     if not read.manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
-    return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps)
+    with traces.inner_span("decide"):
+        return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from berthmaster.native_api.access import REVIEW_PATH, ExtenderAccess
+from berthmaster.runtime import traces
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 
 MAX_ANSWER_BYTES: Final = 256 * 2**10
@@ -63,6 +64,10 @@ class ExtenderClient:
             UnreachableError: there is no connection.
             NoReviewError: there is no answer.
         """
+        with traces.inner_span("ask the extender"):
+            return self._post(body, timeout_s)
+
+    def _post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
         session = self._session()
         for pause_s in _PAUSES_S:
             try:
@@ -82,7 +87,7 @@ class ExtenderClient:
             "POST",
             self._url,
             body=body,
-            headers=session.headers,
+            headers={**session.headers, **traces.headers()},
             timeout=urllib3.Timeout(total=timeout_s),
             preload_content=False,
             redirect=False,

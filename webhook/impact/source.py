@@ -1,5 +1,6 @@
 """The impact of changes, as the extender computes it, within the time of a review."""
 
+import contextvars
 import queue
 import threading
 from functools import partial
@@ -109,7 +110,11 @@ class ExtenderImpact:
             return refusal
         left_s = max(_LEAST_S, until_s - self._clock.monotonic_s())
         answers: queue.SimpleQueue[PolicyImpact | NotComputed] = queue.SimpleQueue()
-        threading.Thread(target=partial(self._ask, change, left_s, answers), name="impact", daemon=True).start()
+        threading.Thread(
+            target=partial(contextvars.copy_context().run, self._ask, change, left_s, answers),
+            name="impact",
+            daemon=True,
+        ).start()
         try:
             answer = answers.get(timeout=left_s)
         except queue.Empty:

@@ -4,6 +4,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from berthmaster.runtime import traces
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -31,7 +32,7 @@ class SchedulingMetrics:
         """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
         schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
         ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
-        DURATION.labels(result, schedule_type).observe(seconds)
+        DURATION.labels(result, schedule_type).observe(seconds, traces.exemplar())
 
     def incoming(self, event: str) -> None:
         """Count a binding that was added to the queue, by the event's name in karmada-scheduler's metrics."""

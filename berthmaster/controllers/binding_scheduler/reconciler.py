@@ -34,6 +34,7 @@ from berthmaster.model.binding import SCHEDULED, Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
+from berthmaster.runtime import traces
 from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
@@ -131,7 +132,8 @@ class BindingReconciler:
             self._moves.waiting.update(key, waits=False)
             return None
         started_s = self._clock.monotonic_s()
-        decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
+        with traces.inner_span("decide"):
+            decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
         record = self._record_of(binding, decision)
         for attempt in decision.attempts:
             _STEPS.debug("group tried", extra=fields(binding=key_text(key), **attempt))

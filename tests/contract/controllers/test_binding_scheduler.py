@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
+from kube_over_http import KubeOverHTTP
 from kube_store import JSON
+from spans import recorded, tree
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.binding_scheduler import queue
@@ -360,3 +362,19 @@ def test_a_status_whose_response_was_lost_is_not_written_twice(api: KubeInMemory
         wait_until_settled(api, made)
         wait_until_idle(counting, BINDINGS)
     assert set(writes_by_binding(api).values()) == {1}
+
+
+def test_a_binding_has_one_trace_from_its_event_to_its_last_write():
+    server = KubeOverHTTP()
+    try:
+        for each in (member("tiny", "broken"), member("m1"), member("m2"), member("m3")):
+            put(server.api, each)
+        with recorded() as spans, scheduler(server.client()):
+            wait_until_settled(server.api, [put(server.api, binding(0))])
+            name = "binding-scheduler"
+            found = wait_for(lambda: [each for each in spans() if each.name == name and len(tree(each, spans())) > 2])
+            # The status has a trace of its own if other bindings wait.
+            assert tree(found[0], spans())[:3] == ["wait", "decide", "PATCH"]
+            assert "w0-deployment" in found[0].attributes["key"]
+    finally:
+        server.close()
