@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import click
 import msgspec
+from console_fleet import TEAMS
 from console_fleet import fleet as fleet_in_use
 
 from berthmaster.kube.informer import Informer
@@ -36,7 +37,7 @@ from extender.state.placed_workload import placed_workload
 from extender.state.state import State
 from extender.state.workloads import ObservedWorkloads
 
-LIMIT_MS: Final = {"/v1/workloads": 30.0, "/v1/fleet": 50.0, "/v1/version": 1.0}
+LIMIT_MS: Final = {"/v1/workloads": 30.0, "/v1/fleet": 50.0, "/v1/version": 1.0, "/v1/moves": 50.0}
 """The limits for 10,000 workloads and 1,000 clusters, at the 95th percentile."""
 SIZES: Final = ((10_000, 1000), (100_000, 5000))
 QUESTIONS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
@@ -47,6 +48,10 @@ QUESTIONS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("/v1/workloads", {"q": "checkout"}),
     ("/v1/workloads", {"only": "nowhere,short", "sort": "scheduled"}),
     ("/v1/workloads", {"cluster": "eu-west-1-01", "namespaces": "shop,payments,-"}),
+    ("/v1/workloads", {"cluster": "eu-west-1-01", "limit": "10"}),
+    ("/v1/workloads", {"only": "not-preferred", "namespace": TEAMS[0]}),
+    ("/v1/workloads", {"cluster": "eu-", "group": "home", "parts": "true"}),
+    ("/v1/moves", {"cluster": "eu-west-1-01", "limit": "50"}),
 )
 _LIMIT_S: Final = 600.0
 

@@ -16,9 +16,9 @@ from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, openi
 from berthmaster.views.texts import count_text
 from console.markup import drawn
 
-MAX_ROWS: Final = 200
+MAX_ROWS: Final = 50
 MORE_ROWS: Final = 1000
-"""The most rows of a table, and the most if the visitor asks for more. The extender sends no more."""
+"""The most rows of a table, and the most if the question has no address, so that there is no file with all of them."""
 
 
 class CellView(NamedTuple):
@@ -35,11 +35,6 @@ class CellView(NamedTuple):
     bad: bool = False
     place: tuple[str, str] | None = None
 
-    @property
-    def whole(self) -> str:
-        """All of the cell as one text."""
-        return self.text or " ".join(each.text for each in self.words)
-
 
 @dataclass(frozen=True, slots=True)
 class TableView:
@@ -47,18 +42,16 @@ class TableView:
 
     Attributes:
         columns: the name of each column, and whether it holds numbers.
+        rows: the first rows.
         more: how many rows are not shown.
+        items: all rows as texts by the names of the columns.
     """
 
     title: str
     columns: Sequence[tuple[str, bool]]
     rows: Sequence[Sequence[CellView]]
     more: int
-
-    def items(self) -> Iterator[Mapping[str, str]]:
-        """Yield each row as texts by the names of the columns."""
-        for row in self.rows:
-            yield {name: cell.whole for (name, _), cell in zip(self.columns, row, strict=True)}
+    items: Callable[[], Iterable[Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +86,6 @@ class PlanView:
     flows: Sequence[tuple[str, str, int]]
     tables: Sequence[TableView]
     truncated: bool
-
-    @property
-    def long(self) -> bool:
-        """Whether a table has more rows than are shown."""
-        return any(each.more for each in self.tables)
 
     def files(self) -> Mapping[str, Callable[[], Iterable[Mapping[str, object]]]]:
         """Return the rows of the tables by their names in addresses."""
@@ -181,6 +169,7 @@ def _table(section: Section, max_rows: int) -> TableView:
         columns=[(heading(each.name), each.is_number) for _, each in used],
         rows=[[_cell(row[index]) for index, _ in used] for row in section.rows[:max_rows]],
         more=max(0, len(section.rows) - max_rows),
+        items=lambda: ({heading(each.name): row[index].text for index, each in used} for row in section.rows),
     )
 
 

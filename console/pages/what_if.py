@@ -36,13 +36,12 @@ _INVALID: Final = (
 def show() -> Response | str | tuple[str, int]:
     """Show the form, and the answer to the question of the address."""
     query = PageQuery(request.args)
-    rows = MORE_ROWS if query.choice("rows", ("more",), "") or "as" in request.args else MAX_ROWS
     if lost := query.text("lose"):
         question = WhatIfQuestion(lose=tuple(lost.replace(",", " ").split()))
         return redirect(url_for("what_if.show", question=encoded(question)))
     text = request.args.get("question", "")
     question = decoded(text) if text else WhatIfQuestion()
-    return _page(question, rows)
+    return _page(question)
 
 
 @BLUEPRINT.post(ADDRESS)
@@ -53,13 +52,13 @@ def ask() -> Response | str | tuple[str, int]:
     """
     question = question_of(request.form)
     if not has_form_token():
-        return _page(question, MAX_ROWS, FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
+        return _page(question, FormProblem("", _OUTDATED), HTTPStatus.FORBIDDEN)
     text = encoded(question)
     if len(text) > MAX_ADDRESS:
-        return _page(question, MORE_ROWS)
+        return _page(question)
     found, _ = _read(question)
     if found.problems:
-        return _page(question, MAX_ROWS)
+        return _page(question)
     address = url_for("what_if.show") if question.empty else url_for("what_if.show", question=text)
     return redirect(address, HTTPStatus.SEE_OTHER)
 
@@ -75,14 +74,14 @@ def _read(question: WhatIfQuestion) -> tuple[ReadQuestion, Sequence[FleetCluster
 
 
 def _page(
-    question: WhatIfQuestion, rows: int, problem: FormProblem | None = None, status: int = HTTPStatus.BAD_REQUEST
+    question: WhatIfQuestion, problem: FormProblem | None = None, status: int = HTTPStatus.BAD_REQUEST
 ) -> Response | str | tuple[str, int]:
     found, clusters = _read(question)
     if problem is not None:
         found.problems.insert(0, problem)
-    plan = None
+    plan, long = None, len(encoded(question)) > MAX_ADDRESS
     if not question.empty and not found.problems:
-        plan = _plan(question, found, rows)
+        plan = _plan(question, found, MORE_ROWS if long else MAX_ROWS)
     if plan is not None and (file := downloads.asked(plan.files())):
         return file
     page = render_template(
@@ -91,9 +90,8 @@ def _page(
         asked=question_words(question),
         notes=found.notes,
         plan=plan,
-        all_rows=rows == MORE_ROWS,
         fleet_names={each.name for each in clusters},
-        long=len(encoded(question)) > MAX_ADDRESS,
+        long=long,
     )
     return (page, found.status or status) if found.problems else page
 

@@ -12,7 +12,7 @@ from console.question_reading import FormProblem
 
 SWITCHES: Final = {"auto": "as configured", "on": "assumed on", "off": "assumed off"}
 MAX_BOXES: Final = 400
-"""The most clusters, regions, zones or providers that the form lists. If there are more, the visitor writes names."""
+"""The most regions, providers, zones and clusters that the form lists together. Other names are written."""
 
 
 class ClusterBox(NamedTuple):
@@ -89,10 +89,14 @@ def form_view(
 ) -> FormView:
     """Return the form with the texts of a question. Nothing of a wrong question is lost."""
     lost = set(question.lose)
-    boxes = _regions(clusters, lost) if len(clusters) <= MAX_BOXES else []
     every = [DomainBox(word, len(names), word in lost) for word, names in domains_of(clusters).items()]
-    domains = {kind: [each for each in every if each.word.startswith(f"{kind}=")] for kind in _DOMAINS}
-    domains = {kind: found if len(found) <= MAX_BOXES else [] for kind, found in domains.items()}
+    domains: dict[str, list[DomainBox]] = {}
+    left = MAX_BOXES
+    for kind in _DOMAINS:
+        found = [each for each in every if each.word.startswith(f"{kind}=")]
+        domains[kind] = found if len(found) <= left else []
+        left -= len(domains[kind])
+    boxes = _regions(clusters, lost) if len(clusters) <= left else []
     listed = {each.name for region in boxes for each in region.clusters}
     listed |= {each.word for found in domains.values() for each in found}
     lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
@@ -109,7 +113,7 @@ def form_view(
 
 
 _EXTENDED: Final = ("recover", "leave", "labels", "deleted")
-_DOMAINS: Final = ("region", "zone", "provider")
+_DOMAINS: Final = ("region", "provider", "zone")
 _LINES: Final = ("taints", "scales", *_EXTENDED)
 
 
@@ -120,7 +124,7 @@ def domains_of(clusters: Sequence[FleetCluster]) -> Mapping[str, Sequence[str]]:
     """
     found: dict[str, list[str]] = defaultdict(list)
     for each in clusters:
-        for kind, names in zip(_DOMAINS, ((each.region,), each.zones, (each.provider,)), strict=True):
+        for kind, names in zip(_DOMAINS, ((each.region,), (each.provider,), each.zones), strict=True):
             for name in dict.fromkeys(names):
                 if name and not SEPARATORS.search(name):
                     found[f"{kind}={name}"].append(each.name)

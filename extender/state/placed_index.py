@@ -5,9 +5,9 @@ workloads of changed bindings are derived again.
 """
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final
@@ -30,7 +30,7 @@ class PlacedIndex:
         self._uses = ClusterUses()
         self._totals = NamespaceTotals()
         self._rows: list[PlacedWorkload] | None = None
-        self._orders: OrderedDict[tuple[SortKey, bool], list[PlacedWorkload]] = OrderedDict()
+        self._orders: OrderedDict[tuple[SortKey, bool], Sequence[PlacedWorkload]] = OrderedDict()
         for key, placed in workloads:
             self.put(key, placed)
 
@@ -61,13 +61,22 @@ class PlacedIndex:
         """Return the number of workloads of each of these namespaces; of all by default."""
         return self._totals.sizes(namespaces)
 
-    def by_name(self) -> list[PlacedWorkload]:
+    def in_namespaces(self, namespaces: Iterable[str]) -> Sequence[PlacedWorkload]:
+        """Return the workloads of some namespaces, ``CLUSTER_SCOPED`` for those without one, in the order by name."""
+        rows = self.by_name()
+        found: list[PlacedWorkload] = []
+        for name in sorted("" if each == CLUSTER_SCOPED else each for each in namespaces if each):
+            first = bisect_left(rows, name, key=_namespace)
+            found += rows[first : bisect_right(rows, name, lo=first, key=_namespace)]
+        return found
+
+    def by_name(self) -> Sequence[PlacedWorkload]:
         """Return all workloads by namespace, name and kind. The caller must not change the list."""
         if self._rows is None:
             self._rows = sorted(self._placed.values(), key=_by_name)
         return self._rows
 
-    def ordered(self, sort: SortKey, *, descending: bool) -> list[PlacedWorkload]:
+    def ordered(self, sort: SortKey, *, descending: bool) -> Sequence[PlacedWorkload]:
         """Return all workloads in an order. The caller must not change the list. Equal ones are sorted by name."""
         order = sort, descending
         found = self._orders.pop(order, None)
@@ -140,12 +149,15 @@ def namespace_of(placed: PlacedWorkload) -> str:
     return placed.binding.spec.resource.namespace or CLUSTER_SCOPED
 
 
+_namespace: Final[Callable[[PlacedWorkload], str]] = attrgetter("binding.spec.resource.namespace")
+
+
 def _by_name(placed: PlacedWorkload) -> tuple[str, str, str]:
     resource = placed.binding.spec.resource
     return resource.namespace, resource.name, resource.kind
 
 
-def in_order(rows: list[PlacedWorkload], sort: SortKey, *, descending: bool) -> list[PlacedWorkload]:
+def in_order(rows: Sequence[PlacedWorkload], sort: SortKey, *, descending: bool) -> Sequence[PlacedWorkload]:
     """Return rows in an order. Equal ones stay in the order of the list, and those without a value come last."""
     if sort is SortKey.NAMESPACE and not descending:
         return rows

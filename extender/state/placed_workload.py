@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -101,13 +101,6 @@ def clusters_of(binding: Binding) -> dict[str, int]:
         for target in snapshot.clusters:
             found.setdefault(target.name, target.replicas)
     return found
-
-
-def is_on(binding: Binding, meant: Callable[[str], bool]) -> bool:
-    """Return whether the workload of a binding is assigned to a cluster whose name is meant."""
-    return any(meant(target.name) for target in binding.spec.clusters) or any(
-        meant(target.name) for snapshot in binding.spec.required_by for target in snapshot.clusters
-    )
 
 
 def row_of(placed: PlacedWorkload, now: datetime) -> WorkloadRow:

@@ -6,7 +6,7 @@ and works on it without the lock.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -241,14 +241,6 @@ class State:
             tainted_by=evicting_policies(world.taint_policies, world.clusters.values()),
         )
         return replace(world, assumptions=assumed)
-
-    def stored_bindings(self) -> Iterable[Binding]:
-        """Return the bindings that the control plane has, as it stores them."""
-        if self.observed is not None:
-            return self.observed.bindings()
-        with self._lock:
-            workloads = self._cache.world.workloads
-        return (each.binding for each in workloads if each.present and each.binding is not None)
 
     def workload(self, key: BindingKey) -> WatchedWorkload | None:
         """Return the workload of a binding; None if there is no such binding."""

@@ -47,8 +47,10 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
         annotations = {each.reference: each.metadata.annotations for each in policies}
     else:
         gaps.append("policies are not watched: it is not known which of them pause their moves")
+    with state.placed() as index:
+        bindings = [each.binding for each in index.by_name() if each.present]
     known = KnownMoves(
-        list(state.stored_bindings()),
+        bindings,
         state.lease().record,
         services.clock.now(),
         annotations,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec.structs
@@ -31,7 +30,7 @@ from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, in_order, namespace_of
 from extender.state.placed_totals import WorkloadTotals
-from extender.state.placed_workload import PlacedWorkload, clusters_of, is_on, row_of
+from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 
 MAX_OFFSET: Final = 10_000_000
 _SORT: Final = [f"{sign}{each.value}" for each in SortKey for sign in ("", "-")]
@@ -56,7 +55,8 @@ PARAMETERS: Final = {
     "limit": count("The most workloads of the page.", MAX_ROWS),
 }
 
-Filter = Callable[[PlacedWorkload], bool]
+Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
+"""Returns those of some workloads that meet a condition, in their order. One call looks at all: lists are long."""
 
 
 def workload_page(services: Services, call: Call, query: WorkloadQuery) -> WorkloadPage:
@@ -78,9 +78,9 @@ def workload_page(services: Services, call: Call, query: WorkloadQuery) -> Workl
 
 def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadPage:
     """Return the page that a query asks for, without version, gaps and staleness."""
-    totals, conditions = index.totals(query.namespaces), _conditions(query, now)
+    totals, conditions = index.totals(query.namespaces), _conditions(index, query, now)
     found, facets = _found(index, query, conditions), _totals_by_facet(totals, index.sizes(query.namespaces), now)
-    if conditions.words or conditions.by_facet:
+    if conditions.words or conditions.facets:
         facets = {name: _counted(name, index, conditions, found, all_of_it, now) for name, all_of_it in facets.items()}
     return WorkloadPage(
         items=[row_of(each, now) for each in found[query.offset : query.offset + query.limit]],
@@ -97,36 +97,41 @@ def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadP
     )
 
 
-def matching(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> list[PlacedWorkload]:
-    """Return all workloads that a query matches, in its order."""
-    return _found(index, query, _conditions(query, now))
-
-
 class _Conditions(NamedTuple):
     """The conditions of a query, the cheapest ones first.
 
     Attributes:
-        visible: whether the reader may see a workload; empty if all are visible.
+        visible: the namespaces that the reader may see; None for all.
+        namespaces: the namespaces that the query asks for; None for all.
         words: those of the search.
         by_facet: the others, by the facet whose values they ask for.
     """
 
-    visible: Sequence[Filter]
+    visible: frozenset[str] | None
+    namespaces: frozenset[str] | None
     words: Sequence[Filter]
     by_facet: Mapping[str, Filter]
 
+    @property
+    def facets(self) -> frozenset[str]:
+        """The facets that have a condition."""
+        return frozenset(self.by_facet) | (frozenset() if self.namespaces is None else {"namespaces"})
 
-def _found(index: PlacedIndex, query: WorkloadQuery, conditions: _Conditions) -> list[PlacedWorkload]:
-    filters = [*conditions.visible, *conditions.words, *conditions.by_facet.values()]
-    if not filters:
+
+def _found(index: PlacedIndex, query: WorkloadQuery, conditions: _Conditions) -> Sequence[PlacedWorkload]:
+    if not (conditions.facets or conditions.words or conditions.visible is not None):
         return index.ordered(query.sort, descending=query.descending)
-    return in_order(_accepted(index, filters), query.sort, descending=query.descending)
+    return in_order(_accepted(index, conditions), query.sort, descending=query.descending)
 
 
-def _accepted(index: PlacedIndex, filters: Iterable[Filter]) -> list[PlacedWorkload]:
-    rows = index.by_name()
-    for matches in filters:
-        rows = [each for each in rows if matches(each)]
+def _accepted(index: PlacedIndex, conditions: _Conditions, without: str = "") -> Sequence[PlacedWorkload]:
+    """Return the workloads that all conditions accept, except that of one facet."""
+    names = conditions.visible
+    if conditions.namespaces is not None and without != "namespaces":
+        names = conditions.namespaces if names is None else names & conditions.namespaces
+    rows = index.by_name() if names is None else index.in_namespaces(names)
+    for accepted in (*conditions.words, *(each for name, each in conditions.by_facet.items() if name != without)):
+        rows = accepted(rows)
     return rows
 
 
@@ -140,16 +145,15 @@ def _counted(
 ) -> Mapping[str, int]:
     """Return how many of the workloads that all conditions on other facets accept have each value of a facet."""
     rows = found
-    if name in conditions.by_facet:
-        others = [each for other, each in conditions.by_facet.items() if other != name]
-        if not (others or conditions.words):
+    if name in conditions.facets:
+        if not conditions.words and conditions.facets == {name}:
             return all_of_it
-        rows = _accepted(index, [*conditions.visible, *conditions.words, *others])
+        rows = _accepted(index, conditions, without=name)
     match name:
         case "states":
             return Counter(each.state.value for each in rows)
         case "only":
-            return {each.value: sum(map(meets, rows)) for each in Restriction for meets in [_meets(each, now)]}
+            return {each.value: len(_meeting(each, now, rows)) for each in Restriction}
         case _:
             return Counter(_COUNTERS[name](rows))
 
@@ -184,7 +188,7 @@ def _totals_by_facet(
 _COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]]]] = {
     "namespaces": partial(map, namespace_of),
     "policies": lambda rows: (each.policy for each in rows if each.policy),
-    "clusters": lambda rows: chain.from_iterable(clusters_of(each.binding) for each in rows),
+    "clusters": lambda rows: chain.from_iterable(map(_cluster_names, rows)),
     "groups": lambda rows: (each.group for each in rows if each.group),
 }
 
@@ -214,37 +218,57 @@ def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
     )
 
 
-def _conditions(query: WorkloadQuery, now: datetime) -> _Conditions:
-    visible: list[Filter] = []
+def _conditions(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> _Conditions:
+    totals = index.totals()
     by_facet: dict[str, Filter] = {}
-    if query.namespaces is not None:
-        shown = frozenset("" if each == CLUSTER_SCOPED else each for each in query.namespaces if each)
-        visible.append(lambda each: each.binding.spec.resource.namespace in shown)
-    words = [partial(_contains, word) for word in query.q.lower().split()]
-    if query.namespace:
-        of_namespace = "".__eq__ if query.namespace == CLUSTER_SCOPED else _meant(query.namespace, query)
-        by_facet["namespaces"] = lambda each: of_namespace(each.binding.spec.resource.namespace)
     if query.policy:
-        of_policy = _meant(query.policy, query)
-        by_facet["policies"] = lambda each: of_policy(each.policy)
+        policies = _meant(query.policy, totals.policies, query)
+        by_facet["policies"] = lambda rows: [each for each in rows if each.policy in policies]
     if query.group:
-        of_group = _meant(query.group, query)
-        by_facet["groups"] = lambda each: each.group != "" and of_group(each.group)
+        groups = _meant(query.group, totals.groups, query)
+        by_facet["groups"] = lambda rows: [each for each in rows if each.group in groups]
     if query.only:
-        restrictions = [_meets(each, now) for each in query.only]
-        by_facet["only"] = restrictions[0] if len(restrictions) == 1 else partial(_meets_any, restrictions)
+        by_facet["only"] = partial(_meeting_any, query.only, now)
     if query.cluster:
-        of_cluster = _meant(query.cluster, query)
-        by_facet["clusters"] = lambda each: is_on(each.binding, of_cluster)
-    return _Conditions(visible, words, by_facet)
+        by_facet["clusters"] = partial(_on_clusters, _meant(query.cluster, totals.clusters, query))
+    return _Conditions(
+        visible=query.namespaces,
+        namespaces=_meant(query.namespace, index.sizes(), query) if query.namespace else None,
+        words=[partial(_containing, word) for word in query.q.lower().split()],
+        by_facet=by_facet,
+    )
 
 
-def _meant(wanted: str, query: WorkloadQuery) -> Callable[[str], bool]:
-    """Return whether a name is the wanted one, or contains it if the query asks for parts."""
-    if not query.parts:
-        return wanted.__eq__
+def _meant(wanted: str, names: Iterable[str], query: WorkloadQuery) -> frozenset[str]:
+    """Return the wanted name, or all names that contain it if the query asks for parts."""
+    if not query.parts or wanted == CLUSTER_SCOPED:
+        return frozenset([wanted])
     part = wanted.lower()
-    return lambda name: part in name.lower()
+    return frozenset(each for each in names if part in each.lower() and each != CLUSTER_SCOPED)
+
+
+def _on_clusters(names: frozenset[str], rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
+    found = []
+    for each in rows:
+        spec = each.binding.spec
+        if spec.required_by:
+            if not names.isdisjoint(clusters_of(each.binding)):
+                found.append(each)
+            continue
+        for target in spec.clusters:
+            if target.name in names:
+                found.append(each)
+                break
+    return found
+
+
+def _cluster_names(placed: PlacedWorkload) -> Iterable[str]:
+    spec = placed.binding.spec
+    return clusters_of(placed.binding) if spec.required_by else [target.name for target in spec.clusters]
+
+
+def _containing(word: str, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
+    return [each for each in rows if word in each.text]
 
 
 _STATES: Final = {
@@ -254,26 +278,28 @@ _STATES: Final = {
 }
 
 
-def _meets(restriction: Restriction, now: datetime) -> Filter:
-    """Return whether a workload meets a restriction."""
+def _meeting_any(
+    restrictions: frozenset[Restriction], now: datetime, rows: Sequence[PlacedWorkload]
+) -> Sequence[PlacedWorkload]:
+    """Return the workloads that meet one of the restrictions."""
+    if len(restrictions) == 1:
+        return _meeting(next(iter(restrictions)), now, rows)
+    found = {id(each) for restriction in restrictions for each in _meeting(restriction, now, rows)}
+    return [each for each in rows if id(each) in found]
+
+
+def _meeting(restriction: Restriction, now: datetime, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
+    """Return the workloads that meet a restriction."""
     match restriction:
         case Restriction.NOT_PREFERRED:
-            return lambda each: bool(each.group_index)
+            return [each for each in rows if each.group_index]
         case Restriction.MOVING:
-            return attrgetter("moving")
+            return [each for each in rows if each.moving]
         case Restriction.HELD_DOWN:
-            return lambda each: each.held_down_until is not None and each.held_down(now)
+            return [each for each in rows if each.held_down_until is not None and each.held_down(now)]
         case Restriction.NOWHERE | Restriction.SHORT | Restriction.SUSPENDED:
             state = _STATES[restriction]
-            return lambda each: each.state is state
-
-
-def _meets_any(restrictions: Sequence[Filter], placed: PlacedWorkload) -> bool:
-    return any(meets(placed) for meets in restrictions)
-
-
-def _contains(word: str, placed: PlacedWorkload) -> bool:
-    return word in placed.text
+            return [each for each in rows if each.state is state]
 
 
 def _most_frequent(counts: Mapping[str, int]) -> dict[str, int]:

@@ -171,7 +171,7 @@ PAGES = {
     "cluster-scoped policy": "/policies/-/wide",
     "what if": "/what-if",
     "what if, lost clusters": question(lose=["member1", "member2"]),
-    "what if, all rows": f"{question(lose=['member1'])}&rows=more",
+    "what if, a file": f"{question(lose=['member1'])}&as=json",
     "what if, a removed cluster": question(leave=["member1"]),
     "what if, a policy": question(policies=MOVED % ("new", "shop")),
     "what if, an edit": question(policies=MOVED % ("web", "shop")),
