@@ -108,8 +108,9 @@ class Api:
         return self._send("get", target, address(target)).object
 
     def delete(self, target: Manifest, *, dry_run: bool = False) -> Reply:
-        """DELETE the object a manifest names."""
-        return self._send("delete", target, address(target), dry_run=dry_run)
+        """DELETE the object a manifest names, and what it owns, as ``kubectl delete``. A Job would leave its pods."""
+        arguments = {**address(target), "propagation_policy": "Background"}
+        return self._send("delete", target, arguments, dry_run=dry_run)
 
     def exists(self, target: Manifest) -> bool:
         try:
