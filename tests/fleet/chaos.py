@@ -156,6 +156,7 @@ class Chaos:
         for event in history:
             time.sleep(max(0.0, started_s + event.at_s - time.monotonic()))
             with suppress(RefusedError, KeyError, NotInTimeError):
+                fleet.keep_berthmaster()
                 self._do(event, by_app)
         with suppress(RefusedError):
             fleet.limit(None)
@@ -262,6 +263,7 @@ class Chaos:
         problems: list[str] = []
 
         def rests() -> bool:
+            self._fleet.keep_berthmaster()
             problems[:] = filter(None, map(self._fleet.unrest, by_app))
             waiting = (app for app in by_app if self._fleet.phase(app))  # after Released, a failback may follow
             problems.extend(f"{app}: {self._fleet.move(app)}" for app in waiting)
@@ -277,6 +279,7 @@ class Chaos:
         before, planned = {app: fleet.assigned(app) for app in by_app}, drain_plan(fleet, name)
 
         def arrived() -> bool:
+            fleet.keep_berthmaster()
             different.clear()
             for app in by_app:
                 assigned, plan = short_assignment(fleet.assigned(app)), planned.get(app, "")

@@ -148,6 +148,12 @@ class Fleet:
             )
         )  # fmt: skip
 
+    def keep_berthmaster(self) -> None:
+        """Start a process if all have ended, as kubelet does. A leader that cannot renew its Lease in time ends."""
+        self.controllers = [each for each in self.controllers if each.process.running]
+        if not self.controllers:
+            self.start_berthmaster()
+
     def kill_berthmaster(self) -> None:
         """Kill all its processes."""
         self.note("kill", process="berthmaster")
@@ -392,9 +398,7 @@ class Fleet:
         time.sleep(seconds)
         self.host.restart_apiserver()
         self.note("start", process="the API server of the host")
-        self.controllers = [each for each in self.controllers if each.process.running]
-        if not self.controllers:
-            self.start_berthmaster()
+        self.keep_berthmaster()
 
     def treat(self, name: str, pods: Pods) -> None:
         """Change what becomes of the pods of a member."""
