@@ -103,7 +103,7 @@ def main(size: int, count: int, connections: int, seconds: float, lines: int) ->
     workload = next(each for each in generated(7) if len(each.clusters) == size)
     print(f"{size} clusters, {os.cpu_count()} cores, 2 workers, plain HTTP, {connections} connections in the pool\n")
     print(f"{'':>36} {'p50 ms':>8} {'p99 ms':>8} {'per second':>10}")
-    with serving(workload.clusters) as server:
+    with serving(workload.clusters, "--workers=2") as server:
         names = [cluster.name for cluster in workload.clusters[:10]]
         asked = {
             "POST /v1/schedule": native_requests(workload),

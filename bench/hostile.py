@@ -121,7 +121,7 @@ def beside_table(seconds: float, only: str, *, strict: bool) -> Iterator[str]:
     fleet = next(each for each in generated(7) if len(each.clusters) == 1000)
     with reviewing() as server:
         yield from beside_the_worst("webhook", server, reviews(), seconds, only, strict=strict)
-    with serving(fleet.clusters) as server:
+    with serving(fleet.clusters, "--workers=2") as server:
         good = kubeadmiral_requests("filter")
         yield from beside_the_worst("extender", server, good, seconds, only, strict=strict)
 

@@ -31,15 +31,20 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, KARMADA_POLICIES, RESOURCE_BINDINGS
-from berthmaster.kube.requests import PAGE_SIZE, APIRequest, Collection
+from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.native_api.what_if import DownChange, PlanRequest, SimulateRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.failures import FailureDomain, Failures, losses
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
 from extender.metrics import PrometheusServiceMetrics
 from extender.protocols.native.plan import Planner
+from extender.protocols.native.simulate import Simulator
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
@@ -87,6 +92,10 @@ class ModelAPI:
         finally:
             self.made_s += time.thread_time() - begun_s
 
+    def cut_watches(self) -> None:
+        """End all watches."""
+        _WAITING.set()
+
     def _answer(self, request: APIRequest) -> bytes:
         if request.method == "PATCH":
             self._version += 1
@@ -102,7 +111,7 @@ class ModelAPI:
             raise ApiError(404, "NotFound", str(request))
         size, make = self._lists.get(request.path, (0, str.encode))
         first = int(dict(request.query).get("continue", 0))
-        last = min(size, first + PAGE_SIZE)
+        last = min(size, first + int(dict(request.query)["limit"]))
         following = {"continue": str(last)} if last < size else {}
         items = b",".join(make(each) for each in range(first, last))
         return b'{"metadata":' + encode_json({"resourceVersion": "1", **following}) + b',"items":[' + items + b"]}"
@@ -272,6 +281,15 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     figures.cost("the first plan, which builds the index", lambda: planned(5), "s")
     figures.cost("a plan of a policy with about 100 workloads", lambda: [planned(4 + each) for each in range(5)], per=5)
     figures.memory("after plans")
+    call = Call("bench", clock.monotonic_s() + _LIMIT_S)
+    index, stored = PlanIndex(state.world(), state.profile), state.world().policies
+    references = tuple(each.reference for each in stored)
+    everything = ChangeSet(policies=(defaulted(convert(Policy, fleet.everything())),), deleted_policies=references)
+    figures.cost("a plan that claims all workloads", lambda: plan(index, everything, datetime.now(UTC)), "s")
+    figures.memory("after a plan of all workloads")
+    down = SimulateRequest(changes=(DownChange(PINNED_CLUSTER),))
+    figures.cost("the first simulation of a lost cluster", lambda: Simulator().simulate(services, call, down), "s")
+    figures.cost("a simulation of a lost cluster", lambda: Simulator().simulate(services, call, down), "s")
     world, found = state.world(), []
     settle = lambda: found.append(Failures(world, state.profile, datetime.now(UTC)))  # noqa: E731 - used once
     figures.cost("settling the world before failures", settle, "s")

@@ -171,6 +171,16 @@ class ScaleFleet:
             },
         })  # fmt: skip
 
+    def everything(self) -> dict[str, Any]:
+        """Return a policy that claims all workloads, once the others are deleted."""
+        selector = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        placement = {"clusterAffinity": _labelled(env="prod"), "replicaScheduling": _DYNAMIC}
+        return {
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+            "metadata": {"name": "everything"},
+            "spec": {"resourceSelectors": [selector], "placement": placement, "schedulerName": SCHEDULER},
+        }  # fmt: skip
+
     def template(self, number: int) -> bytes:
         """Return the Deployment of a binding, with environment and probes as people write them."""
         policy, (namespace, _) = self.policy_of[number], self.key(number)

@@ -5,7 +5,6 @@ interpreter with the program that measures.
 """
 
 import json
-import os
 import shlex
 import signal
 import socket
@@ -30,7 +29,6 @@ from berthmaster.model.decode import builtins
 
 _READY_WITHIN_S = 60.0
 _CLUSTER = "cluster.karmada.io/v1alpha1"
-_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 class Figures(NamedTuple):
@@ -66,8 +64,8 @@ class Server(NamedTuple):
         return sorted(map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()))
 
     def memory_mib(self) -> float:
-        """Return the resident memory of all processes of the service, as a pod counts it."""
-        return sum(_resident_kib(pid) for pid in (self.pid, *self.workers())) / 1024
+        """Return the memory of all processes of the service, as a pod counts it: shared pages count once."""
+        return sum(_proportional_kib(pid) for pid in (self.pid, *self.workers())) / 1024
 
     def is_live(self) -> bool:
         """Return whether a probe of the kubelet succeeds."""
@@ -126,11 +124,12 @@ def running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]
         process.wait(timeout=60)
 
 
-def _resident_kib(pid: int) -> int:
+def _proportional_kib(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0  # it has just ended
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 def free_port() -> int:

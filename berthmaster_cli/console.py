@@ -96,6 +96,7 @@ class ConsoleFlags(OidcFlags, KubeconfigFlags, ServingFlags):
     ),
     server="that API server",
     timeout="",
+    copies="",
 )
 def command(flags: ConsoleFlags) -> None:
     """Serve pages that show the fleet, its workloads, and why they are where they are. The pages change nothing."""

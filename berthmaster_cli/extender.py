@@ -96,9 +96,11 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
         body_bytes=(32 * _MIB, 512 * _MIB),
         request_memory_mib=256,
         timeout_s=(5.0, 300.0),
+        workers=1,
     ),
     server="that API server",
     timeout="",
+    copies=" Each one has a copy of the fleet in memory.",
 )
 def command(flags: ExtenderFlags) -> None:
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""

@@ -30,7 +30,7 @@ class ServingFlags(LogLevelFlags):
         "fast: one thread per process answers small requests itself, with a deadline for each request. "
         "gthread: gunicorn's own threaded worker.", "fast", click.Choice(_WORKER_CLASSES),
     )  # fmt: skip
-    workers: int = option("Worker processes.", 2, click.IntRange(1, 64))
+    workers: int = option("Worker processes.{copies}", type=click.IntRange(1, 64))
     threads: int = option(
         "Threads in each process. The fast worker uses them for large or unusual requests only.",
         type=click.IntRange(1, 512),
@@ -59,7 +59,7 @@ class ServingFlags(LogLevelFlags):
 
 def serving_defaults(
     *, bind: str, probe_bind: str, tls_required: bool, tls_min_version: str, threads: int,
-    body_bytes: tuple[int, int], request_memory_mib: int, timeout_s: tuple[float, float],
+    body_bytes: tuple[int, int], request_memory_mib: int, timeout_s: tuple[float, float], workers: int = 2,
 ) -> Changes:  # fmt: skip
     """Return the defaults and bounds in which services differ.
 
@@ -72,6 +72,7 @@ def serving_defaults(
         body_bytes: the default and the maximum of ``--max-body-bytes``.
         request_memory_mib: the default of ``--request-memory-mib``.
         timeout_s: the default and the maximum of ``--request-timeout-s``.
+        workers: worker processes.
     """
     return {
         "bind": {"default": bind},
@@ -79,6 +80,7 @@ def serving_defaults(
         "cert_file": {"required": tls_required},
         "key_file": {"required": tls_required},
         "tls_min_version": {"default": tls_min_version},
+        "workers": {"default": workers},
         "threads": {"default": threads},
         "max_body_bytes": {"default": body_bytes[0], "type": click.IntRange(1024, body_bytes[1])},
         "request_memory_mib": {"default": request_memory_mib},

@@ -125,6 +125,7 @@ class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
         request_memory_mib=64,
         timeout_s=(2.5, _API_SERVER_TIMEOUT_S),
     ),
+    copies="",
     timeout=" Keep it below timeoutSeconds of the webhook configuration.",
     server="the API server for events",
 )

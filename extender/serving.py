@@ -14,6 +14,7 @@ from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.garbage import keep_existing_objects
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
@@ -118,6 +119,7 @@ class _Extender:
         self._tokens: TokenFile | None = None
         self._services: Services | None = None
         self._planner: Planner | None = None
+        self._keeps_fleet = False
         self._source: FolderSource | WatchSource | None = None
         self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
         if options.watch is not None:
@@ -206,6 +208,9 @@ class _Extender:
         def prepare() -> None:
             log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
             planner.prepare(services)
+            if services.state.freshness.synced and not self._keeps_fleet:
+                self._keeps_fleet = True
+                keep_existing_objects()  # a collection that looks at the whole fleet holds up all threads
 
         RepeatingThread(
             "indexes",

@@ -90,7 +90,8 @@ class Fleet:
         """
         row = self.row_of.get(cluster.name)
         old = None if row is None else self.clusters[row]
-        if old is None or _resources_differ(old, cluster):
+        other_resources = old is None or _resources_differ(old, cluster)
+        if other_resources:
             self.resources.require_space(cluster)
         if row is None:
             row = self._take_row(cluster.name)
@@ -100,7 +101,7 @@ class Fleet:
                 self._remove_from_indexes(row, old)
             self._index(row, cluster)
             self.structure.record(row)
-        if old is None or _resources_differ(old, cluster):
+        if other_resources:
             self.resources.set(row, cluster)
 
     def remove(self, name: str) -> None:

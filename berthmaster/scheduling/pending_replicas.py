@@ -6,6 +6,7 @@ are deducted from both.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec.structs
@@ -157,6 +158,7 @@ def _as_models(classes: Sequence["NodeClass"]) -> tuple[tuple[ResourceModel, ...
     return models, tuple(AllocatableModeling(grade, each.nodes) for grade, each in enumerate(classes))
 
 
+@lru_cache(maxsize=4096)
 def _range(name: str, amount: int) -> ResourceModelRange:
     quantity = _quantity(name, amount)
     return ResourceModelRange(name, quantity, quantity)
@@ -216,7 +218,8 @@ class ModelNodes:
         columns = [_PODS_COLUMN if name == PODS else self._names.index(name) + 1 for name in asked]
         amounts = np.array(list(asked.values()), dtype=np.int64)
         fitting = (self._free[:, columns] // amounts).min(axis=1)
-        taken = np.diff(np.minimum(np.cumsum(fitting), replicas), prepend=0)
+        taken = np.minimum(np.cumsum(fitting), replicas)
+        taken[1:] -= taken[:-1].copy()
         nodes = np.flatnonzero(taken)
         placed = _Placed(nodes, taken[nodes], columns, amounts)
         self._placed.setdefault(key, []).append(placed)
@@ -236,15 +239,11 @@ class ModelNodes:
         whole = self._counts - np.bincount(self._grade_of[touched], minlength=len(self._counts))
         # A node without a free pod slot has no free capacity.
         busy = np.where(self._free[touched, :1] > 0, self._free[touched], 0)
-        rows = np.concatenate([self._grades, busy])[:, 1:]
-        counts = np.concatenate([whole, np.ones(len(busy), dtype=np.int64)])
-        distinct, which = np.unique(rows, axis=0, return_inverse=True)
-        counts = np.bincount(which.reshape(-1), weights=counts).astype(np.int64)
-        shown = np.flatnonzero(counts)[-MAX_NODE_CLASSES:] if counts.any() else [0]
-        return [
-            NodeClass(dict(zip(self._names, distinct[index].tolist(), strict=True)), int(counts[index]))
-            for index in shown
-        ]
+        counts = Counter(map(tuple, busy[:, 1:].tolist()))
+        for grade, nodes in zip(map(tuple, self._grades[:, 1:].tolist()), whole.tolist(), strict=True):
+            counts[grade] += nodes
+        shown = sorted(free for free, nodes in counts.items() if nodes)[-MAX_NODE_CLASSES:] or [min(counts)]
+        return [NodeClass(dict(zip(self._names, free, strict=True)), counts[free]) for free in shown]
 
     def _smallest(self, model: ResourceModel) -> list[int]:
         capacity = {each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges}

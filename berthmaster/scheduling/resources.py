@@ -254,10 +254,14 @@ class _ModelColumns:
             return
         self._present[row] = True
         self._reserve(len(models))
+        self._counts[: len(models), row] = [min(counts.get(each.grade, 0), _MAX_MODEL_COUNT) for each in models]
+        minima: dict[str, list[int]] = {}
         for index, model in enumerate(models):
-            self._counts[index, row] = min(counts.get(model.grade, 0), _MAX_MODEL_COUNT)
             for each in model.ranges:
-                self._minimum(each.name)[index, row] = max(0, amount_of(each.name, each.min))
+                column = minima.setdefault(each.name, [0] * len(models))
+                column[index] = max(0, amount_of(each.name, each.min))
+        for name, column in minima.items():
+            self._minimum(name)[: len(models), row] = column
 
     def override(self, bound: IntArray, requests: Requests) -> None:
         rows = np.flatnonzero(self._present)
