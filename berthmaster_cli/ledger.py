@@ -124,7 +124,7 @@ def _written(path: Path) -> Iterator[BinaryIO]:
 def retention(*, ledger_url: str, days: int, gib: float) -> None:
     """Remove old records now. The controllers do the same all the time, in small steps.
 
-    Removes whole segments of records. A record in the chain says what was removed.
+    Removes whole segments of records, and whole partitions of PostgreSQL. A record in the chain says what was removed.
     """
     from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
     from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
@@ -139,8 +139,8 @@ def retention(*, ledger_url: str, days: int, gib: float) -> None:
         if note is None and not busy:
             break
         if note is not None:
-            removed += 1
+            removed += note.details["records"]
             recorder.noted(note)
             recorder.flush()  # the note comes first: the chain says what is missing, even if this is interrupted
     recorder.flush(last=True)
-    echo(f"removed {removed} segments; the ledger stores {store.size_bytes()} bytes")
+    echo(f"removed {removed} records; the ledger stores {store.size_bytes()} bytes")

@@ -22,7 +22,7 @@ class Retention:
     Attributes:
         age: remove segments whose last record is older.
         size_bytes: remove the oldest segments while the database stores more.
-        removing: the segment that is being removed; None for none.
+        removing: the last segment of those that are being removed; None for none.
     """
 
     age: timedelta = timedelta(days=30)
@@ -35,7 +35,7 @@ class Retention:
         return self.removing is not None
 
     def step(self, store: Store, own: int, now: datetime) -> Note | None:
-        """Remove some batches of the oldest segment that need not be kept.
+        """Remove some batches of the oldest segment that need not be kept; in PostgreSQL, the oldest partition.
 
         Args:
             store: the ledger.
@@ -52,21 +52,29 @@ class Retention:
             if not store.remove_step(self.removing, STEP_BATCHES):
                 self.removing = None
             return None
-        with store.transaction() as connection:
-            oldest = connection.execute(select(segments).order_by(segments.c.segment).limit(1)).one_or_none()
-        if oldest is None or oldest.segment >= own or not self._ended(store, oldest, now):
+        end = store.removed_together()
+        if end is None or end >= own:
             return None
-        old = oldest.last_us < (now - self.age).timestamp() * _MICROSECONDS
+        with store.transaction() as connection:
+            oldest = connection.execute(
+                select(segments).where(segments.c.segment <= end).order_by(segments.c.segment)
+            ).all()
+        if not oldest or not all(self._ended(store, each, now) for each in oldest):
+            return None
+        last, last_us = oldest[-1], max(each.last_us for each in oldest)
+        old = last_us < (now - self.age).timestamp() * _MICROSECONDS
         if not old and store.size_bytes() <= self.size_bytes:
             return None
-        self.removing = oldest.segment
+        self.removing = last.segment
         reason = f"older than {self.age.days} days" if old else f"the ledger exceeds {self.size_bytes} bytes"
+        removed = sum(each.records for each in oldest)
+        which = f"segments {oldest[0].segment} to {last.segment}" if len(oldest) > 1 else f"segment {last.segment}"
         return Note(
             "retention",
-            f"segment {oldest.segment} with {oldest.records} records is removed: {reason}",
+            f"{removed} records of {which} are removed: {reason}",
             details={
-                "segment": oldest.segment, "opening": oldest.opening.hex(), "digest": oldest.digest.hex(),
-                "records": oldest.records, "lastUs": oldest.last_us,
+                "segment": last.segment, "opening": last.opening.hex(), "digest": last.digest.hex(),
+                "records": removed, "lastUs": last_us,
             },
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The revision that this version reads and writes."""
 
 metadata: Final = MetaData()

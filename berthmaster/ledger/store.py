@@ -28,6 +28,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
 from berthmaster.ledger.entries import SealedBatch
+from berthmaster.ledger.partitions import begin_partition, drop_first, last_of_first, partitioned_bytes
 from berthmaster.ledger.records import END_US
 from berthmaster.ledger.schema import REVISION, batches, ledger, records, segments, touched
 from berthmaster.model.errors import InputError, LedgerError, shown
@@ -127,6 +128,8 @@ class Store:
             opening = opening_digest(previous, number, role, writer, opened_us)
             connection.execute(update(ledger).values(segments=number, opening=opening))
             unended = _unended(connection, role, number, before_us)
+            if not self.is_sqlite:
+                begin_partition(connection, number, opened_us)
             connection.execute(
                 insert(segments).values(
                     segment=number, role=role, writer=writer, opened_us=opened_us, previous=previous, opening=opening,
@@ -180,14 +183,25 @@ class Store:
                     for name in ("page_count", "freelist_count", "page_size")
                 )
                 return (pages - free) * page
-            names = [table.name for table in (segments, batches, records, touched)]
-            return sum(
-                int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one()) for name in names
-            )
+            return partitioned_bytes(connection)
+
+    def removed_together(self) -> int | None:
+        """Return up to which segment the oldest ones are removed together; None if the last partition has them."""
+        with self.transaction() as connection:
+            if self.is_sqlite:
+                return int(connection.execute(select(func.min(segments.c.segment))).scalar_one() or 0)
+            return last_of_first(connection)
 
     def remove_step(self, segment: int, most_batches: int) -> bool:
-        """Remove some batches of a segment, and the segment with its last ones. Return whether more are left."""
+        """Remove some batches of a segment, and the segment with its last ones. Return whether more are left.
+
+        In PostgreSQL, remove the first partition, whose last segment this is.
+        """
         with self.transaction() as connection:
+            if not self.is_sqlite:
+                drop_first(connection)
+                connection.execute(delete(segments).where(segments.c.segment <= segment))
+                return False
             numbers = list(
                 connection.execute(
                     select(batches.c.number).where(batches.c.segment == segment).order_by(batches.c.number)
@@ -201,8 +215,7 @@ class Store:
             if len(numbers) == most_batches:
                 return True
             connection.execute(delete(segments).where(segments.c.segment == segment))
-            if self.is_sqlite:
-                connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
         return False
 
 

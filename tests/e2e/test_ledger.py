@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +31,10 @@ from webhook_process import Server, running
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
+from berthmaster.ledger.partitions import partitions
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.replay import replay
+from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.store import open_store
 from berthmaster.model.note import Note
 
@@ -83,11 +86,13 @@ def ask(url: str, *arguments: str) -> Any:
 
 
 def empty(url: str) -> None:
-    """Remove all records from a database, and keep the schema."""
+    """Create the tables of a ledger anew."""
     store = open_store(url, create=True)
     with store.transaction() as connection:
-        connection.exec_driver_sql("TRUNCATE ledger, segments, batches, records, touched")
+        connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
     store.close()
+    open_store(url, create=True).close()
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +103,41 @@ def database() -> Iterator[str]:
         Path(folder).chmod(0o755)
         with postgresql(Path(folder) / "server") as url:
             yield url
+
+
+def partitions_of(url: str) -> dict[str, int]:
+    """The partitions of a ledger, and how many records each has."""
+    store = open_store(url)
+    with store.transaction() as connection:
+        counted = "SELECT tableoid::regclass::text, count(*) FROM records GROUP BY 1"
+        found = dict.fromkeys((f"records_{first}" for first in partitions(connection)), 0)
+        found |= {str(name): int(count) for name, count in connection.exec_driver_sql(counted)}
+    store.close()
+    return found
+
+
+def test_partitions_hold_the_segments_of_a_day_and_retention_drops_them(database: str):
+    empty(database)
+    filled(database, segments=2, decisions=4)  # in the hour of the clock's start
+    clock, retention = FakeClock(), Retention(age=timedelta(days=3))
+    recorder = recorder_at(database, clock, retention=retention, segment_s=3600)
+    for _ in range(5):
+        clock.pass_by(timedelta(days=1).total_seconds())
+        for _ in range(3):
+            recorder.noted(Note("refusal", "refused"))
+            recorder.step()
+            clock.pass_by(61)
+    found = partitions_of(database)
+    assert next(iter(found)) != "records_0", "the first partition is too old"
+    assert len(found) in range(3, 6)
+    assert all(found.values())
+    recorder.finish()
+    store = open_store(database)
+    audited = audit(store)
+    assert not audited.problems
+    notes = [row.message for row in page(store, Query(trigger="retention"), 10).rows]
+    assert notes[-1].startswith("16 records of segments 1 to 2 are removed: older than 3 days")
+    store.close()
 
 
 @pytest.fixture
