@@ -158,7 +158,10 @@ class Plane:
         self.scheduler = BindingScheduler(context, ControllerSettings())
         self._informers = context.informers
         self.queue = self.scheduler.queue
-        for collection in (KARMADA_CLUSTERS.collection, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS):
+        collections = KARMADA_CLUSTERS.collection, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+        for collection in collections:
+            context.informers[collection].mute()
+        for collection in collections:
             begun_s, made_s, informer = time.process_time(), self.api.made_s, context.informers[collection]
             informer.start(self.api)
             if not informer.wait(_LIMIT_S):
@@ -167,6 +170,13 @@ class Plane:
             if len(informer):
                 self.figures.found[f"reading {collection.plural}, s"] = round(taken_s, 2)
                 self.figures.memory(f"after {collection.plural} are read")
+
+        def take_over() -> None:
+            for collection in collections:
+                context.informers[collection].unmute()
+
+        self.figures.cost("a standby becomes the leader", take_over, "s")
+        self.figures.memory("of the leader")
 
     def put_binding(self, number: int, raw: bytes) -> None:
         self._informers[RESOURCE_BINDINGS].put(self.fleet.key(number), msgspec.Raw(raw))

@@ -131,13 +131,11 @@ class ClusterCache:
         This process or the previous leader may have written it. For a new binding (``before`` is None) the replicas
         count on every cluster that has not reported the workload. No clock of another process is compared.
         """
-        if before is not None and before.spec.clusters == after.spec.clusters:
+        known = before.assignment if before is not None else _reported(after)
+        if known == after.assignment or not self._protects:
             return
         request = Request.of(after)
-        assigned = request.occupied(request.current)
-        if not assigned or not self._protects:
-            return
-        running = request.occupied(before.assignment if before is not None else _reported(after))
+        assigned, running = request.occupied(request.current), request.occupied(known)
         added = {name: count - running.get(name, 0) for name, count in assigned.items()}
         with self._lock:
             now_s = self._clock.monotonic_s()

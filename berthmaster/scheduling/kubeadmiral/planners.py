@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from berthmaster.scheduling.fnv import fnv1_32
+from berthmaster.scheduling.fnv import fnv1_32, fnv1_32_of_name
 
 
 class Share(NamedTuple):
@@ -86,7 +86,8 @@ def divide_by_weight(
 
 def ordered(shares: Sequence[Share], key: str) -> list[Share]:
     """Order clusters by weight, largest first, then by the FNV-1 hash of name and key."""
-    return sorted(shares, key=lambda each: (-each.weight, fnv1_32((each.name + key).encode())))
+    data = key.encode()
+    return sorted(shares, key=lambda each: (-each.weight, fnv1_32(data, fnv1_32_of_name(each.name))))
 
 
 def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLimits, *, keep: bool) -> Division:

@@ -7,7 +7,7 @@ ordered.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import NO_EXECUTE, PREFER_NO_SCHEDULE, Cluster
 from berthmaster.model.kubeadmiral import JOINED
+from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
@@ -234,17 +235,51 @@ def scaled_to_best(counts: IntArray) -> IntArray:
     return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 
-class AllocationScore(ColumnScore):
+class ResourceScore(ColumnScore):
+    """A score by the resources of a cluster. Units with equal requests share one column."""
+
+    @abstractmethod
+    def of(self, allocations: Sequence[Allocation]) -> IntArray:
+        """Return the score of each row of some resources."""
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
+        fleet, requests = context.fleet, unit_of(context).requests
+        asked = tuple((name, requests[name].nanos if name in requests else 0) for name in _scored(requests))
+        column = fleet.resources.shared((self.name, asked), lambda: _ResourceScores(fleet, self, requests))
+        return column.current()[rows]
+
+
+class _ResourceScores(Column[np.int64]):
+    """The scores of all clusters for some requests."""
+
+    __slots__ = ("_fleet", "_requests", "_score")
+
+    def __init__(self, fleet: Fleet, score: ResourceScore, requests: Mapping[str, Quantity]) -> None:
+        super().__init__(fleet.resources.journal)
+        self._fleet, self._score, self._requests = fleet, score, requests
+
+    def compute(self) -> IntArray:
+        return self._of(np.arange(self._fleet.capacity))
+
+    def compute_row(self, row: int) -> int:
+        return int(self._of(np.array([row]))[0])
+
+    def _of(self, rows: IntArray) -> IntArray:
+        names = _scored(self._requests)
+        return self._score.of([Allocation(self._fleet, rows, name, self._requests) for name in names])
+
+
+class AllocationScore(ResourceScore):
     """A score by a share of each resource. GPUs count four times as much as others."""
 
     @abstractmethod
     def share(self, taken: IntArray, capacity: IntArray) -> IntArray:
         """Return the part of the capacity that counts. ``taken`` includes one more replica."""
 
-    def scores(self, context: Context, rows: IntArray) -> IntArray:
+    def of(self, allocations: Sequence[Allocation]) -> IntArray:
         """Return the mean of the shares. A resource that is missing or insufficient adds 0."""
-        total, weights = np.zeros(len(rows), dtype=np.int64), 0
-        for each in _scored(context, rows):
+        total, weights = np.zeros(len(allocations[0].capacity), dtype=np.int64), 0
+        for each in allocations:
             weight = _GPU_WEIGHT if each.name == GPU else 1
             weights += weight
             taken, capacity = each.taken(), each.capacity
@@ -271,14 +306,14 @@ class MostAllocated(AllocationScore):
         return taken
 
 
-class BalancedAllocation(ColumnScore):
+class BalancedAllocation(ResourceScore):
     """Prefer clusters whose resources are used to the same degree."""
 
     name = "ClusterResourcesBalancedAllocation"
 
-    def scores(self, context: Context, rows: IntArray) -> IntArray:
+    def of(self, allocations: Sequence[Allocation]) -> IntArray:
         """Score the standard deviation of the degrees, in doubles, from left to right, as in KubeAdmiral."""
-        fractions = [_fraction(each) for each in _scored(context, rows)]
+        fractions = list(map(_fraction, allocations))
         if len(fractions) == 2:
             deviation = np.abs((fractions[0] - fractions[1]) / 2)
         else:
@@ -294,13 +329,12 @@ def _fraction(allocation: Allocation) -> NDArray[np.float64]:
     return np.divide(allocation.taken(), capacity, out=np.ones(len(capacity)), where=capacity != 0)
 
 
-def _scored(context: Context, rows: IntArray) -> list[Allocation]:
+def _scored(requests: Mapping[str, Quantity]) -> list[str]:
     """Return the resources that are scored: CPU, memory and others that are requested."""
-    requests = unit_of(context).requests
     names = ["cpu", "memory", *(name for name in requests if name not in {"cpu", "memory", "ephemeral-storage"})]
     if "ephemeral-storage" in requests and requests["ephemeral-storage"].nanos:
         names.append("ephemeral-storage")
-    return [Allocation(context.fleet, rows, name, requests) for name in names]
+    return names
 
 
 _SCORES: Final[tuple[Score, ...]] = (
