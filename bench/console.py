@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 import urllib3
-from console_fleet import fleet
+from console_fleet import fleet, write
 from e2e.control_plane import HOST, fetch
 from e2e.processes import Process, Processes
 from e2e.service import COMMAND
@@ -30,10 +29,6 @@ _LIMIT_BYTES: Final = 100_000
 _START_S: Final = 900.0
 _SIMULATION_S: Final = 900.0
 _TICKS_PER_S: Final = 100
-_PER_FILE: Final = 10_000
-"""The extender reads files up to a size."""
-_MAX_DOCUMENTS: Final = 200_000
-"""And up to this number of objects."""
 
 Addresses = Callable[[random.Random], str]
 
@@ -62,8 +57,6 @@ def generated(clusters: int, workloads: int) -> Fleet:
         for each in manifests
         if each["kind"] == "ResourceBinding"
     ]
-    if len(manifests) > _MAX_DOCUMENTS:  # the bindings say enough for every page
-        manifests = [each for each in manifests if each["kind"] != "Deployment"]
     return Fleet(names, bindings, manifests)
 
 
@@ -99,10 +92,7 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
     with tempfile.TemporaryDirectory(prefix="bench-console-") as folder:
         processes = Processes(Path(folder))
         manifests = Path(folder) / "manifests"
-        manifests.mkdir()
-        for number, items in enumerate(batched(made.manifests, _PER_FILE)):
-            text = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
-            (manifests / f"{number:03}.json").write_bytes(text)
+        write(made.manifests, manifests)
         ports = [processes.ports.free() for _ in range(4)]
         try:
             extender = processes.start(
@@ -124,12 +114,6 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
             yield f"http://{HOST}:{ports[2]}", [extender, console]
         finally:
             processes.stop_all()
-
-
-def batched(manifests: list[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the manifests in parts."""
-    for first in range(0, len(manifests), size):
-        yield manifests[first : first + size]
 
 
 def processor_s(processes: list[Process]) -> float:

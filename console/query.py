@@ -1,6 +1,6 @@
 """The query of a page: every parameter is checked and bounded. A wrong value is an error that names it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -96,7 +96,3 @@ class PageQuery:
                 f"{name}: {shown(value)} is not a time; accepted is a time such as 2026-11-21T03:12"
             ) from None
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-    def given(self) -> Mapping[str, str]:
-        """Return the parameters that have a value, for links that change one of them."""
-        return {name: ",".join(filter(None, self._values.getlist(name))) for name in self._values if self._values[name]}

@@ -1,6 +1,6 @@
 """``make console``: an extender on the examples and a generated fleet, and the console before it, on loopback.
 
-Ctrl-C ends both. The fleet is a file in a temporary folder. A change of the file appears on the pages without a reload.
+Ctrl-C ends both. The fleet is files in a temporary folder. A change of a file appears on the pages without a reload.
 """
 
 import argparse
@@ -14,13 +14,15 @@ import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-import msgspec
-from console_fleet import fleet, hostile
+from console_fleet import fleet, hostile, write
 
 ROOT = Path(__file__).parents[1]
-_START_S = 120.0
+_START_S = 900.0
+_RECORDED = 6000
 _STOP_S = 10.0
 
 
@@ -41,11 +43,10 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berthmaster-console-")))
         now = datetime.now(UTC)
         items = [*fleet(given.clusters, given.workloads, now=now), *(hostile(now) if given.hostile else [])]
-        file = folder / "fleet.json"
-        file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+        file = folder / "fleet"
+        write(items, file)
         ledger = f"sqlite:///{folder / 'ledger.db'}"
-        lost = next(each["metadata"]["name"] for each in items if each["kind"] == "Cluster")
-        _record_decisions(file, ledger, lost)
+        _record_decisions(items, folder, ledger)
         extender, probe = given.port + 1, given.port + 2
         examples = ROOT / "examples"
         files = [file, examples / "clusters.yaml", examples / "groups", examples / "regions", examples / "nowhere"]
@@ -75,10 +76,16 @@ def main() -> int:
     return 0
 
 
-def _record_decisions(file: Path, ledger: str, lost: str) -> None:
-    """Record what the binding scheduler decides on the fleet, and if one cluster is lost, in a ledger."""
-    command = [str(Path(sys.executable).with_name("berthmaster")), "simulate", "-f", str(file), f"--ledger={ledger}"]
-    subprocess.run([*command, "--down", lost, "-o", "name"], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
+def _record_decisions(items: Sequence[dict[str, Any]], folder: Path, ledger: str) -> None:
+    """Record what the binding scheduler decides on the first workloads, and if one cluster is lost, in a ledger."""
+    of_workloads = ("Deployment", "ResourceBinding")
+    some = [each for each in items if each["kind"] not in of_workloads]
+    some += islice((each for each in items if each["kind"] in of_workloads), _RECORDED)
+    write(some, folder / "recorded")
+    lost = next((each["metadata"]["name"] for each in items if each["kind"] == "Cluster"), "")
+    command = [str(Path(sys.executable).with_name("berthmaster")), "simulate", "-f", str(folder / "recorded")]
+    options = [f"--ledger={ledger}", *(["--down", lost] if lost else []), "-o", "name"]
+    subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
 
 
 def _ports(port: int, probe: int) -> list[str]:
@@ -108,6 +115,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(_STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.wait()
 
 
 def _ready(process: subprocess.Popen[bytes], port: int) -> bool:

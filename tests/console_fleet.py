@@ -9,12 +9,15 @@ the same manifests.
 import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
 
 from berthmaster.deciding.budget_record import BudgetRecord, WindowRecord
 from berthmaster.deciding.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
+from berthmaster.manifests import ManifestLimits
+from berthmaster.model.decode import encode_json
 from berthmaster.model.move import (
     DRAINING,
     FAILBACK,
@@ -36,6 +39,7 @@ PER_NAMESPACE: Final = 100
 GROUPS: Final = ("home", "neighbour", "anywhere")
 BERTHMASTER: Final = "berthmaster"
 _GIB: Final = 2**30
+_PER_FILE: Final = 10_000
 
 
 class _Kind(NamedTuple):
@@ -73,6 +77,21 @@ def fleet(clusters: int = 200, workloads: int = 2000, *, now: datetime, seed: in
         if member["status"]["conditions"][0]["status"] == "True":
             by_region.setdefault(member["spec"]["region"], []).append(member["metadata"]["name"])
     return [*members, _lease(now), *_platform(members), *_workloads(draw, workloads, by_region, now)]
+
+
+def write(manifests: Sequence[JSON], folder: Path) -> None:
+    """Write manifests into a new folder, in files of a size that the extender reads.
+
+    A fleet with more objects than the extender reads has no Deployments: the bindings say enough for every page.
+    """
+    limits = ManifestLimits()
+    if len(manifests) > limits.documents:
+        manifests = [each for each in manifests if each["kind"] != "Deployment"]
+    folder.mkdir()
+    for number, first in enumerate(range(0, len(manifests), _PER_FILE)):
+        items = manifests[first : first + _PER_FILE]
+        text = encode_json({"apiVersion": "v1", "kind": "List", "items": items})
+        (folder / f"{number:03}.json").write_bytes(text)
 
 
 def _lease(now: datetime) -> JSON:

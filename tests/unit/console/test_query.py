@@ -17,7 +17,7 @@ def test_absent_parameters_have_their_defaults():
         "tiles",
         (),
     )
-    assert (found.sort(("name",), "name"), found.page(), found.given()) == ("name", 1, {})
+    assert (found.sort(("name",), "name"), found.page()) == ("name", 1)
 
 
 def test_several_words_may_be_repeated_or_listed():
