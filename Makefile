@@ -195,6 +195,10 @@ bench-moves-histories: $(VENV)/.dev ## Play thousands of random histories of mov
 bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000 workloads on 1,000 clusters
 	@$(BIN)/python bench/plan.py $(ARGS)
 
+.PHONY: bench-drift
+bench-drift: $(VENV)/.run ## Measure drift after 200 random events, and what a full and a minimal repair move
+	@$(BIN)/python bench/drift.py $(ARGS)
+
 .PHONY: bench-plan-property
 bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens, on a model of Karmada
 	@PYTHONPATH=tests $(BIN)/python bench/plan_property.py $(ARGS)

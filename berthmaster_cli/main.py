@@ -37,6 +37,10 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "berthmaster_cli.resilience",
             "Show what the loss of each cluster, region, zone or provider would do.",
         ),
+        "drift": (
+            "berthmaster_cli.drift",
+            "Show how far the fleet is from its policies, and what a repair would move.",
+        ),
         "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
     },
     "Operate a fleet": {

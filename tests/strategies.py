@@ -97,6 +97,13 @@ def fleets(draw, min_size=1, max_size=8):
     return [draw(clusters(name)) for name in names]
 
 
+def roomy_cluster(name, region, room):
+    """Return a cluster of a region with room for so many replicas."""
+    summary = {"allocatable": {"pods": str(room), "cpu": "100", "memory": "100"}}
+    status = {"apiEnablements": _enabled(KINDS), "resourceSummary": summary}
+    return convert(Cluster, {"metadata": {"name": name}, "spec": {"region": region}, "status": status})
+
+
 def _expressions(keys, values):
     with_values = objects(
         key=st.sampled_from(keys),
@@ -273,10 +280,10 @@ def bindings(draw, placed=None, replicas=None, fresh=None):
     }
     binding = convert(Binding, raw)
     placement = draw(_PLACEMENTS if placed is None else placed)
-    return _with_placement(binding, placement)
+    return with_placement(binding, placement)
 
 
-def _with_placement(binding, placement):
+def with_placement(binding, placement):
     return replace(binding, spec=replace(binding.spec, placement=placement))
 
 

@@ -102,6 +102,17 @@ def reported_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
     return sorted(reported.intersection(clusters))
 
 
+def missing_replicas(binding: Binding) -> dict[str, int]:
+    """Return how many assigned replicas each cluster reports as not ready. A cluster without a report is left out."""
+    kind, items = binding.spec.resource.kind, {each.cluster_name: each for each in binding.status.aggregated_status}
+    counted = {
+        name: count - min(count, _ready(items[name].status))
+        for name, count in binding.assignment.items()
+        if name in items and items[name].applied and (kind in _COUNTED or _has(items[name].status, "readyReplicas"))
+    }
+    return {name: missing for name, missing in counted.items() if missing > 0}
+
+
 def seconds_since(moment: Timestamp | None, now: Timestamp) -> float:
     """Return the seconds since a time; 0 for a time in the future or none."""
     return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())

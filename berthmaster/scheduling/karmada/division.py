@@ -80,7 +80,9 @@ def divide(
         case Strategy.DUPLICATED:
             return dict.fromkeys(selected.names(), replicas) if replicas else {}
         case Strategy.STATIC_WEIGHT:
-            return _without_none(selected, _by_weight(request, selected, static_weights(compiled, selected), replicas))
+            return _without_none(
+                selected, divide_by_votes(request, selected, static_weights(compiled, selected), replicas)
+            )
         case Strategy.DYNAMIC_WEIGHT | Strategy.AGGREGATED:
             return _by_capacity(compiled.strategy, request, selected, replicas)
         case _:
@@ -140,11 +142,11 @@ def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, rep
     if available < missing:
         return Failure(FailureKind.INSUFFICIENT, _insufficient(missing, len(clusters), available))
     if strategy is Strategy.AGGREGATED:
-        fewest = _fewest_that_hold(clusters, weights, missing, base)
+        fewest = fewest_that_hold(clusters, weights, missing, base)
         seats = np.zeros(len(clusters), dtype=np.int64)
-        seats[fewest] = _by_weight(request, clusters.at(fewest), weights[fewest], missing)
+        seats[fewest] = divide_by_votes(request, clusters.at(fewest), weights[fewest], missing)
     else:
-        seats = _by_weight(request, clusters, weights, missing)
+        seats = divide_by_votes(request, clusters, weights, missing)
     return _without_none(clusters, seats if base is None else seats + base)
 
 
@@ -154,7 +156,7 @@ def _insufficient(missing: int, clusters: int, available: int) -> str:
     return f"{replicas} must be assigned, but {selected} {available}"
 
 
-def _fewest_that_hold(clusters: Candidates, weights: IntArray, replicas: int, base: IntArray | None) -> IntArray:
+def fewest_that_hold(clusters: Candidates, weights: IntArray, replicas: int, base: IntArray | None) -> IntArray:
     """Return the positions of the fewest clusters that hold all replicas, largest weight first.
 
     Clusters that have replicas in ``base`` come before all others.
@@ -182,7 +184,7 @@ def _cut(order: IntArray, weights: IntArray, replicas: int, base: IntArray | Non
     return order[:end], end < len(order) and bool((weights[order[end:]] == weights[order[end - 1]]).any())
 
 
-def _by_weight(request: Request, clusters: Candidates, weights: IntArray, replicas: int) -> IntArray:
+def divide_by_votes(request: Request, clusters: Candidates, weights: IntArray, replicas: int) -> IntArray:
     """Divide replicas over clusters by Webster's method."""
     rank = clusters.name_rank()
     return allocate(replicas, weights, -rank if breaks_ties_descending(request.uid) else rank)

@@ -1,0 +1,211 @@
+"""Drift of a fleet: which workloads do not satisfy their policies, and how many replicas a repair moves.
+
+Each workload is judged alone, with the capacity that the clusters report now. docs/drift.md has the rules.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from berthmaster.deciding.copies import missing_replicas
+from berthmaster.model.binding import Binding
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.goal import NOTHING, DriftKind
+from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE, decide_minimal
+from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.eligibility import why_not_scheduled
+from berthmaster.simulation.moving import due
+from berthmaster.simulation.run import peers_of
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import World
+
+DEFAULT_PENDING_S: Final = 300.0
+
+
+class WorkloadDrift(msgspec.Struct, frozen=True, rename="camel"):
+    """The drift of one workload.
+
+    Attributes:
+        policy: the policy that holds it; empty if that is not known.
+        group: the group that it is in; empty for none.
+        kinds: the replicas concerned, by kind of drift. Empty without drift.
+        clusters: the replicas by cluster.
+        minimal, full: the same after a minimal repair, and after a full one.
+        moves, full_moves: the replicas that each repair starts or stops, whichever are more.
+        is_exact: whether no repair is known to move less.
+        unplaced: why no group can hold the workload; empty if one can.
+    """
+
+    resource: str
+    policy: str
+    group: str
+    kinds: dict[str, int]
+    clusters: dict[str, int]
+    minimal: dict[str, int]
+    full: dict[str, int]
+    moves: int
+    full_moves: int
+    is_exact: bool
+    unplaced: str = ""
+
+
+class DriftTotal(msgspec.Struct, frozen=True, rename="camel"):
+    """The drift of the workloads of one policy or group, or of a whole fleet."""
+
+    name: str
+    workloads: int
+    drifted: int
+    moves: int
+    full_moves: int
+
+
+class ClusterDrift(msgspec.Struct, frozen=True, rename="camel"):
+    """The replicas that a minimal repair takes from a cluster, and those that it adds."""
+
+    name: str
+    leaving: int
+    arriving: int
+
+
+class FleetDrift(msgspec.Struct, frozen=True, rename="camel"):
+    """The drift of a fleet.
+
+    Attributes:
+        total: all workloads that a scheduler looks at.
+        heuristic: the drifted workloads for which a repair with fewer moves may exist.
+        unplaced: the workloads that no group can hold. They do not count as drifted.
+        kinds: the workloads by kind of drift.
+        policies, groups, clusters: those with drift, the most moves first. The policy precedes the name of a group.
+        workloads: the workloads with drift, the most moves first.
+    """
+
+    total: DriftTotal
+    heuristic: int
+    unplaced: int
+    kinds: dict[str, int]
+    policies: list[DriftTotal]
+    groups: list[DriftTotal]
+    clusters: list[ClusterDrift]
+    workloads: list[WorkloadDrift]
+
+
+def fleet_drift(
+    world: World,
+    profile: Profile,
+    now: datetime,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    pending_s: float = DEFAULT_PENDING_S,
+    check: Callable[[], None] = lambda: None,
+) -> FleetDrift:
+    """Return the drift of a world.
+
+    Args:
+        world: the clusters, and the workloads with their bindings.
+        profile: the plugins that decide.
+        now: the time.
+        tolerance: by how many percent a share may differ from its weight.
+        pending_s: how long after the last scheduling replicas that do not run count, in seconds.
+        check: called before each workload; an exception that it raises ends the computation.
+    """
+    scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
+    found = []
+    for workload in world.workloads:
+        check()
+        if workload.present and why_not_scheduled(workload, world.schedulers) is None:
+            found.append(workload_drift(scheduler, workload, now, tolerance=tolerance, pending_s=pending_s))
+    return summary(found)
+
+
+def workload_drift(
+    scheduler: Scheduler,
+    workload: SimulatedWorkload,
+    now: datetime,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    pending_s: float = DEFAULT_PENDING_S,
+) -> WorkloadDrift:
+    """Return the drift of a workload that a scheduler looks at. A move under way counts as ended.
+
+    Args: see ``fleet_drift``.
+    """
+    binding = workload.binding
+    if binding is None:
+        raise ValueError(f"{workload} has no binding, so that it has no drift")
+    base = due(binding, scheduler.fleet).binding
+    request = Request.of(base)
+    stuck = _stuck(base, scheduler.fleet, now, pending_s) if base is binding else NOTHING
+    decided = decide_minimal(scheduler, request, tolerance=tolerance, stuck=stuck)
+    failure = decided.fresh.failure
+    return WorkloadDrift(
+        str(workload),
+        str(workload.held_by) if workload.held_by is not None else "",
+        request.observed_group if request.placement.cluster_affinities else "",
+        {kind.value: decided.drift[kind] for kind in DriftKind if kind in decided.drift},
+        request.current,
+        dict(decided.assignment),
+        decided.fresh.assignment,
+        decided.moved,
+        decided.moved_fresh,
+        decided.is_exact,
+        "" if failure is None else str(failure),
+    )
+
+
+def _stuck(binding: Binding, fleet: Fleet, now: datetime, pending_s: float) -> Mapping[str, int]:
+    """Return the replicas that members report as not ready long after the last scheduling, by cluster."""
+    scheduled = binding.status.last_scheduled_time
+    if scheduled is not None and (now - scheduled).total_seconds() < pending_s:
+        return NOTHING
+    missing = missing_replicas(binding)
+    return {name: count for name, count in missing.items() if (each := fleet.get(name)) is not None and each.ready}
+
+
+def summary(found: Sequence[WorkloadDrift]) -> FleetDrift:
+    """Return the drift of a fleet from that of its workloads."""
+    drifted = sorted(
+        (each for each in found if each.kinds), key=lambda each: (-each.moves, -each.full_moves, each.resource)
+    )
+    by_policy, by_group = defaultdict(list), defaultdict(list)
+    for each in found:
+        by_policy[each.policy].append(each)
+        if each.group:
+            by_group[f"{each.policy} {each.group}".strip()].append(each)
+    leaving, arriving = Counter[str](), Counter[str]()
+    for each in drifted:
+        for name in each.clusters.keys() | each.minimal.keys():
+            more = each.minimal.get(name, 0) - each.clusters.get(name, 0)
+            (arriving if more > 0 else leaving)[name] += abs(more)
+    clusters = [ClusterDrift(name, leaving[name], arriving[name]) for name in leaving.keys() | arriving.keys()]
+    kinds = Counter(kind for each in drifted for kind in each.kinds)
+    return FleetDrift(
+        _total("", found),
+        sum(not each.is_exact for each in drifted),
+        sum(bool(each.unplaced) for each in found),
+        {kind.value: kinds[kind.value] for kind in DriftKind if kinds[kind.value]},
+        _totals(by_policy),
+        _totals(by_group),
+        sorted(
+            (each for each in clusters if each.leaving or each.arriving),
+            key=lambda each: (-max(each.leaving, each.arriving), each.name),
+        ),
+        drifted,
+    )
+
+
+def _totals(by_name: Mapping[str, Sequence[WorkloadDrift]]) -> list[DriftTotal]:
+    totals = [_total(name, found) for name, found in by_name.items()]
+    return sorted((each for each in totals if each.drifted), key=lambda each: (-each.moves, each.name))
+
+
+def _total(name: str, found: Iterable[WorkloadDrift]) -> DriftTotal:
+    every = list(found)
+    drifted = [each for each in every if each.kinds]
+    return DriftTotal(
+        name, len(every), len(drifted), sum(each.moves for each in drifted), sum(each.full_moves for each in every)
+    )

@@ -1,0 +1,136 @@
+"""``berthmaster drift``: how far a fleet is from its policies, and what a repair would move."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from berthmaster.model.errors import InputError
+from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE
+from berthmaster.simulation.drift import DEFAULT_PENDING_S, DriftTotal, FleetDrift, WorkloadDrift, fleet_drift
+from berthmaster.views.cells import columns_of, numbers
+from berthmaster.views.texts import assignment_text, count_text, without_zeros
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.inputs import SourceFlags, current_time, profile_from, workload_affinity_on
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout
+from berthmaster_cli.present import present_world, report_unused
+from berthmaster_cli.sources import read_manifests
+
+_REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
+_LEGEND: Final = (
+    "MINIMAL and FULL: the replicas that a repair with the fewest moves starts or stops, and those of a rescheduling "
+    "of all workloads. Each workload is judged alone, with the capacity that clusters report. docs/drift.md explains "
+    "the kinds of drift."
+)
+_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a workload drifts; 2 bad input."
+_FEW: Final = 10
+
+
+class DriftFlags(SourceFlags, WorkloadOutputFlags):
+    """The options of ``berthmaster drift``."""
+
+    tolerance: float = option(
+        "By how many percent the share of a cluster may differ from its weight.",
+        DEFAULT_TOLERANCE, click.FloatRange(0, 100),
+    )  # fmt: skip
+    pending_for: float = option(
+        "How many seconds after the last scheduling replicas that members report as not ready count.",
+        DEFAULT_PENDING_S, click.FloatRange(0, 86_400), names=("--pending-s",),
+    )  # fmt: skip
+    limit: int = option("The number of workloads to show, the most moves first; 0 for all.", 20, click.IntRange(0))
+    check: bool = option("Exit with 1 if a workload drifts.")
+
+
+@click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
+@options(DriftFlags, server="the control plane to read")
+def command(flags: DriftFlags) -> None:
+    """Show how far the fleet is from its policies, and how few replicas a repair would move.
+
+    Compares each binding with what its policy asks for now: group, clusters, spread constraints, weights, overflow.
+    Reads a control plane; with -f it reads manifests with bindings, or a dump. Changes nothing.
+
+    \b
+    Examples:
+      berthmaster drift
+      berthmaster drift -n shop --tolerance 25 -o wide
+      berthmaster drift -f fleet.yaml --check
+    """
+    workload_affinity = workload_affinity_on(flags.feature_gates)
+    profile = profile_from(flags, workload_affinity=workload_affinity)
+    manifests, replica_paths = read_manifests(flags)
+    if manifests.federation.clusters:
+        raise InputError("drift is computed for Karmada only, and this is a KubeAdmiral federation")
+    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    if world.workloads and not world.has_bindings:
+        raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
+    now = manifests.read_at or current_time()
+    found = fleet_drift(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for)
+    shown = found.workloads[: flags.limit or None]
+    if flags.output == "name":
+        for each in shown:
+            echo(each.resource)
+    elif flags.output in {"json", "yaml"}:
+        print_data({**_fields(found), "workloads": shown}, flags.output)
+    else:
+        _print(found, shown, wide=flags.output == "wide")
+        report_unused(manifests)
+    if flags.check and found.workloads:
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _fields(found: FleetDrift) -> dict[str, object]:
+    names = zip(found.__struct_fields__, found.__struct_encode_fields__, strict=True)
+    return {encoded: getattr(found, name) for name, encoded in names}
+
+
+def _print(found: FleetDrift, shown: list[WorkloadDrift], *, wide: bool) -> None:
+    console, total = stdout(), found.total
+    print_line(console, _headline(found))
+    if not found.workloads:
+        return
+    print_table(console, columns_of("DRIFT", numbers("WORKLOADS")), [(kind, str(n)) for kind, n in found.kinds.items()])
+    few = None if wide else _FEW
+    for name, totals in (("POLICY", found.policies), ("GROUP", found.groups)):
+        if totals:
+            print_line(console)
+            print_table(console, columns_of(name, *_REPAIRS), _rows(totals[:few]))
+    if found.clusters:
+        print_line(console)
+        rows = [(each.name, str(each.leaving), str(each.arriving)) for each in found.clusters[:few]]
+        print_table(console, columns_of("CLUSTER", numbers("LEAVING"), numbers("ARRIVING")), rows)
+    print_line(console)
+    columns = columns_of("WORKLOAD", "DRIFT", numbers("MINIMAL"), numbers("FULL"), "NOW", "MINIMAL REPAIR")
+    print_table(console, columns, [_row(each) for each in shown])
+    if len(shown) < total.drifted:
+        print_line(console, f"{total.drifted - len(shown)} drifted workloads are not shown")
+
+
+def _headline(found: FleetDrift) -> str:
+    total = found.total
+    text = f"{total.drifted} of {count_text(total.workloads, 'workload')} drift"
+    if total.drifted:
+        text += f": a minimal repair moves {count_text(total.moves, 'replica')}, a full one {total.full_moves:,}"
+    if found.heuristic:
+        text += f"; fewer moves may be possible for {found.heuristic}"
+    if found.unplaced:
+        text += f"; no group can hold {found.unplaced}"
+    return text
+
+
+def _rows(totals: Iterable[DriftTotal]) -> list[tuple[str, ...]]:
+    return [
+        (each.name or "(unknown)", str(each.workloads), str(each.drifted), str(each.moves), str(each.full_moves))
+        for each in totals
+    ]
+
+
+def _row(each: WorkloadDrift) -> tuple[str, ...]:
+    return (
+        each.resource,
+        " ".join(each.kinds),
+        f"{each.moves}" if each.is_exact else f"<={each.moves}",
+        str(each.full_moves),
+        assignment_text(without_zeros(each.clusters)),
+        assignment_text(without_zeros(each.minimal)),
+    )

@@ -1,0 +1,119 @@
+"""`berthmaster drift`: tables, data, the check, and what is no drift."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from builders import binding, cluster, placement
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from berthmaster.model.binding import AggregatedStatusItem, BindingStatus
+from berthmaster.model.decode import builtins
+from berthmaster.simulation.drift import WorkloadDrift, summary
+from berthmaster_cli.main import main
+
+APPLIED = "policy.karmada.io/applied-placement"
+EQUAL = placement(
+    replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
+)
+AGGREGATED = placement(
+    replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    clusterAffinities=[
+        {"affinityName": "first", "clusterNames": ["a", "b"]},
+        {"affinityName": "second", "clusterNames": ["c"]},
+    ],
+)
+
+
+def bound(name, clusters, asked, **status):
+    reported = BindingStatus(last_scheduled_time=datetime(2026, 5, 1, tzinfo=UTC), **status)
+    return binding(name, placement=asked, replicas=sum(clusters.values()), clusters=clusters, status=reported)
+
+
+def documents(*bindings):
+    """Return a dump of a control plane with three clusters, read one hour after the last scheduling."""
+    record = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"}}
+    found = [{**record, "readAt": "2026-05-01T01:00:00Z"}]
+    member = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
+    found += [{**member, **builtins(cluster(name, pods=20))} for name in ("a", "b", "c")]
+    for each in bindings:
+        metadata = replace(each.metadata, annotations={APPLIED: json.dumps(builtins(each.spec.placement))})
+        kind = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
+        found.append({**kind, **builtins(replace(each, metadata=metadata))})
+    return "\n---\n".join(json.dumps(each) for each in found)
+
+
+FLEET = (
+    bound("level", {"a": 2, "b": 2, "c": 2}, EQUAL),
+    bound("uneven", {"a": 6}, EQUAL),
+    bound("fallen", {"c": 4}, AGGREGATED, scheduler_observing_affinity_name="second"),
+)
+
+
+def run(*arguments, fleet=FLEET, code=0):
+    result = CliRunner().invoke(main, ["drift", "-f", "-", *arguments], input=documents(*fleet))
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.stdout
+
+
+def test_the_table_has_totals_and_the_worst_workloads():
+    lines = run().splitlines()
+    assert lines[0] == "2 of 3 workloads drift: a minimal repair moves 7 replicas, a full one 8"
+    words = [line.split() for line in lines]
+    assert ["NotFirstGroup", "1"] in words
+    assert ["Weights", "1"] in words
+    assert ["c", "4", "1"] in words
+    assert ["default/Deployment/uneven", "Weights", "3", "4", "a=6", "a=3", "b=2", "c=1"] in words
+
+
+def test_the_data_have_every_workload_that_drifts():
+    found = json.loads(run("-o", "json", "--limit", "1"))
+    assert found["total"] == {"name": "", "workloads": 3, "drifted": 2, "moves": 7, "fullMoves": 8}
+    assert found["groups"][0]["name"].endswith("second")
+    (worst,) = found["workloads"]
+    assert (worst["resource"], worst["kinds"], worst["isExact"]) == (
+        "default/Deployment/fallen", {"NotFirstGroup": 4}, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fleet", "code"),
+    [
+        pytest.param(["--check"], FLEET, 1, id="a workload drifts"),
+        pytest.param(["--check"], FLEET[:1], 0, id="no workload drifts"),
+        pytest.param(["--check", "--tolerance", "100"], FLEET[1:2], 1, id="a wide tolerance still has an upper bound"),
+    ],
+)
+def test_the_check(arguments, fleet, code):
+    run(*arguments, fleet=fleet, code=code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kinds"),
+    [
+        pytest.param([], {"NotRunning": 2}, id="long after the scheduling"),
+        pytest.param(["--pending-s", "86400"], {}, id="not yet"),
+    ],
+)
+def test_replicas_that_are_not_ready_count_some_time_after_the_scheduling(arguments, kinds):
+    report = AggregatedStatusItem("a", {"replicas": 3, "readyReplicas": 1}, applied=True)
+    waiting = bound("waiting", {"a": 3}, AGGREGATED, aggregated_status=(report,))
+    found = json.loads(run("-o", "json", *arguments, fleet=(waiting,)))
+    assert [each["kinds"] for each in found["workloads"]] == ([kinds] if kinds else [])
+
+
+def test_manifests_without_bindings_cannot_drift():
+    result = CliRunner().invoke(main, ["drift", "-f", "examples"])
+    assert "has no bindings" in result.output + str(result.exception)
+
+
+def test_totals_are_those_of_the_workloads():
+    none = WorkloadDrift("w1", "p", "g", {}, {"a": 1}, {"a": 1}, {"b": 1}, 0, 1, is_exact=True)
+    some = WorkloadDrift("w2", "p", "g", {"Spread": 3}, {"a": 3}, {"a": 1, "b": 2}, {"b": 3}, 2, 3, is_exact=False)
+    found = summary([none, some])
+    assert [(each.name, each.workloads, each.drifted, each.moves, each.full_moves) for each in found.groups] == [
+        ("p g", 2, 1, 2, 4)
+    ]
+    assert [(each.name, each.leaving, each.arriving) for each in found.clusters] == [("a", 2, 0), ("b", 0, 2)]
+    assert (found.heuristic, found.kinds) == (1, {"Spread": 1})
