@@ -209,9 +209,10 @@ class Goal:
         total = int(replicas.sum())
         if total != self.replicas:
             return {DriftKind.REPLICAS: abs(total + elsewhere - self.replicas)}
-        tiers = self.candidates.tiers
-        overflow = 0 if tiers is None else int(replicas[tiers > 0].sum() - self.fresh[tiers > 0].sum())
-        weights = 0
+        weights = overflow = 0
+        if (tiers := self.candidates.tiers) is not None:
+            more = replicas - self.fresh
+            overflow = max(int(more[tiers >= tier].sum()) for tier in set(tiers.tolist()))
         if self.by_weight:
             positions = replicas.nonzero()[0] if self.constrained else np.arange(len(replicas))
             for part in self.parts(positions):
