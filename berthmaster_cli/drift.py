@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from berthmaster.model.errors import InputError
-from berthmaster.scheduling.karmada.minimal import DEFAULT_TOLERANCE
+from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE
 from berthmaster.simulation.drift import DEFAULT_PENDING_S, DriftTotal, FleetDrift, WorkloadDrift, fleet_drift
 from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.texts import assignment_text, count_text, without_zeros

@@ -6,8 +6,8 @@ from builders import binding, cluster, placement
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import DriftKind
-from berthmaster.scheduling.karmada.minimal import decide_minimal
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
