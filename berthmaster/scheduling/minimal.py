@@ -1,9 +1,9 @@
 """The minimal decision: the assignment that satisfies a policy and moves the fewest replicas from the present one.
 
-``karmada/goal.py`` says what satisfies a policy. Without spread constraints the minimal decision has a closed form. Each
-cluster keeps what it has, as far as its share allows; the replicas that are left go where shares have room. With spread
-constraints a search chooses the clusters that keep the workload (``karmada/keeping.py``), and the replicas are divided among
-them in the same way. The result carries a lower bound, so that it says itself whether it is exact.
+``karmada/goal.py`` says what satisfies a policy. Without spread constraints the minimal decision has a closed form.
+Each cluster keeps what it has, as far as its share allows; the replicas that are left go where shares have room. With
+spread constraints a search chooses the clusters that keep the workload (``karmada/keeping.py``), and the replicas are
+divided among them in the same way. The result carries a lower bound, so that it says itself whether it is exact.
 """
 
 from collections.abc import Iterator, Mapping
