@@ -4,6 +4,7 @@ All budgets that select a binding apply to its move, so the strictest wins. Outs
 A move under way is never stopped by a budget: a window that ends or a limit that is lowered stops only the next moves.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -96,6 +97,22 @@ class Waiting:
     about: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CountedMoves:
+    """The moves under way that count against one budget.
+
+    Attributes:
+        moves, replicas: how many there are, and the replicas that move.
+        by_policy, leaving, arriving: the moves by policy, and by the cluster that they leave and arrive at.
+    """
+
+    moves: int
+    replicas: int
+    by_policy: Counter[str]
+    leaving: Counter[str]
+    arriving: Counter[str]
+
+
 class Budgets:
     """Decides which moves may begin.
 
@@ -151,9 +168,40 @@ class Budgets:
         """Return each reason why a move must wait; none if it may begin. The arguments are those of ``admit``."""
         if (paused := self._paused(candidate)) is not None:
             return [paused]
-        budgets = [each for each in self._config.budgets if each.selector.matches(candidate.subject)]
-        others = [each for each in active if each.key != candidate.key] if budgets else []
-        return [each for budget in budgets for each in _waits(budget, candidate, others, now, totals)]
+        others = (each for each in active if each.key != candidate.key)
+        return self.waits_among(candidate, self.counted(others, candidate.subject), now, totals)
+
+    def counted(self, active: Iterable[MoveCandidate], subject: MoveSubject | None = None) -> dict[int, CountedMoves]:
+        """Return the moves under way that count against each budget, by the position of the budget.
+
+        Args:
+            active: the moves under way.
+            subject: only budgets that select it are counted; None for all.
+        """
+        found = {number: each.selector for number, each in enumerate(self._config.budgets)}
+        chosen = {number: each for number, each in found.items() if subject is None or each.matches(subject)}
+        moves = list(active) if chosen else []
+        return {
+            number: _counted([each for each in moves if selector.matches(each.subject)])
+            for number, selector in chosen.items()
+        }
+
+    def waits_among(
+        self,
+        candidate: MoveCandidate,
+        counted: Mapping[int, CountedMoves],
+        now: datetime,
+        totals: Mapping[str, int] | None = None,
+    ) -> list[Waiting]:
+        """Return what ``waits`` returns. ``counted`` has the moves under way, without the candidate."""
+        if (paused := self._paused(candidate)) is not None:
+            return [paused]
+        return [
+            each
+            for number, budget in enumerate(self._config.budgets)
+            if budget.selector.matches(candidate.subject)
+            for each in _waits(budget, candidate, counted[number], now, totals)
+        ]
 
     def limits(self, candidate: MoveCandidate) -> bool:
         """Whether any budget can let a move wait. A failover waits only for budgets that say so."""
@@ -191,7 +239,7 @@ def _joined(waits: Sequence[Waiting]) -> Waiting:
 def _waits(
     budget: Budget,
     candidate: MoveCandidate,
-    others: Sequence[MoveCandidate],
+    counted: CountedMoves,
     now: datetime,
     totals: Mapping[str, int] | None,
 ) -> Iterator[Waiting]:
@@ -202,7 +250,6 @@ def _waits(
         yield Waiting(reason, max(1.0, wait_s), "window", budget.name, (budget.name, _utc(opens_at)))
     if failover and not budget.limits_failover:
         return
-    counted = [each for each in others if budget.selector.matches(each.subject)]
     for reason in _limits_reached(budget, candidate, counted):
         yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
     if budget.replicas_percent is not None and (
@@ -211,34 +258,44 @@ def _waits(
         yield Waiting(f"budget {budget.name}: {reason}", RETRY_S, budget=budget.name, about=(budget.name,))
 
 
-def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: Sequence[MoveCandidate]) -> Iterator[str]:
-    if _reached(budget.max_moves, len(counted)):
-        yield f"{_moves(len(counted))} under way, at most {budget.max_moves}"
+def _counted(moves: Sequence[MoveCandidate]) -> CountedMoves:
+    return CountedMoves(
+        len(moves),
+        sum(each.moving for each in moves),
+        Counter(each.subject.policy for each in moves),
+        Counter(name for each in moves for name in each.sources),
+        Counter(name for each in moves for name in each.targets),
+    )
+
+
+def _limits_reached(budget: Budget, candidate: MoveCandidate, counted: CountedMoves) -> Iterator[str]:
+    if _reached(budget.max_moves, counted.moves):
+        yield f"{_moves(counted.moves)} under way, at most {budget.max_moves}"
     policy = candidate.subject.policy
-    same = sum(each.subject.policy == policy for each in counted)
+    same = counted.by_policy[policy]
     if _reached(budget.max_moves_per_policy, same):
         whose = f"policy {policy}" if policy else "workloads without a known policy"
         yield f"{_moves(same)} of {whose} under way, at most {budget.max_moves_per_policy}"
-    full = _full_clusters(budget.max_moves_from_cluster, candidate.sources, [each.sources for each in counted])
+    full = _full_clusters(budget.max_moves_from_cluster, candidate.sources, counted.leaving)
     if full:
         yield f"at most {budget.max_moves_from_cluster} moves may leave {name_list(full)}"
-    full = _full_clusters(budget.max_moves_to_cluster, candidate.targets, [each.targets for each in counted])
+    full = _full_clusters(budget.max_moves_to_cluster, candidate.targets, counted.arriving)
     if full:
         yield f"at most {budget.max_moves_to_cluster} moves may arrive at {name_list(full)}"
 
 
-def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Sequence[Mapping[str, int]]) -> list[str]:
+def _full_clusters(limit: int | None, wanted: Mapping[str, int], counted: Counter[str]) -> list[str]:
     """Return the clusters of a move that have as many moves as a limit allows."""
     if limit is None:
         return []
-    return sorted(name for name in wanted if sum(name in each for each in counted) >= limit)
+    return sorted(name for name in wanted if counted[name] >= limit)
 
 
 def _too_many_replicas(
     budget: Budget,
     percent: int,
     candidate: MoveCandidate,
-    counted: Sequence[MoveCandidate],
+    counted: CountedMoves,
     totals: Mapping[str, int] | None,
 ) -> str:
     """Return why a move exceeds a percentage of replicas; empty if it does not."""
@@ -246,7 +303,7 @@ def _too_many_replicas(
     if total is None:
         return "the replicas of its workloads are not counted yet"
     allowed = total * percent // 100
-    moving = sum(each.moving for each in counted)
+    moving = counted.replicas
     if candidate.moving > allowed:
         return (
             f"this move needs {candidate.moving} replicas; {percent} % of {total} is {allowed}, so it never fits "

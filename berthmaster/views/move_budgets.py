@@ -6,12 +6,12 @@ for the leader some seconds before it is full here.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec.structs
 
-from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting, candidate_of, pause_of
+from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject
 from berthmaster.deciding.windows import Window
 from berthmaster.model.binding import Binding
@@ -36,6 +36,7 @@ class LeaderMoves:
         braked: why the storm brake stops moves; empty if it does not, or if that is not known.
         annotations: the annotations of policies; None if they are not known.
         totals: the replicas that each budget with a percentage selects; None if they are not known.
+        counted: the moves under way by the budget that they count against.
     """
 
     config: MovesConfig | None
@@ -43,6 +44,11 @@ class LeaderMoves:
     active: Sequence[MoveCandidate]
     annotations: Mapping[PolicyReference, Mapping[str, str]] | None
     totals: Mapping[str, int] | None = None
+    counted: Mapping[int, CountedMoves] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counted = {} if self.config is None else Budgets(self.config).counted(self.active)
+        object.__setattr__(self, "counted", counted)
 
 
 def active_moves(bindings: Iterable[Binding]) -> list[MoveCandidate]:
@@ -75,7 +81,7 @@ def _waits(binding: Binding, state: MoveState, leader: LeaderMoves, now: datetim
         return
     annotations = _annotations(binding, leader)
     candidate = candidate_of(_key(binding), binding, state, pause_of(annotations))
-    found = Budgets(leader.config).waits(candidate, leader.active, now, leader.totals)
+    found = Budgets(leader.config).waits_among(candidate, leader.counted, now, leader.totals)
     yield from (_wait_reason(each, now) for each in found)
     waits = state.held_down(now) or (state.until is not None and state.until > now)
     if not found and not waits and leader.annotations is not None:
