@@ -85,7 +85,8 @@ def install(target: Path, prefix: str, python: Interpreter) -> None:
         # The name, not the path of the wheel: pip would record the path in the result.
         run(*into, *there, "--no-index", f"--find-links={wheels}", "berthmaster")
     write_environment(target, prefix, python)
-    shutil.rmtree(site / "bin", ignore_errors=True)  # commands of dependencies
+    for unused in ("bin", "share"):  # commands of dependencies, and man pages
+        shutil.rmtree(site / unused, ignore_errors=True)
     remove_unused(site)
     ours = [site / name for name in project()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
     others = [path for path in sorted(site.iterdir()) if path not in ours and (path.is_dir() or path.suffix == ".py")]

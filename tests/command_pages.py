@@ -30,7 +30,8 @@ These pages list every command with its options, defaults, environment variables
 `berthmaster COMMAND --help`. The guides, in the last column, say how to use a command.
 
 Each command also works as `kubectl berthmaster COMMAND`. `-h` and `--help` print the help of a command and end.
-`berthmaster --version` prints the version.
+`berthmaster --version` prints the version. After an installation with pip or pipx, `man berthmaster` and
+`man berthmaster-COMMAND` show these pages.
 """
 _FILE: Final = """
 ## The file of --config

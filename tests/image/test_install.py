@@ -29,6 +29,7 @@ def environment(tmp_path_factory):
     source = folder / "source"
     source.mkdir()
     for name in copied():
+        (source / name).parent.mkdir(exist_ok=True)
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:

@@ -38,17 +38,17 @@ def client(tmp_path_factory):
 @FAST_ONLY
 def test_the_generated_client_asks_and_decodes(client, server):
     api, models = lambda name: client(f"api.default.{name}").sync, client("models")
-    service = client("client").Client(base_url=server.url)
-    clusters = api("list_clusters")(client=service)
-    assert [each.name for each in clusters.items] == [f"member{number}" for number in range(1, 6)]
-    request = models.ScheduleRequest.from_dict(examples.SCHEDULE_OWN_FLEET)
-    decided = api("schedule")(client=service, body=request, explain=True)
-    assert decided.clusters.to_dict() == {"private-1": 6}
-    explained = api("explain_binding")("default", "nginx-deployment", client=service)
-    assert isinstance(explained, models.BindingExplanation)
-    assert explained.clusters.to_dict() == {"member1": 2}
-    refused = api("get_binding")("default", "absent-deployment", client=service)
-    assert (type(refused), refused.status) == (models.Problem, 404)
+    with client("client").Client(base_url=server.url) as service:
+        clusters = api("list_clusters")(client=service)
+        assert [each.name for each in clusters.items] == [f"member{number}" for number in range(1, 6)]
+        request = models.ScheduleRequest.from_dict(examples.SCHEDULE_OWN_FLEET)
+        decided = api("schedule")(client=service, body=request, explain=True)
+        assert decided.clusters.to_dict() == {"private-1": 6}
+        explained = api("explain_binding")("default", "nginx-deployment", client=service)
+        assert isinstance(explained, models.BindingExplanation)
+        assert explained.clusters.to_dict() == {"member1": 2}
+        refused = api("get_binding")("default", "absent-deployment", client=service)
+        assert (type(refused), refused.status) == (models.Problem, 404)
 
 
 def test_a_generator_makes_a_function_for_every_operation_that_is_not_streamed(client):
