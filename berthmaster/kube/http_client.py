@@ -10,11 +10,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
+from urllib.request import getproxies_environment
 
 import urllib3
 import yaml
 from kubernetes import client, config
-from kubernetes.client.rest import is_socks_proxy_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
@@ -279,8 +279,9 @@ class _Dialer:
 
 
 def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
+    configuration.no_proxy = configuration.no_proxy or getproxies_environment().get("no")  # 35.0.0 forgets it
     try:
-        if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
+        if not str(configuration.proxy or "").lower().startswith("socks"):  # needs a library that is not installed
             return client.ApiClient(configuration).rest_client.pool_manager
     except urllib3.exceptions.ProxySchemeUnknown:
         pass
