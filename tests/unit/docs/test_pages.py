@@ -39,6 +39,7 @@ FOREIGN = {
     "--server-side",
     "--reproducible",
     "--dry-run",
+    "--load-restrictor",
     "--update-golden",
     "--pdb",
     "--values",

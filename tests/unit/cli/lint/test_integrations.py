@@ -58,7 +58,37 @@ def test_an_action_passes_only_inputs_that_it_declares(file):
     for step in action["runs"]["steps"]:
         assert step["shell"] == "bash"
         assert "${{" not in step["run"], "an expression in a script would be executed as shell"
-    assert (ROOT / "requirements" / "run.txt").exists()
+
+
+RECORDER = """\
+#!/bin/sh
+echo "$@" >> "$LOG"
+[ "$2" != venv ] || { mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
+@pytest.mark.parametrize("file", ["action.yml", "actions/plan/action.yml"])
+@pytest.mark.parametrize(
+    ("package", "variable", "installed"),
+    [
+        pytest.param("", "", [f"-r {ROOT}/requirements/command.txt", f"--no-deps {ROOT}"], id="a checkout"),
+        pytest.param("https://example.org/b.whl", "", ["https://example.org/b.whl"], id="the URL of a wheel"),
+        pytest.param("", "berthmaster==0.1.0", ["berthmaster==0.1.0"], id="an index, by the variable"),
+        pytest.param("a.whl", "berthmaster", ["a.whl"], id="the input counts"),
+    ],
+)
+def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, variable, installed):
+    python, log = tmp_path / "python", tmp_path / "log"
+    python.write_text(RECORDER)
+    python.chmod(0o755)
+    environment = {
+        "PYTHON": str(python), "LOG": str(log), "VENV": str(tmp_path / "venv"), "SOURCE": str(ROOT),
+        "PACKAGE": package, "BERTHMASTER": variable,
+    }  # fmt: skip
+    assert run(script_of(file, "Install"), environment, tmp_path).returncode == 0
+    assert [line.partition(" install ")[2] for line in log.read_text().splitlines()[1:]] == installed
+    assert (ROOT / "requirements" / "command.txt").exists()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
