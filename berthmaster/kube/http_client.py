@@ -68,7 +68,7 @@ def _configuration(access: ClusterAccess) -> client.Configuration:
     configuration = client.Configuration()
     try:
         if not access.files:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
+            config.load_incluster_config(client_configuration=configuration)
         else:
             load_credentials(access, configuration)
     except _UNUSABLE as error:
@@ -282,7 +282,8 @@ def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
     configuration.no_proxy = configuration.no_proxy or getproxies_environment().get("no")  # 35.0.0 forgets it
     try:
         if not str(configuration.proxy or "").lower().startswith("socks"):  # needs a library that is not installed
-            return client.ApiClient(configuration).rest_client.pool_manager
+            manager: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
+            return manager
     except urllib3.exceptions.ProxySchemeUnknown:
         pass
     raise InputError(f"the proxy {shown(configuration.proxy)} is not supported; use an http or https proxy")
