@@ -17,7 +17,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import apply
 from berthmaster.simulation.leaving import evicted
-from berthmaster.simulation.run import Comparison, WorkloadResult
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World
 from berthmaster.version import __version__
 from berthmaster_cli.ledger_options import recorder_from
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def record_simulation(
-    world: World, changes: Sequence[Change], compared: Comparison, profile: Profile, now: datetime,
+    world: World, changes: Sequence[Change], planned: Sequence[PlannedWorkload], profile: Profile, now: datetime,
     url: str | Path | None,
 ) -> None:  # fmt: skip
     """Write the decisions of a simulation to the ledger of ``--ledger``.
@@ -37,7 +37,7 @@ def record_simulation(
     Args:
         world: the world before the simulation.
         changes: the changes.
-        compared: the results.
+        planned: the workloads before and after the changes, in the order of the world.
         profile: the plugins that decided.
         now: the time of the simulation. The changes happen one second later.
         url: the URL of the ledger, or the file that holds it; None for none.
@@ -52,11 +52,12 @@ def record_simulation(
     recorder = recorder_from(url, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))
     if recorder is None:
         return
-    _record(recorder, world, compared.settled, profile, now)
+    settled = [each.settled or each.before for each in planned]
+    _record(recorder, world, settled, profile, now)
     if changes:
         later = now + timedelta(seconds=1)
-        settled = replace(world, workloads=[each.workload for each in compared.settled])
-        _record(recorder, apply(changes, settled, later), compared.after, profile, later)
+        changed = apply(changes, replace(world, workloads=[each.workload for each in settled]), later)
+        _record(recorder, changed, [each.after for each in planned], profile, later)
     recorder.flush(last=True)
 
 

@@ -1,19 +1,20 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
+from berthmaster.native_api.what_if import SimulateAnswer, simulate_answer
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.assumptions import Assumptions, Switch
-from berthmaster.simulation.losses import Gone, gone_of, is_left, loss_of
-from berthmaster.simulation.plan_answer import ClusterTotal, Loss, PlanSummary
-from berthmaster.simulation.plan_totals import cluster_totals, summary_of
-from berthmaster.simulation.report import ChangeRow, change_row, rows
-from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, compare
+from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.losses import is_left
+from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.report import row
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
@@ -139,27 +140,28 @@ def _simulate(
     world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, flags: SimulateFlags
 ) -> bool:
     """Print the result of a simulation, and return whether the check succeeds."""
-    all_changes = [*rebalances(manifests, world), *changes]
+    edits = (*rebalances(manifests, world), *changes)
     now = manifests.read_at or current_time()
-    compared = compare(world, all_changes, profile, now, shared_capacity=flags.shared_capacity)
+    fleet = planned_fleet(world, ChangeSet(edits=edits), profile, now, shared_capacity=flags.shared_capacity)
     if flags.ledger_url is not None:
         from berthmaster_cli.recorded_simulation import record_simulation  # noqa: PLC0415 - only a ledger needs it
 
-        record_simulation(world, all_changes, compared, profile, now, flags.ledger_url)
-    view = view_from(flags, manifests)
-    require_known(view, [str(each.workload) for each in compared.after])
+        record_simulation(world, edits, fleet.workloads, profile, now, flags.ledger_url)
+    view, planned = view_from(flags, manifests), fleet.workloads
+    require_known(view, [each.resource for each in planned])
+    shown = {each.resource for each in planned if view.shows(each.resource, _labels(each.after))}
     if flags.output in {"table", "wide"}:
         print_preemption(stdout(), manifests, world)
-    if all_changes:
-        _print_plan(compared, all_changes, view, flags, observed=is_observed(manifests, world))
+    if edits:
+        answer = simulate_answer(fleet, show_all=True, observed=is_observed(manifests, world))
+        _print_changed(answer, shown, edits, view, flags)
     else:
-        results = zip(rows(compared), compared.settled, strict=True)
-        shown = [row for row, result in results if view.shows(row.resource, _labels(result))]
-        print_results(view.of_results(shown), flags.output)
+        rows = [row(each.settled or each.before, each.before) for each in planned if each.resource in shown]
+        print_results(view.of_results(rows), flags.output)
     if flags.output in {"table", "wide"}:
         report_unused(manifests)
-    gone, only_new = _gone(compared), flags.check == "new"
-    return not any(is_left(each, gone) or _is_unplaced(each, only_new=only_new) for each in compared.workloads)
+    only_new = flags.check == "new"
+    return not any(is_left(each, fleet.gone) or _is_unplaced(each, only_new=only_new) for each in planned)
 
 
 def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
@@ -170,55 +172,25 @@ def _is_unplaced(planned: PlannedWorkload, *, only_new: bool) -> bool:
     return after.failure is not None or after.is_stuck
 
 
-def _gone(compared: Comparison) -> Gone:
-    return gone_of(compared.clusters, compared.lost, compared.removed)
-
-
-def _print_plan(
-    compared: Comparison, changes: Sequence[Change], view: View, flags: SimulateFlags, *, observed: bool
-) -> None:
-    """Print what changes stop and move: the assumptions, the summary, the workloads, and the clusters."""
-    planned, gone = compared.workloads, _gone(compared)
-    shown = [change_row(each, gone) for each in planned if view.shows(each.resource, _labels(each.after))]
-    answer = ChangeTotals(
-        summary_of(planned, len(planned), gone),
-        cluster_totals(compared.clusters.values(), planned, observed=observed),
-        compared.assumptions,
-        loss_of(planned, gone) if gone.clusters else None,
-    )
-    _print_changed(shown, answer, changes, view, flags)
-
-
-class ChangeTotals(NamedTuple):
-    """What is said about all workloads together."""
-
-    summary: PlanSummary
-    totals: Sequence[ClusterTotal]
-    assumptions: Assumptions
-    loss: Loss | None
-
-
 def _print_changed(
-    shown: Sequence[ChangeRow],
-    answer: ChangeTotals,
-    changes: Sequence[Change],
-    view: View,
-    flags: SimulateFlags,
+    answer: SimulateAnswer, shown: Collection[str], changes: Sequence[Change], view: View, flags: SimulateFlags
 ) -> None:
+    """Print what changes stop and move: the assumptions, the summary, the workloads to show, and the clusters."""
     output = flags.output
     is_table = output in {"table", "wide"}
-    printed = view.of_changes(shown, table=is_table or output == "name")
+    rows = [each for each in answer.rows if each.resource in shown]
+    printed = view.of_changes(rows, table=is_table or output == "name")
     if flags.summary:
-        about = {"assumptions": answer.assumptions, "loss": answer.loss, "plan": answer.summary}
-        print_data({**about, "clusters": answer.totals, "workloads": printed}, output)
+        about = {"assumptions": answer.assumptions, "loss": answer.loss, "plan": answer.plan}
+        print_data({**about, "clusters": answer.clusters, "workloads": printed}, output)
         return
     if is_table:
-        print_assumptions(stdout(), answer.assumptions, answer.loss, answer.summary.moved, changes)
-        print_summary(stdout(), answer.summary)
+        print_assumptions(stdout(), answer.assumptions, answer.loss, answer.moved, changes)
+        print_summary(stdout(), answer.plan)
     if printed or not is_table:
         print_changes(printed, output)
     if is_table:
-        print_clusters(stdout(), answer.totals, show_all=view.show_all or output == "wide")
+        print_clusters(stdout(), answer.clusters, show_all=view.show_all or output == "wide")
 
 
 def _labels(result: WorkloadResult) -> Mapping[str, str]:
@@ -244,8 +216,7 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: Sim
     require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
-        about = ChangeTotals(answer.plan, answer.clusters, answer.assumptions, answer.loss)
-        _print_changed(shown, about, changes, view, flags)
+        _print_changed(answer, {each.resource for each in shown}, changes, view, flags)
     else:
         print_results(view.of_results([each.before for each in shown]), output)
     if flags.check == "new":

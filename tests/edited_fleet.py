@@ -34,9 +34,9 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan, PlannedMove
 from berthmaster.simulation.plan_index import PlanIndex, key_of
 from berthmaster.simulation.planned_changes import changed_workloads
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.policy_edit import Detector
-from berthmaster.simulation.run import compare, explained
+from berthmaster.simulation.run import explained
 from berthmaster.simulation.world import World
 
 ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
@@ -268,10 +268,10 @@ class EditedFleet:
 
     def _of_policy_file(self, over: World, now: datetime, after: dict[str, JSON]) -> Iterator[str]:
         """Yield how a simulation and an explanation of a policy file differ from what happened."""
-        compared = compare(over, (), _PROFILE, now).settled
+        compared = planned_fleet(over, ChangeSet(), _PROFILE, now).workloads
         chosen = self._draw.randrange(len(compared))
         explanation, _ = explained(over, over.workloads[chosen], _PROFILE, now)
-        for command, result in [*(("simulate", each) for each in compared), ("explain", explanation)]:
+        for command, result in [*(("simulate", each.settled) for each in compared), ("explain", explanation)]:
             then, held_by = after[str(result.workload)], result.workload.held_by
             if (held_by.name if held_by is not None else "") != then["holder"]:
                 yield f"{result.workload}: held by {then['holder']!r}; {command} says {held_by}"

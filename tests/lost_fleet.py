@@ -26,9 +26,10 @@ from berthmaster.model.decode import convert
 from berthmaster.model.move import as_moved
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import Switch, assumptions
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down, RemoveCluster
-from berthmaster.simulation.losses import gone_of, loss_of
-from berthmaster.simulation.run import Comparison, compare
+from berthmaster.simulation.losses import loss_of
+from berthmaster.simulation.planner import PlannedFleet, planned_fleet
 from berthmaster.simulation.world import world_of
 
 _ONLY: Final = ("garbage", "detector", "bindings", "evictions", "clusters", "taints", "members")
@@ -140,7 +141,7 @@ class LostFleet:
 
     # What a simulation says
 
-    def _simulated(self, lost: str) -> Comparison:
+    def _simulated(self, lost: str) -> PlannedFleet:
         objects = self.stage.model.objects
         documents = [Document(kind, 0, "", dict(each)) for kind in _KINDS for each in objects.all(kind)]
         manifests = manifests_of(documents, "the model")
@@ -149,7 +150,7 @@ class LostFleet:
         assumed = assumptions(asked, Switch.OFF, record if self._own else None, manifests.bindings)
         world = world_of(manifests, schedulers={self._scheduler}, assumptions=assumed)
         change = RemoveCluster(lost) if self._mode == _REMOVED else Down(lost)
-        return compare(world, [change], _PROFILE, self.stage.clock.now())
+        return planned_fleet(world, ChangeSet(edits=(change,)), _PROFILE, self.stage.clock.now())
 
     # What happens
 
@@ -173,7 +174,7 @@ class LostFleet:
         found: Any = self.stage.binding(template)
         return as_moved(convert(Binding, found)).assignment if found is not None else {}
 
-    def _moves(self, found: Comparison, lost: str, before: dict[str, dict[str, int]]) -> Iterator[str]:
+    def _moves(self, found: PlannedFleet, lost: str, before: dict[str, dict[str, int]]) -> Iterator[str]:
         planned = {str(each.after.workload.resource.name): each for each in found.workloads}
         for template in self._templates:
             name = template["metadata"]["name"]
@@ -185,11 +186,10 @@ class LostFleet:
             if says != happens:
                 yield f"{name}: on {before[name]}, {lost} is gone; simulated {says}, happened {happens}"
 
-    def _hangs(self, found: Comparison, lost: str) -> Iterator[str]:
+    def _hangs(self, found: PlannedFleet, lost: str) -> Iterator[str]:
         if self._mode != _REMOVED:
             return
-        gone = gone_of(found.clusters, found.lost, found.removed)
-        hanging = sorted(loss_of(found.workloads, gone).hanging.get(lost, []))
+        hanging = sorted(loss_of(found.workloads, found.gone).hanging.get(lost, []))
         objects = self.stage.model.objects
         exists = any(each["metadata"]["name"] == lost for each in objects.all("Cluster"))
         self.cases["the cluster stays in deletion" if exists else "the cluster is gone"] += 1

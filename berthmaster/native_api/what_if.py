@@ -10,7 +10,9 @@ from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary
-from berthmaster.simulation.report import ChangeRow
+from berthmaster.simulation.plan_totals import cluster_totals
+from berthmaster.simulation.planner import PlannedFleet
+from berthmaster.simulation.report import ChangeRow, change_row
 
 MAX_PLANNED: Final = 100
 """The most policies of each list of a request."""
@@ -136,6 +138,28 @@ class SimulateAnswer(AnswerPart, frozen=True):
     loss: Loss | None = None
     gaps: list[str] = []
     staleness: Staleness | None = None
+
+
+def simulate_answer(fleet: PlannedFleet, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
+    """Return the answer about a fleet before and after changes.
+
+    Args:
+        fleet: the fleet.
+        show_all: whether the answer has all workloads, and not only those that stop, move or fail.
+        observed: whether it is known what clusters run.
+    """
+    rows = [change_row(each, fleet.gone) for each in fleet.workloads]
+    summary = fleet.summary
+    return SimulateAnswer(
+        workloads=summary.workloads,
+        moved=summary.moved,
+        unplaced=len(summary.nowhere) + len(summary.short),
+        plan=summary,
+        clusters=cluster_totals(fleet.clusters.values(), fleet.workloads, observed=observed),
+        rows=[each for each in rows if show_all or each.moves or each.stops or each.left or each.after.error],
+        assumptions=fleet.assumptions,
+        loss=fleet.loss,
+    )
 
 
 class PolicyName(RequestPart, frozen=True):

@@ -19,7 +19,7 @@ from berthmaster.simulation.world import Change, World
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """Changed objects. They take effect in this order: workloads, scales, policies, deletions of policies, clusters.
+    """Changed objects. They take effect in this order: workloads, scales, policies, deletions, clusters, other edits.
 
     Each policy takes effect on its own, in order, as if the detector finished with one before the next is applied.
 
@@ -30,7 +30,7 @@ class ChangeSet:
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
         deleted_workloads: the workloads whose template is deleted.
         scales: workloads that get another number of replicas.
-        cluster_edits: further changes of clusters, in order, such as ``changes.Down``. They change no workload.
+        edits: further changes, in order, such as ``changes.Down``.
         existence: the objects that policies can wait for, and whether they exist after the changes.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
     """
@@ -44,11 +44,12 @@ class ChangeSet:
     overrides: tuple[str, ...] = ()
     existence: Mapping[str, bool] = field(default_factory=dict)
     scales: tuple[Scale, ...] = ()
-    cluster_edits: tuple[Change, ...] = ()
+    edits: tuple[Change, ...] = ()
 
     @property
     def changes_clusters(self) -> bool:
-        return bool(self.clusters or self.deleted_clusters or self.cluster_edits)
+        """Whether clusters may change, so that a scheduler looks at all workloads."""
+        return bool(self.clusters or self.deleted_clusters or self.edits)
 
     def digest_input(self) -> list[Any]:
         """Return the objects as far as they affect decisions, in an order that does not depend on the files.
@@ -72,7 +73,7 @@ class ChangeSet:
             yield ["delete", str(resource)]
         for scale in self.scales:
             yield ["scale", str(scale.resource), scale.replicas]
-        for edit in self.cluster_edits:
+        for edit in self.edits:
             if isinstance(edit, AddCluster):
                 yield ["set", "Cluster", edit.cluster.name, edit.cluster.metadata.labels, builtins(edit.cluster.spec)]
             else:
@@ -105,7 +106,7 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
         world = SetCluster(cluster).applied(world, now)
     for name in changes.deleted_clusters:
         world = RemoveCluster(name).applied(world, now)
-    return apply(changes.cluster_edits, world, now)
+    return apply(changes.edits, world, now)
 
 
 def _of_template(raw: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -9,14 +9,19 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.policy import DEFAULT_SCHEDULER
-from berthmaster.scheduling.diagnosis import failures_of
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import Request
 from berthmaster.simulation.following import companions, follow
 from berthmaster.simulation.losses import Gone, copies, gone_of
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, present_result, schedule_one
+from berthmaster.simulation.run import (
+    Diagnosed,
+    PlannedWorkload,
+    WorkloadResult,
+    followed,
+    present_result,
+    schedule_one,
+)
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -32,12 +37,26 @@ class PlanDecider:
         changed: the workloads after the change, before any scheduler looks at them.
         now: the time of the change.
         check: called before each workload; an exception that it raises ends the plan.
+        everything: whether a scheduler looks at all workloads, and each failure is explained.
+        shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
+            Berthmaster's scheduler, which deducts the replicas that it adds.
 
     Attributes:
         clusters: the clusters after the change.
     """
 
-    def __init__(self, index: PlanIndex, changed: ChangedWorkloads, now: datetime, check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        index: PlanIndex,
+        changed: ChangedWorkloads,
+        now: datetime,
+        check: Callable[[], None],
+        *,
+        everything: bool = False,
+        shared_capacity: bool | None = None,
+    ) -> None:
+        self._everything = everything
+        self._shared_capacity = shared_capacity
         self._index = index
         self._changed = changed
         self._check = check
@@ -52,6 +71,11 @@ class PlanDecider:
         self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
         self._touched = _touched_clusters(index, changed)
 
+    def all(self) -> list[WorkloadResult]:
+        """Return where all workloads go as dependencies follow them, in the order of the world."""
+        results = [planned.after for _, planned in self.deciding(self._index.keys())]
+        return followed(results, self._index.world.schedulers)
+
     def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that the change concerns, in the order of the world."""
         return self.concerned_of(dict(self.deciding(self._index.sorted(self._keys()))))
@@ -65,31 +89,26 @@ class PlanDecider:
         """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
         return planned.after.failure is not None and self._with_settled(key, planned).fails_by_change
 
-    def decided(self, workload: SimulatedWorkload, shared: SharedCapacity | None = None) -> WorkloadResult:
-        """Return where a workload goes after the change.
-
-        Args:
-            workload: the workload.
-            shared: deducts the replicas that the decision adds; None for nothing.
-        """
+    def decided(
+        self, workload: SimulatedWorkload, shared: SharedCapacity | None = None, diagnose: Diagnosed = "none"
+    ) -> WorkloadResult:
+        """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
         self._scheduler.peers = self._peers[1]
-        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose="none", shared=shared)
+        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
 
     def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
         """Decide workloads one after the other. The keys are read one by one.
 
-        Berthmaster's scheduler deducts the replicas that it adds from what clusters report; Karmada's does not. The
-        fleet is as it was before, once the iterator is exhausted or closed.
+        The fleet is as it was before, once the iterator is exhausted or closed.
         """
         shared = SharedCapacity(self._scheduler.fleet)
         explained = 0
         try:
             for key in keys:
                 self._check()
-                planned = self._planned(key, shared)
-                if planned.after.failure is not None and explained < _MAX_EXPLAINED:
-                    explained += 1
-                    planned = self._explained(key, planned)
+                explains = self._everything or explained < _MAX_EXPLAINED
+                planned = self._planned(key, shared, "failures" if explains else "none")
+                explained += planned.after.failure is not None
                 yield key, planned
         finally:
             shared.restore()
@@ -102,7 +121,7 @@ class PlanDecider:
         for edit in self._changed.edits:
             yield from self._index.held_by(edit.reference)
 
-    def _planned(self, key: WorkloadKey, shared: SharedCapacity) -> PlannedWorkload:
+    def _planned(self, key: WorkloadKey, shared: SharedCapacity, diagnose: Diagnosed) -> PlannedWorkload:
         before_workload = self._index.get(key)
         after_workload = self._changed.after.get(key, before_workload)
         if after_workload is None:
@@ -112,7 +131,8 @@ class PlanDecider:
         before = _absent(after_workload) if before_workload is None else self._present(before_workload)
         has_event = self._has_event(before_workload, after_workload)
         if has_event:
-            after = self.decided(after_workload, shared if _deducts(after_workload) else None)
+            deducts = _deducts(after_workload) if self._shared_capacity is None else self._shared_capacity
+            after = self.decided(after_workload, shared if deducts else None, diagnose)
         else:
             after = self._present(after_workload)
         return PlannedWorkload(before, after, None, is_new=before_workload is None, has_event=has_event)
@@ -126,7 +146,7 @@ class PlanDecider:
 
     def _has_event(self, before: SimulatedWorkload | None, after: SimulatedWorkload) -> bool:
         """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""
-        if self._changed.clusters_world is not None or before is None:
+        if self._everything or self._changed.clusters_world is not None or before is None:
             return True
         if after.binding is before.binding:
             return False
@@ -155,14 +175,6 @@ class PlanDecider:
             return True
         return any(planned.holder_before == edit.reference for edit in self._changed.edits)
 
-    def _explained(self, key: WorkloadKey, planned: PlannedWorkload) -> PlannedWorkload:
-        result, workload = planned.after, self._changed.after.get(key, self._index.get(key))
-        if result.decision is None or workload is None or workload.binding is None:
-            return planned
-        self._scheduler.peers = self._peers[1]
-        failures = failures_of(self._scheduler, Request.of(workload.binding), result.decision)
-        return replace(planned, after=replace(result, failures=failures))
-
 
 def with_followers(
     index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
@@ -183,10 +195,10 @@ def with_followers(
     names = companions(list(after.values()))
     result, followers = dict(concerned), []
     for position, (key, workload) in enumerate(after.items()):
-        followed = before.get(key)
-        if followed is not None and _required_by(followed) == _required_by(workload):
+        known_before = before.get(key)
+        if known_before is not None and _required_by(known_before) == _required_by(workload):
             continue
-        if followed is None and not _required_by(workload):
+        if known_before is None and not _required_by(workload):
             continue
         decided = _decided_follower(decider, workload, concerned.get(key))
         decided = replace(decided, companions=names.get(position, decided.companions))
@@ -195,8 +207,8 @@ def with_followers(
         else:
             stored = index.get(key)
             present = present_result(stored, index.world.schedulers) if stored is not None else _absent(workload)
-            settled = WorkloadResult(followed, Trigger.NONE) if followed is not None else None
-            followers.append(PlannedWorkload(present, decided, settled, is_new=followed is None))
+            settled = WorkloadResult(known_before, Trigger.NONE) if known_before is not None else None
+            followers.append(PlannedWorkload(present, decided, settled, is_new=known_before is None))
     return list(result.values()), followers
 
 

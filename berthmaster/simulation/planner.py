@@ -7,8 +7,8 @@ them. A change of clusters concerns all workloads.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -18,16 +18,17 @@ from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.profile import Profile
+from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.losses import is_left, loss_of
-from berthmaster.simulation.plan_answer import ClusterTotal, Plan, StayingWorkload, StayReason
+from berthmaster.simulation.losses import Gone, is_left, loss_of
+from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary, StayingWorkload, StayReason
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
 from berthmaster.simulation.plan_rows import move_of, seen_by, staying_of, unplaced_of
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
-from berthmaster.simulation.run import PlannedWorkload, run
+from berthmaster.simulation.run import PlannedWorkload, present, run
 from berthmaster.simulation.world import World
 
 _FORMAT: Final = 1
@@ -65,6 +66,69 @@ def plan(
     changed = changed_workloads(index, changes, now, check)
     decider = PlanDecider(index, changed, now, check)
     return plan_of(index, changes, changed, decider, decider.concerned(), gaps=gaps, reader=reader)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFleet:
+    """All workloads before and after changes.
+
+    Attributes:
+        workloads: the workloads, in the order of the world. ``settled`` is set.
+        clusters: the clusters after the changes, with the status that they report.
+        gone: the clusters whose copies stop.
+        assumptions: the switches of the control plane that the answer assumes.
+    """
+
+    workloads: Sequence[PlannedWorkload]
+    clusters: Mapping[str, Cluster]
+    gone: Gone
+    assumptions: Assumptions
+
+    @property
+    def summary(self) -> PlanSummary:
+        return summary_of(self.workloads, len(self.workloads), self.gone)
+
+    @property
+    def loss(self) -> Loss | None:
+        """What stops running; None if no cluster is lost or deleted."""
+        return loss_of(self.workloads, self.gone) if self.gone.clusters else None
+
+
+def planned_fleet(
+    world: World,
+    changes: ChangeSet,
+    profile: Profile,
+    now: datetime,
+    *,
+    shared_capacity: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> PlannedFleet:
+    """Return all workloads before and after changes, also those that the changes do not concern.
+
+    The scheduling that is due anyway comes first. The changes happen one second later.
+
+    Args:
+        world: the world before the changes. Without any binding, a first scheduling says where workloads are.
+        changes: the changes.
+        profile: the plugins that decide.
+        now: the time of the scheduling that is due; later than every scheduling in the world.
+        shared_capacity: whether each decision sees the replicas that the others add (``PlanDecider``).
+        check: called before each workload; an exception that it raises ends the plan.
+
+    Raises:
+        InputError: a change names a cluster or workload that does not exist, or the fleet is full.
+    """
+    before = present(world)
+    base, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check)
+    if not world.has_bindings:
+        before = settled
+    index, later = PlanIndex(base, profile), now + timedelta(seconds=1)
+    changed = changed_workloads(index, changes, later, check)
+    decider = PlanDecider(index, changed, later, check, everything=True, shared_capacity=shared_capacity)
+    # Deductions for replicas that were just assigned are no status.
+    clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
+    workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(), settled, strict=True)]
+    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions)
 
 
 def plan_of(

@@ -12,7 +12,7 @@ from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.plan_answer import Loss
-from berthmaster.simulation.run import Comparison, PlannedWorkload, WorkloadResult, moves
+from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
@@ -156,11 +156,6 @@ def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
         evicting=_evicting(result),
         notes=_notes(result),
     )
-
-
-def rows(comparison: Comparison) -> list[Row]:
-    """Return where each workload is placed, from a comparison without changes."""
-    return [row(settled, each.before) for each, settled in zip(comparison.workloads, comparison.settled, strict=True)]
 
 
 def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:

@@ -1,15 +1,14 @@
-"""Schedule the workloads of a world, and compare the results."""
+"""Schedule the workloads of a world."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Final, Literal
 
 import msgspec.structs
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
-from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
@@ -21,7 +20,6 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.eligibility import why_not_scheduled
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
 from berthmaster.simulation.leaving import evicted, misses_deletion, replaced
@@ -29,7 +27,7 @@ from berthmaster.simulation.moving import due
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.stalling import not_retried, stalls
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
-from berthmaster.simulation.world import Change, World
+from berthmaster.simulation.world import World
 
 Diagnosed = Literal["all", "failures", "none"]
 """What is explained: all decisions and why groups failed, only why groups failed, or nothing."""
@@ -152,31 +150,6 @@ class PlannedWorkload:
         return self.after.failure is not None and (self.settled is None or self.settled.failure is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The workloads before and after changes, in their order.
-
-    Attributes:
-        workloads: the workloads. ``settled`` is set.
-        clusters: the clusters after the changes, with the status that they report.
-        lost, removed: the clusters that the changes take down or delete.
-    """
-
-    workloads: list[PlannedWorkload]
-    clusters: Mapping[str, Cluster]
-    lost: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
-    assumptions: Assumptions = ALL_OFF
-
-    @property
-    def settled(self) -> list[WorkloadResult]:
-        return [each.settled or each.before for each in self.workloads]
-
-    @property
-    def after(self) -> list[WorkloadResult]:
-        return [each.after for each in self.workloads]
-
-
 def run(
     world: World,
     profile: Profile,
@@ -206,7 +179,7 @@ def run(
     for workload in world.workloads:
         check()
         results.append(schedule_one(scheduler, workload, now, world, diagnose=diagnose, shared=shared))
-    results = _followed(results, world.schedulers)
+    results = followed(results, world.schedulers)
     clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
 
@@ -222,7 +195,7 @@ def peers_of(world: World) -> Peers:
 
 def present(world: World) -> list[WorkloadResult]:
     """Return where workloads are now: what their bindings say, without a decision."""
-    return _with_companions([present_result(workload, world.schedulers) for workload in world.workloads])
+    return with_companions([present_result(workload, world.schedulers) for workload in world.workloads])
 
 
 def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
@@ -232,42 +205,6 @@ def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> 
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled, as_is=True)
     unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)
     return WorkloadResult(unbound, Trigger.NONE, unscheduled=unbound.unscheduled)
-
-
-def compare(
-    world: World,
-    changes: Iterable[Change],
-    profile: Profile,
-    now: datetime,
-    *,
-    shared_capacity: bool = False,
-    check: Callable[[], None] = lambda: None,
-) -> Comparison:
-    """Return where workloads are now, where they would be without the changes, and where they are after them.
-
-    Args:
-        world: the world.
-        changes: the changes, applied in order.
-        profile: the plugins that decide.
-        now: the time of the scheduling that is due anyway. The changes happen one second later.
-        shared_capacity: whether a decision sees the replicas that the decisions before it add.
-        check: called before each decision and each change; an exception that it raises ends the comparison.
-
-    Raises:
-        InputError: a change names a cluster or resource that does not exist.
-    """
-    before = present(world) if world.has_bindings else None
-    changed, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check)
-    later = now + timedelta(seconds=1)
-    for change in changes:
-        check()
-        changed = change.applied(changed, later)
-    _, after = run(changed, profile, later, shared_capacity=shared_capacity, check=check)
-    # Deductions for pending replicas are no status.
-    clusters = {name: world.clusters.get(name, cluster) for name, cluster in changed.clusters.items()}
-    results = zip(settled if before is None else before, after, settled, strict=True)
-    planned = [PlannedWorkload(*each) for each in results]
-    return Comparison(planned, clusters, changed.lost, changed.removed, changed.assumptions)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
@@ -387,19 +324,20 @@ def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
     return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
 
 
-def _followed(results: list[WorkloadResult], schedulers: Collection[str]) -> list[WorkloadResult]:
+def followed(results: Sequence[WorkloadResult], schedulers: Collection[str]) -> list[WorkloadResult]:
     """Return the results after the dependencies followed their workloads."""
-    followed = follow([result.workload for result in results])
+    following = follow([result.workload for result in results])
     updated = [
         result
         if workload is result.workload
         else replace(result, workload=workload, unscheduled=why_not_scheduled(workload, schedulers))
-        for result, workload in zip(results, followed, strict=True)
+        for result, workload in zip(results, following, strict=True)
     ]
-    return _with_companions(updated)
+    return with_companions(updated)
 
 
-def _with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
+def with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
+    """Return the results with the workloads that each follows, and those that follow it."""
     for position, found in companions([result.workload for result in results]).items():
         results[position] = replace(results[position], companions=found)
     return results

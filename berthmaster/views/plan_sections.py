@@ -5,12 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan_answer import ClaimChange, ClusterTotal, Plan, PlannedMove, PlanSummary, PolicyEffect
+from berthmaster.simulation.assumptions import Assumptions
+from berthmaster.simulation.plan_answer import (
+    ClaimChange,
+    ClusterTotal,
+    Loss,
+    Plan,
+    PlannedMove,
+    PlanSummary,
+    PolicyEffect,
+)
 from berthmaster.views.assumption_texts import SwitchName, as_option, eviction_line, loss_lines, preemption_line
 from berthmaster.views.cells import Cell, Section, Word, columns_of, names_cell, numbers, section
 from berthmaster.views.texts import assignment_text, count_text, resource_text
 
 _NAMED: Final = 3
+_OF_ARRIVING: Final = "Clusters (what arriving replicas request / what is free now)"
+_OF_ALL: Final = "Clusters (what all replicas request / what is free; without bindings it is not known what runs)"
 INCOMPLETE: Final = "This plan is incomplete: more can move than it shows."
 _ABBREVIATIONS: Final = frozenset({"CPU"})
 
@@ -41,13 +52,24 @@ def heading(name: str) -> str:
 
 def opening(plan: Plan, named: SwitchName = as_option) -> list[str]:
     """Return what a plan says first: what it assumes, and what stops running; empty if it depends on no switch."""
-    assumed, loss = plan.assumptions, plan.loss
-    lines = list(loss_lines(assumed, loss, plan.summary.moved, named)) if loss is not None else []
-    if plan.evicting_taints:
-        lines.insert(0, eviction_line(assumed, evicts=True, named=named))
-    if plan.preemption_matters:
-        lines.append(preemption_line(assumed, named))
-    return lines
+    lines = assumed(plan.assumptions, plan.loss, plan.summary.moved, named, evicting_taints=plan.evicting_taints)
+    return [*lines, preemption_line(plan.assumptions, named)] if plan.preemption_matters else lines
+
+
+def assumed(
+    assumptions: Assumptions, loss: Loss | None, moved: int, named: SwitchName = as_option, *, evicting_taints: bool
+) -> list[str]:
+    """Return what an answer assumes about failover, and what stops running.
+
+    Args:
+        assumptions: what the answer assumes.
+        loss: what stops running; None if no cluster is lost or deleted.
+        moved: the number of workloads that move.
+        named: names a switch for the reader.
+        evicting_taints: whether a cluster gets a NoExecute taint.
+    """
+    lines = list(loss_lines(assumptions, loss, moved, named)) if loss is not None else []
+    return [eviction_line(assumptions, evicts=True, named=named), *lines] if evicting_taints else lines
 
 
 def headline(plan: Plan) -> str:
@@ -109,7 +131,7 @@ def sections(plan: Plan) -> Iterator[Section]:
         _unplaced(plan),
         _moves(plan),
         _moves(plan, due=True),
-        _clusters(plan),
+        cluster_section(plan.clusters),
         _policies(plan),
         _staying(plan),
         _overrides(plan),
@@ -144,8 +166,10 @@ def _moves(plan: Plan, *, due: bool = False) -> Section:
     return section("Due without the change, too" if due else "Moves", columns, rows)
 
 
-def _clusters(plan: Plan) -> Section:
-    totals = sorted(plan.clusters, key=lambda each: (not each.overcommitted, each.cluster))
+def cluster_section(clusters: Sequence[ClusterTotal]) -> Section:
+    """Return the table of clusters before and after changes, the overcommitted ones first."""
+    totals = sorted(clusters, key=lambda each: (not each.overcommitted, each.cluster))
+    observed = all(each.arriving is not None for each in clusters)
     rows = [
         (
             names_cell(Word(each.cluster, cluster=each.cluster)),
@@ -156,7 +180,7 @@ def _clusters(plan: Plan) -> Section:
         for each in totals
     ]  # fmt: skip
     columns = columns_of("CLUSTER", *map(numbers, ("REPLICAS", "ARRIVING", "CPU", "MEMORY")), "NOTE")
-    return section("Clusters (what arriving replicas request / what is free now)", columns, rows)
+    return section(_OF_ARRIVING if observed else _OF_ALL, columns, rows)
 
 
 def _policies(plan: Plan) -> Section:

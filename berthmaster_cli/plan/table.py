@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from berthmaster.simulation.plan_answer import Plan
+from berthmaster.views.cells import Section
 from berthmaster.views.plan_sections import INCOMPLETE, headline, opening, sections
 from berthmaster_cli.output import print_line, print_table, styled
 
@@ -18,7 +19,12 @@ def print_plan(console: Console, plan: Plan) -> None:
         for gap in plan.gaps:
             print_line(console, f"not known: {gap}")
     for section in sections(plan):
-        console.print()
-        print_line(console, styled(section.title, "bold"))
-        rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
-        print_table(console, section.columns, rows)
+        print_section(console, section)
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a table with its title."""
+    console.print()
+    print_line(console, styled(section.title, "bold"))
+    rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
+    print_table(console, section.columns, rows)

@@ -13,6 +13,7 @@ from berthmaster.model.decode import builtins, convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.what_if import simulate_answer
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
@@ -22,9 +23,9 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.group_outlook import outlook
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.plan_review import ReviewLimits, review_plan
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import compare, examine
+from berthmaster.simulation.run import examine
 from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -34,7 +35,6 @@ from extender.protocols.native.fleet_view import cluster_row
 from extender.protocols.native.plan import plan_answer
 from extender.protocols.native.review import review_answer
 from extender.protocols.native.schedule import decide_on
-from extender.protocols.native.simulate import simulate_answer
 from extender.protocols.native.why import claims_view, why_not_view
 from extender.protocols.native.workload_page import listed as listed_workloads
 from extender.state.placed_index import PlacedIndex
@@ -113,8 +113,8 @@ def decided(*, diagnose: bool = False) -> Any:  # noqa: ANN401 - a JSON value
 
 def simulated() -> Any:  # noqa: ANN401 - a JSON value
     """Return the answer to ``SIMULATE``."""
-    compared = compare(_world(), [Down("private-1")], karmada_profile(), _NOW)
-    return builtins(simulate_answer(compared, show_all=False))
+    fleet = planned_fleet(_world(), ChangeSet(edits=(Down("private-1"),)), karmada_profile(), _NOW)
+    return builtins(simulate_answer(fleet, show_all=False))
 
 
 def planned() -> Any:  # noqa: ANN401 - a JSON value

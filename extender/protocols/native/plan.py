@@ -178,7 +178,7 @@ def _with_changes(
             raise FieldError(f"{path}.resource", str(error)) from None
         resource = chosen.resource
         scales.append(replace(change, resource=ResourceName(resource.namespace, resource.kind, resource.name)))
-    return replace(changes, scales=tuple(scales), cluster_edits=tuple(edits))
+    return replace(changes, scales=tuple(scales), edits=tuple(edits))
 
 
 def _seen_by(reader: Reader, world: World) -> World:

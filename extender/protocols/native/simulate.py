@@ -31,7 +31,9 @@ from berthmaster.native_api.what_if import (
     UnlabelChange,
     UntaintChange,
     UpChange,
+    simulate_answer,
 )
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import (
     AddCluster,
     AddLabel,
@@ -45,10 +47,7 @@ from berthmaster.simulation.changes import (
     SetPolicy,
     Up,
 )
-from berthmaster.simulation.losses import gone_of, loss_of
-from berthmaster.simulation.plan_totals import cluster_totals, summary_of
-from berthmaster.simulation.report import change_row
-from berthmaster.simulation.run import Comparison, compare
+from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change as SimulatedChange
 from berthmaster.simulation.world import World
@@ -91,34 +90,11 @@ def _run(
     state = services.state
     now = services.clock.now()
     world = state.assuming(state.world(check), now, request.failover, request.preemption)
-    requested = [RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
-    compared = compare(world, requested, state.profile, now, check=check)
+    requested = tuple(RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes))
+    fleet = planned_fleet(world, ChangeSet(edits=requested), state.profile, now, check=check)
     observed = state.observed is not None or not state.file_gaps
-    answer = simulate_answer(compared, show_all=request.all, observed=observed)
+    answer = simulate_answer(fleet, show_all=request.all, observed=observed)
     return msgspec.structs.replace(answer, gaps=state.gaps(ANY_READER), staleness=staleness_of(state.freshness))
-
-
-def simulate_answer(compared: Comparison, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
-    """Return the answer to a comparison.
-
-    Args:
-        compared: the comparison.
-        show_all: whether the answer has all workloads, and not only those that stop, move or fail.
-        observed: whether it is known what clusters run.
-    """
-    planned, gone = compared.workloads, gone_of(compared.clusters, compared.lost, compared.removed)
-    summary = summary_of(planned, len(planned), gone)
-    rows = [change_row(each, gone) for each in planned]
-    return SimulateAnswer(
-        workloads=summary.workloads,
-        moved=summary.moved,
-        unplaced=len(summary.nowhere) + len(summary.short),
-        plan=summary,
-        clusters=cluster_totals(compared.clusters.values(), planned, observed=observed),
-        rows=[each for each in rows if show_all or each.moves or each.stops or each.left or each.after.error],
-        assumptions=compared.assumptions,
-        loss=loss_of(planned, gone) if gone.clusters else None,
-    )
 
 
 def _require_known(services: Services, request: SimulateRequest) -> None:

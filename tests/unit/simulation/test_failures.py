@@ -12,9 +12,11 @@ from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
-from berthmaster.simulation.run import compare, run
+from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.run import run
 from berthmaster.simulation.world import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -166,11 +168,12 @@ def test_a_failure_has_the_result_of_a_simulation_of_the_whole_world(before, los
     other = DomainLoss(FailureDomain.CLUSTER, "-", (next(name for name in NAMES if name not in lost),))
     failures.after(other)  # an earlier failure leaves no trace
     found = failures.after(loss)
-    full = compare(before, [Down(name) for name in lost], PROFILE, NOW, shared_capacity=shared).after
+    down = ChangeSet(edits=tuple(map(Down, lost)))
+    full = planned_fleet(before, down, PROFILE, NOW, shared_capacity=shared).workloads
     settled, _ = run(before, PROFILE, NOW, shared_capacity=shared)
     _, idle = run(settled, PROFILE, NOW, shared_capacity=shared)
-    for position, result in enumerate(full):
-        assert outcome(found.get(position, idle[position])) == outcome(result)
+    for position, planned in enumerate(full):
+        assert outcome(found.get(position, idle[position])) == outcome(planned.after)
 
 
 NEEDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3, unique=True)
@@ -191,10 +194,10 @@ def test_dependencies_follow_in_every_failure(leaders):
         documents.append(stored_template({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
     before = world_of(load(*documents))
     found = Failures(before, PROFILE, NOW).after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
-    compared = compare(before, [Down("a")], PROFILE, NOW)
+    compared = planned_fleet(before, ChangeSet(edits=(Down("a"),)), PROFILE, NOW)
     idle = Failures(before, PROFILE, NOW)._settled.idle  # noqa: SLF001 - the reference of the comparison
-    for position, result in enumerate(compared.after):
-        assert found.get(position, idle[position]).assignment == result.assignment, str(result.workload)
+    for position, planned in enumerate(compared.workloads):
+        assert found.get(position, idle[position]).assignment == planned.after.assignment, planned.resource
     if any(needs and where == "a" for needs, where in leaders):
         assert {"ConfigMap"} <= {each.workload.resource.kind for each in found.values()}
 

@@ -9,9 +9,11 @@ from switched_on import world_of
 
 from berthmaster.model.dependencies import DEPENDENCIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row, explanation
-from berthmaster.simulation.run import compare, explained
+from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -22,7 +24,7 @@ RECORDED = '[{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "
 
 
 def simulated(*objects, changes=(), over=()):
-    compared = compare(world_of(load(*objects, over=over)), changes, PROFILE, NOW)
+    compared = planned_fleet(world_of(load(*objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
     return {each.resource: change_row(each) for each in compared.workloads}
 
 

@@ -12,9 +12,10 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Rebalance, Scale, SetPolicy
+from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
-from berthmaster.simulation.run import compare
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -32,7 +33,7 @@ SAME = stored_policy("p", to=["a"], placement=DIVIDED, **LAZY)
 
 
 def simulated(*objects, over=(), changes=()):
-    compared = compare(world_of(load(*objects, over=over)), changes, PROFILE, NOW)
+    compared = planned_fleet(world_of(load(*objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
     return {each.resource: change_row(each) for each in compared.workloads}
 
 

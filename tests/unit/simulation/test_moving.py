@@ -17,9 +17,9 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import PlannedFleet, plan, planned_fleet
 from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import Comparison, compare, explained
+from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change, World
 
@@ -71,11 +71,11 @@ def world(given: Binding) -> World:
     return world_of(Manifests(clusters=[cluster(name, cpu="8", memory="8Gi") for name in "abc"], bindings=[given]))
 
 
-def compared(given: Binding, *changes: Change) -> Comparison:
-    return compare(world(given), changes, karmada_profile(), NOW)
+def compared(given: Binding, *changes: Change) -> PlannedFleet:
+    return planned_fleet(world(given), ChangeSet(edits=tuple(changes)), karmada_profile(), NOW)
 
 
-def assignments(found: Comparison) -> list[dict[str, int]]:
+def assignments(found: PlannedFleet) -> list[dict[str, int]]:
     (planned,) = found.workloads
     return [each.assignment for each in (planned.before, planned.settled, planned.after)]
 
@@ -85,7 +85,7 @@ BOTH = {"a": 4, "b": 4}
 
 def test_a_plan_says_that_a_workload_moves_because_its_move_ends():
     index = PlanIndex(world(moving(state(), BOTH)), karmada_profile())
-    (move,) = plan(index, ChangeSet(cluster_edits=(AddTaint("b", SLOW),)), NOW).moves
+    (move,) = plan(index, ChangeSet(edits=(AddTaint("b", SLOW),)), NOW).moves
     assert (move.after, move.reason) == ({"a": 4}, "its move (Failback) is under way and ends")
 
 
@@ -117,7 +117,7 @@ def test_a_move_that_another_client_disturbed_is_decided_from_what_is():
 
 def test_the_group_of_a_move_under_way_is_its_source_now_and_its_target_in_the_end():
     found = compared(moving(state(), BOTH))
-    assert [found.workloads[0].before.group, found.settled[0].group] == ["second", "first"]
+    assert [found.workloads[0].before.group, found.workloads[0].settled.group] == ["second", "first"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from switched_on import world_of
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddCluster, Down, Reschedule
 from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas, summary_of
-from berthmaster.simulation.run import compare
+from berthmaster.simulation.planner import planned_fleet
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROFILE = karmada_profile()
@@ -33,7 +34,7 @@ def world(*workloads, cpu=(8, 8)):
 
 
 def compared(before, *changes, **options):
-    return compare(before, changes, PROFILE, NOW, **options)
+    return planned_fleet(before, ChangeSet(edits=tuple(changes)), PROFILE, NOW, **options)
 
 
 def summary(found):

@@ -11,9 +11,11 @@ from switched_on import world_of
 from berthmaster.model.cluster import Taint
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.report import change_row, explanation, rows
-from berthmaster.simulation.run import compare, explained
+from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.report import change_row, explanation, row
+from berthmaster.simulation.run import explained
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -23,7 +25,8 @@ WEB = ResourceName("default", "Deployment", "web")
 
 def simulated(*objects, over=(), changes=(), **options):
     """The rows of a dump before and after changes, by the name of the resource."""
-    compared = compare(world_of(load(*objects, over=over), **options), changes, PROFILE, NOW)
+    world = world_of(load(*objects, over=over), **options)
+    compared = planned_fleet(world, ChangeSet(edits=tuple(changes)), PROFILE, NOW)
     return {each.resource: change_row(each) for each in compared.workloads}
 
 
@@ -141,8 +144,9 @@ def test_before_is_what_the_binding_says_and_not_a_fresh_decision():
     web = web_after(*FLEET, P, WEB_OF_P, elsewhere)
     assert (web.before.clusters, web.before.trigger, web.after.clusters) == ({"c": 2}, Trigger.NONE, {"a": 2})
     assert (web.due, web.caused) == ({"a": (None, 2), "c": (2, None)}, False)
-    (row,) = rows(compare(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)), [], PROFILE, NOW))
-    assert (row.present, row.clusters, row.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
+    (planned,) = planned_fleet(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)), ChangeSet(), PROFILE, NOW).workloads
+    placed = row(planned.settled, planned.before)
+    assert (placed.present, placed.clusters, placed.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
 
 
 def test_a_new_workload_is_nowhere_before():
@@ -223,7 +227,7 @@ def test_a_holder_that_no_longer_selects_a_template_does_not_scale_it():
     """Karmada's detector removes a claim when the policy changes, and not when the labels of the resource do."""
     elsewhere = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
     world = world_of(replace(load(*FLEET, elsewhere, WEB_OF_P, BOUND), read_at=NOW))
-    (workload,) = compare(world, [Scale(WEB, 3)], PROFILE, NOW).workloads
+    (workload,) = planned_fleet(world, ChangeSet(edits=(Scale(WEB, 3),)), PROFILE, NOW).workloads
     web = change_row(workload).after
     assert web.clusters == {"a": 2}
     assert "holds it and no longer selects it" in web.notes[-1]

@@ -9,9 +9,11 @@ from berthmaster.model.cluster import NO_SCHEDULE, Taint
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddCluster, AddLabel, AddTaint, Down, RemoveLabel, Reschedule, Scale
+from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row, explanation
-from berthmaster.simulation.run import compare, explained, run
+from berthmaster.simulation.run import explained, run
 from berthmaster.simulation.why_not import request_of, why_not
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 from berthmaster.simulation.world import world_of
@@ -30,7 +32,7 @@ def fleet(reason="NoClusterFit", scheduler="default-scheduler", to=("a",), clust
 
 
 def row(world, *changes):
-    return change_row(compare(world, changes, PROFILE, NOW).workloads[0])
+    return change_row(planned_fleet(world, ChangeSet(edits=tuple(changes)), PROFILE, NOW).workloads[0])
 
 
 def edited(**spec):

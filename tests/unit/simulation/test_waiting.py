@@ -15,9 +15,8 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.planner import plan
+from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import change_row
-from berthmaster.simulation.run import compare
 from berthmaster.simulation.workload import NotScheduled, ResourceName
 from berthmaster.simulation.world import world_of
 
@@ -56,7 +55,7 @@ NONE = read(**{"OverridePolicy default/images": False, "PriorityClass high": Fal
 
 
 def after(*objects, over=(), changes=()):
-    compared = compare(world_of(load(*FLEET, *objects, over=over)), changes, PROFILE, NOW)
+    compared = planned_fleet(world_of(load(*FLEET, *objects, over=over)), ChangeSet(edits=tuple(changes)), PROFILE, NOW)
     return next(change_row(each).after for each in compared.workloads if each.resource == "default/Deployment/web")
 
 
@@ -89,7 +88,7 @@ def test_a_cluster_scoped_binding_has_no_priority():
     everywhere = stored_policy(
         "all", kind="ClusterPropagationPolicy", selects="rbac.authorization.k8s.io/v1/ClusterRole", **priority()
     )
-    compared = compare(world_of(load(*FLEET, everywhere, ROLE)), [], PROFILE, NOW)
+    compared = planned_fleet(world_of(load(*FLEET, everywhere, ROLE)), ChangeSet(), PROFILE, NOW)
     assert change_row(compared.workloads[0]).after.not_scheduled is None
 
 

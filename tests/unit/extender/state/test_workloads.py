@@ -19,9 +19,10 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.reader import ANY_READER
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import ALL_ON
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
-from berthmaster.simulation.run import compare
 from berthmaster.simulation.world import world_of
 from extender.state.state import State
 from extender.state.templates import KindName, read_template
@@ -77,7 +78,8 @@ def test_changes_move_the_same_workloads_as_in_the_command(plane):
     profile, now = karmada_profile(), running.clock.now()
 
     def moved(world):
-        rows = [change_row(each) for each in compare(world, [Down("member1")], profile, now).workloads]
+        fleet = planned_fleet(world, ChangeSet(edits=(Down("member1"),)), profile, now)
+        rows = [change_row(each) for each in fleet.workloads]
         return sorted(rows, key=lambda row: row.resource)
 
     expected = moved(world_of(manifests_of(needed, "the control plane"), assumptions=ALL_ON))

@@ -21,8 +21,7 @@ from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.planner import plan
-from berthmaster.simulation.run import compare
+from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import PlannedWorld, Planner
@@ -284,7 +283,7 @@ DOWN = {"type": "down", "cluster": "member1"}
 
 def after_loss(world, now):
     """Where workloads go if member1 fails, by the simulation."""
-    compared = compare(world, [Down("member1")], karmada_profile(), now)
+    compared = planned_fleet(world, ChangeSet(edits=(Down("member1"),)), karmada_profile(), now)
     return {each.resource: each.after.assignment for each in compared.workloads if each.moves}
 
 
