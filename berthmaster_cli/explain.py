@@ -40,7 +40,7 @@ from berthmaster_cli.ledger_options import optional_ledger_option
 from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, stdout, styled
 from berthmaster_cli.past import PastFlags, explained_past, past_ledger, print_difference, print_record
-from berthmaster_cli.plan.totals import print_assumptions, print_preemption
+from berthmaster_cli.plan.table import print_assumptions, print_preemption
 from berthmaster_cli.present import AssumptionFlags, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group

@@ -28,7 +28,7 @@ from berthmaster_cli.inputs import (
 from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data, stdout
-from berthmaster_cli.plan.totals import print_assumptions, print_clusters, print_preemption, print_summary
+from berthmaster_cli.plan.table import print_assumptions, print_clusters, print_preemption, print_summary
 from berthmaster_cli.present import (
     AssumptionFlags,
     present_world,

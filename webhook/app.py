@@ -6,13 +6,15 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flask import Flask
 from msgspec.structs import replace
 
 from berthmaster.kube.events import Recorder
-from berthmaster.model.note import NoteRecorder
+from berthmaster.model.note import Note, NoteKind, NoteRecorder
+from berthmaster.model.policy import POLICY_KINDS
+from berthmaster.model.printable import printable
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
@@ -29,7 +31,6 @@ from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
 from webhook.gate_events import record
 from webhook.impact.source import ExtenderImpact
-from webhook.ledger_notes import note_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -234,3 +235,47 @@ def _review_fields(path: str, verdict: str, request: RequestHead, outcome: Revie
         rules=sorted(set(outcome.rules)),
         patched=len(outcome.patch),
     )
+
+
+_MAX_FIELDS: Final = 20
+_MAX_MESSAGE: Final = 2048
+_PASSED: Final[dict[GateResult, NoteKind]] = {
+    GateResult.ACCEPTED: "plan-accepted",
+    GateResult.EXEMPT: "exemption",
+}
+_VERBS: Final = {"CREATE": "creation", "UPDATE": "update", "DELETE": "deletion"}
+
+
+def note_of(request: RequestHead, outcome: ReviewOutcome) -> Note | None:
+    """Return the record of a review; None for a review that is not recorded, such as a dry run.
+
+    The record names the fields of a refused object and what is wrong with them. It has no other part of the object.
+    """
+    gate = outcome.gate
+    if request.dry_run or outcome.malformed:
+        return None
+    if not outcome.allowed:
+        what: NoteKind = "refusal"
+        message = "; ".join(f"{each.field}: {each.fault}" for each in outcome.denials[:_MAX_FIELDS])
+    elif gate is not None and gate.result in _PASSED:
+        what, message = _PASSED[gate.result], gate.message
+    else:
+        return None
+    kind, namespace, name = request.kind.kind, request.namespace, request.name
+    policy = f"{kind} {'/'.join(filter(None, (namespace, name)))}" if kind in POLICY_KINDS and name else ""
+    verb = _VERBS.get(request.operation, request.operation.lower())
+    text = printable(f"{verb} by {request.user_info.username}: {message}", _MAX_MESSAGE)
+    return Note(what, text, namespace, name, kind, policy, details=_details(request, outcome))
+
+
+def _details(request: RequestHead, outcome: ReviewOutcome) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "uid": request.uid,
+        "operation": request.operation,
+        "username": request.user_info.username,
+        "fields": [each.field for each in outcome.denials][:_MAX_FIELDS],
+        "rules": sorted({each.rule for each in outcome.denials if each.rule}),
+    }
+    if outcome.gate is not None:
+        details |= {"gate": outcome.gate.result.value, "plan": outcome.gate.plan}
+    return details

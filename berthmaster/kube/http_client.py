@@ -1,10 +1,12 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
+import logging
 import socket
 import ssl
+import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -18,17 +20,69 @@ from kubernetes import client, config
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
-from berthmaster.kube.client import APIResponse
+from berthmaster.kube.client import APIClient, APIResponse
 from berthmaster.kube.credentials import load_credentials
 from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
-from berthmaster.kube.reloading_client import ReloadingClient
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.runtime import traces
+from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.version import __version__
+
+_LOG: Final = logging.getLogger("berthmaster.kube")
+_INTERVAL_S: Final = 10.0
+"""The shortest time between two reads of the credentials. A server may refuse new ones, too."""
+
+
+class ReloadingClient:
+    """An ``APIClient`` that replaces itself when its credentials are refused. Safe for several threads."""
+
+    def __init__(self, load: Callable[[], APIClient], clock: Clock | None = None) -> None:
+        """Load the first client.
+
+        Args:
+            load: makes a client with the present credentials. Raises ``InputError`` if they are not usable.
+            clock: the time.
+
+        Raises:
+            InputError: the credentials are not usable.
+        """
+        self._load = load
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._again_s = 0.0
+        self._client = load()
+
+    def send(self, request: APIRequest) -> APIResponse:
+        """Send a request. The API server has not processed a request with status 401, so it is sent once more."""
+        client = self._client
+        try:
+            return client.send(request)
+        except ApiError as error:
+            if error.status != HTTPStatus.UNAUTHORIZED or not self._reload(client):
+                raise
+        return self._client.send(request)
+
+    def _reload(self, refused: APIClient) -> bool:
+        """Return whether there is another client than the refused one."""
+        with self._lock:
+            if self._client is not refused:
+                return True  # another thread has reloaded
+            now_s = self._clock.monotonic_s()
+            if now_s < self._again_s:
+                return False
+            self._again_s = now_s + _INTERVAL_S
+            try:
+                self._client = self._load()
+            except InputError as error:
+                _LOG.warning("the API server refused the credentials, and they cannot be read again: %s", error)
+                return False
+            _LOG.info("the API server refused the credentials; they were read again")
+            return True
+
 
 MAX_IDLE_CONNECTIONS: Final = 64
 CONNECT_TIMEOUT_S: Final = 10.0

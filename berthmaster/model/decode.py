@@ -28,7 +28,6 @@ import msgspec
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import decoding_problem
 from berthmaster.model.meta import Value
-from berthmaster.model.null_fields import MAX_NULL_FIELDS, without_null_fields
 from berthmaster.model.quantity import Quantity
 
 T = TypeVar("T")
@@ -337,3 +336,57 @@ def _unknown(kind: Any, raw: Any, path: str) -> Iterator[tuple[str, str, Iterabl
                     yield from _unknown(known[key], entry, here)
             else:
                 yield here, str(key), known
+
+
+MAX_NULL_FIELDS: Final = 50_000
+
+# A match takes up to 1,000 strings, and then a null field if one follows. No part of the text is tried twice, so the
+# search is linear. Before 3.11.5, Python cannot match a possessive group that contains a lookahead. An atomic group can
+# be matched, but it keeps some state for each repetition: hence the limit.
+_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_STRINGS: Final = re.compile(
+    rb'(?>[^"]*+(?:%b(?!\s*+:\s*+null)[^"]*+){0,1000})(%b\s*+:\s*+null)?+' % (_STRING, _STRING), re.DOTALL
+)
+_COMMA: Final = re.compile(rb"\s*+,")
+_SPACE: Final = b" \t\r\n"
+
+
+def without_null_fields(document: bytes) -> bytes | None:
+    """Return a JSON document without the fields of objects that are null. Nulls in arrays stay.
+
+    Takes linear time, and memory for one more copy of the document.
+
+    Args:
+        document: JSON text. The outcome of text that is not JSON is not JSON either, or has no null fields.
+
+    Returns:
+        The new text; None if there are more than ``MAX_NULL_FIELDS``.
+    """
+    kept = bytearray()
+    at = found = 0
+    for start, end in _null_fields(document):
+        found += 1
+        if found > MAX_NULL_FIELDS:
+            return None
+        kept += document[at:start]
+        comma = _COMMA.match(document, end)
+        if comma is None:
+            _drop_last_comma(kept)
+        at = comma.end() if comma is not None else end
+    return document if not found else bytes(kept + document[at:])
+
+
+def _null_fields(document: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each null field, without the comma after it."""
+    at = 0
+    while (match := _STRINGS.match(document, at)) and match.end() > at:
+        at = match.end()
+        if match[1] is not None:
+            yield match.span(1)
+
+
+def _drop_last_comma(text: bytearray) -> None:
+    while text and text[-1] in _SPACE:
+        text.pop()
+    if text and text[-1] == ord(","):
+        text.pop()

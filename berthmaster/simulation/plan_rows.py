@@ -1,23 +1,35 @@
 """The rows of one workload of a plan."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, DIRECTLY, Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.model.holding import takes
 from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.placement import Placement
-from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.reader import Reader
+from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.following import NO_COMPANIONS
 from berthmaster.simulation.losses import Gone, is_left, runs_nowhere, stopping
-from berthmaster.simulation.plan_answer import PlannedMove, StayingWorkload, StayReason, UnplacedWorkload
+from berthmaster.simulation.plan_answer import (
+    ClaimChange,
+    PlannedMove,
+    PolicyEffect,
+    StayingWorkload,
+    StayReason,
+    UnplacedWorkload,
+)
+from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.plan_totals import moved_replicas
+from berthmaster.simulation.policy_edit import PolicyEdit
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import PlannedWorkload
-from berthmaster.simulation.workload import NotScheduled
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 
 _NONE_GONE: Final = Gone()
 _PARTS: Final = {
@@ -198,3 +210,77 @@ def _scaled(before: Binding | None, after: Binding | None) -> str:
 
 def _joined(cause: str, reason: str) -> str:
     return f"{cause}, and {reason}" if cause else reason
+
+
+def policy_effects(
+    index: PlanIndex, edits: Sequence[PolicyEdit], rows: Sequence[PlannedWorkload]
+) -> list[PolicyEffect]:
+    """Return the effect of each edited policy, in order, and of the others that take resources because of an edit."""
+    after = {each.reference: each.after for each in edits}
+    actions = {each.reference: _action(each, index) for each in edits}
+    effects = {reference: _Effect(action) for reference, action in actions.items()}
+    for planned in rows:
+        then, now = planned.holder_before, planned.holder_after
+        if then == now or planned.is_deleted:
+            if then is not None and then in effects:
+                effects[then].keeps += not planned.is_deleted
+            continue
+        change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
+        taker, holder = _known(now, after, index), _known(then, after, index)
+        taken = taker is not None and holder is not None and _takes(taker, holder, planned.after.workload)
+        # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
+        if then is not None and (then in effects or now is None):
+            effect = effects.setdefault(then, _Effect("unchanged"))
+            (effect.unclaimed if now is None else effect.loses).append(change)
+        if now is not None and (now in effects or taken or then not in effects):
+            effect = effects.setdefault(now, _Effect("unchanged"))
+            (effect.takes if taken else effect.gains).append(change)
+    return [effect.result(reference) for reference, effect in effects.items()]
+
+
+class _Effect:
+    """The claims of one policy."""
+
+    __slots__ = ("_action", "gains", "keeps", "loses", "takes", "unclaimed")
+
+    def __init__(self, action: str) -> None:
+        self._action = action
+        self.keeps = 0
+        self.gains: list[ClaimChange] = []
+        self.takes: list[ClaimChange] = []
+        self.loses: list[ClaimChange] = []
+        self.unclaimed: list[ClaimChange] = []
+
+    def result(self, reference: PolicyReference) -> PolicyEffect:
+        return PolicyEffect(
+            str(reference),
+            self._action,
+            self.keeps,
+            *(_sorted(each) for each in (self.gains, self.takes, self.loses, self.unclaimed)),
+        )
+
+
+def _action(edit: PolicyEdit, index: PlanIndex) -> str:
+    if edit.after is None:
+        return "deleted"
+    before = index.policy(edit.reference)
+    if before is None:
+        return "created"
+    return "updated" if before.spec != edit.after.spec else "unchanged"
+
+
+def _known(
+    reference: PolicyReference | None, after: dict[PolicyReference, Policy | None], index: PlanIndex
+) -> Policy | None:
+    if reference is None:
+        return None
+    return after[reference] if reference in after else index.policy(reference)
+
+
+def _takes(taker: Policy, holder: Policy, workload: SimulatedWorkload) -> bool:
+    template = template_of(workload.manifest)
+    return takes(taker, holder, template)
+
+
+def _sorted(changes: Iterable[ClaimChange]) -> list[ClaimChange]:
+    return sorted(changes, key=lambda each: each.resource)

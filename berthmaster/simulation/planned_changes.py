@@ -9,9 +9,9 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
+from berthmaster.simulation.eligibility import waits
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern, preemptors
-from berthmaster.simulation.waiting import waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
 

@@ -23,9 +23,8 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.losses import Gone, is_left, loss_of
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary, StayingWorkload, StayReason
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
-from berthmaster.simulation.plan_effects import policy_effects
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
-from berthmaster.simulation.plan_rows import move_of, seen_by, staying_of, unplaced_of
+from berthmaster.simulation.plan_rows import move_of, policy_effects, seen_by, staying_of, unplaced_of
 from berthmaster.simulation.plan_totals import cluster_totals, summary_of
 from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
 from berthmaster.simulation.run import PlannedWorkload, present, run

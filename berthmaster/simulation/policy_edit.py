@@ -40,9 +40,8 @@ from berthmaster.simulation.claim_records import (
     without_bound,
     without_record,
 )
-from berthmaster.simulation.eligibility import LOST, UNCLAIMED
+from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
 from berthmaster.simulation.present import deferred_by, dependencies_for, reasons
-from berthmaster.simulation.waiting import waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 K = TypeVar("K")

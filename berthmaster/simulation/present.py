@@ -27,8 +27,7 @@ from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.simulation.claim_records import bound_by
-from berthmaster.simulation.eligibility import LOST, UNCLAIMED
-from berthmaster.simulation.waiting import waits
+from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 _CLAIMED: Final = frozenset({NotScheduled.DEFERRED, NotScheduled.MISSING_OVERRIDES, NotScheduled.NO_PRIORITY})

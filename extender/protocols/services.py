@@ -13,7 +13,6 @@ from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.views.policy_rows import PolicyFinding
-from extender.protocols.precedence import ReviewsFirst
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
 
@@ -171,3 +170,39 @@ class Services:
         if self.clock.monotonic_s() >= call.deadline_s:
             problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
             raise Refusal(503, problem, headers=RETRY_SOON)
+
+
+PAUSE_S: Final = 0.05
+"""The longest pause before one step of another computation, so that it goes on slowly beside many reviews."""
+
+
+class ReviewsFirst:
+    """Lets other computations pause while reviews are judged. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._active = 0
+        self._stored = 0
+
+    @contextmanager
+    def judging(self, *, dry_run: bool = False, within_s: float = 0.0) -> Iterator[None]:
+        """Let others pause during the context. A dry run first waits for reviews of changes that would be stored."""
+        with self._changed:
+            if dry_run:
+                self._changed.wait_for(lambda: not self._stored, within_s)
+            self._active += 1
+            self._stored += not dry_run
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._active -= 1
+                self._stored -= not dry_run
+                self._changed.notify_all()
+
+    def pause(self) -> None:
+        """Wait while a review is judged, for at most ``PAUSE_S``. Call it between two steps of a long computation."""
+        if not self._active:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: not self._active, PAUSE_S)

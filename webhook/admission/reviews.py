@@ -4,7 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.claims import (
+    PERMANENT_ID,
+    PRIORITY_DROP_ANNOTATION,
+    PriorityDrop,
+    format_priority_drop,
+    parse_priority_drop,
+)
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
@@ -16,7 +22,6 @@ from webhook.admission.impact_review import review_impact
 from webhook.admission.karmada import checks
 from webhook.admission.karmada.defaulting import apply_defaults, set_identity
 from webhook.admission.karmada.policy import read
-from webhook.admission.karmada.priority_drop import review_drop
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome, bounded
 from webhook.admission.patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
 from webhook.admission.rule_catalog import AdmissionContext
@@ -288,3 +293,72 @@ def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:
         f"{error.objects:,} entries, and a patch that adds their defaults is larger than {MAX_PATCH_BYTES:,} bytes",
         "shorten the list, or set the defaults in it",
     )  # fmt: skip
+
+
+class DropReview(NamedTuple):
+    """The messages for the user and for the audit log."""
+
+    warnings: tuple[str, ...]
+    audit: dict[str, str]
+
+
+def review_drop(
+    draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool, preempts: bool
+) -> DropReview:
+    """Set the annotation of a draft to the record, or remove it.
+
+    Args:
+        draft: the new object.
+        new: the policy in the draft.
+        old: the stored policy; None for a new policy.
+        namespace: the policy's namespace; empty for a ClusterPropagationPolicy.
+        by_handler: the user may remove the annotation.
+        preempts: policies can take resources over, so that a drop deserves a warning.
+    """
+    sent = new.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
+    if old is None:
+        if sent is None:
+            return DropReview((), {})
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+        return DropReview(
+            (f"annotation {PRIORITY_DROP_ANNOTATION} is removed: a new policy has not dropped in priority",), {}
+        )
+    stored = old.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
+    before, after = old.explicit_priority, new.explicit_priority
+    record = parse_priority_drop(stored)
+    cleared = by_handler and sent is None and before == after
+    wanted = None if cleared else record_after(record, before, after)
+    text = format_priority_drop(wanted) if wanted is not None else None
+    warnings = []
+    if preempts and after < before:
+        warnings.append(_drop_warning(new.kind, namespace, before, after))
+    if sent not in (stored, text):
+        warnings.append(
+            f"annotation {PRIORITY_DROP_ANNOTATION} is kept by the admission webhook: the change to it is ignored"
+        )
+    if text is not None and sent != text:
+        draft.set(text, "metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+    elif text is None and sent is not None:
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+    audit = {"priority-drop": text or "cleared"} if wanted != record else {}
+    return DropReview(tuple(warnings), audit)
+
+
+def record_after(record: PriorityDrop | None, before: int, after: int) -> PriorityDrop | None:
+    """Return the record after an update; None for no record.
+
+    Args:
+        record: the stored record.
+        before: the old priority.
+        after: the new priority.
+    """
+    unhandled_from = max(before, record.from_) if record is not None else before
+    return PriorityDrop(from_=unhandled_from, to=after) if unhandled_from > after else None
+
+
+def _drop_warning(kind: str, namespace: str, before: int, after: int) -> str:
+    where = f" in namespace {namespace}" if namespace else ""
+    return (
+        f"spec.priority falls from {before} to {after}: every {kind}{where} with preemption Always and a priority "
+        f"above {after}, up to and including {before}, may now take over the resources of this policy"
+    )

@@ -3,6 +3,7 @@
 import contextvars
 import queue
 import threading
+from collections import Counter
 from functools import partial
 from typing import Final, Protocol
 
@@ -12,9 +13,7 @@ from berthmaster.runtime.clock import Clock
 from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.impact.answer import impact_of, problem_of, review_request
-from webhook.impact.breaker import Breaker
 from webhook.impact.extender_client import ExtenderAnswer, NoReviewError, UnreachableError
-from webhook.impact.turns import Turns
 
 _LEAST_S: Final = 0.02
 """Without this much time, no question is worth it."""
@@ -181,3 +180,104 @@ def _size(answer: PolicyImpact | NotComputed) -> str:
     if isinstance(answer, NotComputed):
         return ""
     return next((name for most, name in _SIZES if answer.moved <= most), "1001+")
+
+
+FAILURES: Final = 3
+"""The failures in a row after which the breaker opens. Slow answers to one question are one failure."""
+OPEN_S: Final = 5.0
+"""The time between two tries while the breaker is open."""
+
+
+class Breaker:
+    """Closed: every request passes. Open: none passes, except one try after each ``OPEN_S``.
+
+    The first success closes the breaker. Safe for several threads.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._slow: set[str] = set()
+        self._try_at_s = 0.0
+        self._last = NotComputed(Unanswered.BREAKER, "")
+
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= FAILURES
+
+    def refusal(self) -> NotComputed | None:
+        """Return why a request must not be sent; None if it may. Then the caller reports how it went."""
+        with self._lock:
+            if not self.is_open:
+                return None
+            left_s = self._try_at_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                self._try_at_s = self._clock.monotonic_s() + OPEN_S  # one request tries; the others wait for it
+                return None
+            cause = f"the extender failed {self._failures} times in a row ({self._last.reason})"
+            return NotComputed(Unanswered.BREAKER, f"{cause}; retry in {left_s:.0f} s", self._last.unreachable)
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures = 0
+            self._slow.clear()
+
+    def failed(self, answer: NotComputed, slow: str = "") -> None:
+        """Count a failure. A failed try keeps the breaker open.
+
+        Args:
+            answer: the cause.
+            slow: the question, if the extender was too slow for it. The same question counts once.
+        """
+        with self._lock:
+            if slow and slow in self._slow and not self.is_open:
+                return
+            if slow:
+                self._slow.add(slow)
+            self._failures += 1
+            self._last = answer
+            if self.is_open:
+                self._try_at_s = self._clock.monotonic_s() + OPEN_S
+                self._slow.clear()
+
+
+class Turns:
+    """Counts the questions under way. Safe for several threads.
+
+    A user has at most half of the turns, and one for dry runs. Dry runs have at most a quarter of the turns together: a
+    dry run that waits or fails stores nothing and stops nothing.
+    """
+
+    def __init__(self, total: int) -> None:
+        """Set up the turns."""
+        self._total = total
+        self._dry_runs = max(1, total // 4)
+        self._of_author = max(1, total // 2)
+        self._changed = threading.Condition()
+        self._taken: Counter[tuple[str, bool]] = Counter()
+
+    def take(self, change: ReviewedChange, timeout_s: float) -> bool:
+        """Take a turn, and return whether one was free in time. The caller gives it back with ``give_back``."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._is_free(change), timeout_s):
+                return False
+            self._taken[change.author, change.dry_run] += 1
+            return True
+
+    def give_back(self, change: ReviewedChange) -> None:
+        """Give a turn back."""
+        with self._changed:
+            key = change.author, change.dry_run
+            self._taken[key] -= 1
+            if not self._taken[key]:
+                del self._taken[key]
+            self._changed.notify_all()
+
+    def _is_free(self, change: ReviewedChange) -> bool:
+        if self._taken.total() >= self._total:
+            return False
+        own_dry_runs, own = self._taken[change.author, True], self._taken[change.author, False]
+        if not change.dry_run:
+            return own < self._of_author
+        return not own_dry_runs and sum(count for (_, dry), count in self._taken.items() if dry) < self._dry_runs

@@ -14,8 +14,10 @@ import msgspec.structs
 
 from berthmaster.ledger.records import HistoryRow, HistorySource, PastExplanation, RecordId
 from berthmaster.model.binding import binding_name
+from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
+from berthmaster.model.errors import FieldError, InputError, LedgerError, NotRecordedError, shown
+from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import about
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.scheduling.context import Peers
@@ -23,11 +25,11 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.claim_records import metadata_of
 from berthmaster.simulation.report import claim_rows
 from berthmaster.simulation.run import examine, peers_of
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.views.claim_rows import why_held
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable
@@ -190,3 +192,38 @@ def _require_same(record: HistoryRow, key: tuple[str, str]) -> None:
     """Refuse a record of another binding. The reader may not be allowed to see which one that is."""
     if (record.namespace, binding_name(record.resource_kind, record.name)) != key:
         raise Refusal(404, f"record {record.id} is about another binding")
+
+
+def why_held(workload: SimulatedWorkload) -> str:
+    """Return why the policy that holds a workload holds it, or why none does. One sentence."""
+    held_by, recorded = workload.held_by, _recorded(workload)
+    if held_by is None:
+        return _why_free(workload)
+    if recorded == held_by:
+        lasts = "its labels and annotations name this policy, and a claim lasts until the policy releases the workload"
+        if workload.claim is None and workload.template is not None:
+            return f"{lasts}; the policy is not among the known ones"
+        return f"{lasts}, or until another policy takes it by preemption"
+    if recorded is not None:
+        return f"the record of {recorded} is not in effect, and this policy is the next one"
+    return "no claim is recorded yet, and this policy ranks first among those that match"
+
+
+def _why_free(workload: SimulatedWorkload) -> str:
+    if workload.unscheduled is not None:
+        return workload.unscheduled.message
+    if workload.template is None:
+        return "its binding records no policy, and its template is not known"
+    return "no policy selects it"
+
+
+def _recorded(workload: SimulatedWorkload) -> PolicyReference | None:
+    found = None
+    if workload.template is not None:
+        try:
+            found = holder(metadata_of(workload))
+        except FieldError:
+            found = None
+    if found is None and workload.binding is not None:
+        found = holder(workload.binding.metadata)
+    return found

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from berthmaster_cli import explain, simulate
 from berthmaster_cli.lint import command as lint
-from berthmaster_cli.lint.formats import FORMATS
+from berthmaster_cli.lint.command import FORMATS
 from berthmaster_cli.main import run
 
 PAYLOAD = "x\x1b[31m\x1b]8;;x\x1b\\\n::error file=a::b\r##[add-mask]\x9b1m[bold]\u202e"

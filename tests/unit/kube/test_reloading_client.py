@@ -9,8 +9,7 @@ from fake_clock import FakeClock
 from http_peer import OK, HttpPeer
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
-from berthmaster.kube.http_client import load_client
-from berthmaster.kube.reloading_client import ReloadingClient
+from berthmaster.kube.http_client import ReloadingClient, load_client
 from berthmaster.kube.requests import APIRequest, Collection, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 

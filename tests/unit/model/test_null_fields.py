@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.model.null_fields import MAX_NULL_FIELDS, without_null_fields
+from berthmaster.model.decode import MAX_NULL_FIELDS, without_null_fields
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a",:{}\\[] \n'), max_size=4)
 DOCUMENTS = st.recursive(

@@ -18,10 +18,8 @@ from berthmaster.runtime.clock import SystemClock
 from webhook.admission.blast_radius import BlastRadius
 from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.impact.answer import impact_of, review_request
-from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
 from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoReviewError, UnreachableError
-from webhook.impact.source import ExtenderImpact
-from webhook.impact.turns import Turns
+from webhook.impact.source import FAILURES, OPEN_S, Breaker, ExtenderImpact, Turns
 
 POLICY = {
     "apiVersion": "policy.karmada.io/v1alpha1",

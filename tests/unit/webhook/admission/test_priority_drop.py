@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reviews import admission_review, answer, operations, patched
 
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
-from webhook.admission.karmada.priority_drop import record_after
+from webhook.admission.reviews import record_after
 from webhook.admission.settings import AdmissionSettings
 
 HANDLER = "system:serviceaccount:berthmaster:controllers"

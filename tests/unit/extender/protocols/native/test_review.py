@@ -19,9 +19,8 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import review
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
-from extender.protocols.precedence import ReviewsFirst
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
+from extender.protocols.services import Call, ReviewsFirst, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
