@@ -1,6 +1,6 @@
 """The objects that would be applied and deleted together: the input of a plan."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec.structs
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale, apply
+from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
 from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
@@ -96,8 +96,8 @@ class SetCluster:
         return replace(world, clusters={**world.clusters, cluster.name: cluster}, workloads=workloads)
 
 
-def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
-    """Return the world after the changes of clusters.
+def with_clusters(world: World, changes: ChangeSet, now: datetime, check: Callable[[], None]) -> World:
+    """Return the world after the changes of clusters, and after the other edits. Calls ``check`` before each edit.
 
     Raises:
         InputError: a deleted or edited cluster does not exist.
@@ -106,7 +106,10 @@ def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
         world = SetCluster(cluster).applied(world, now)
     for name in changes.deleted_clusters:
         world = RemoveCluster(name).applied(world, now)
-    return apply(changes.edits, world, now)
+    for edit in changes.edits:
+        check()
+        world = edit.applied(world, now)
+    return world
 
 
 def _of_template(raw: Mapping[str, Any]) -> tuple[Any, Any]:

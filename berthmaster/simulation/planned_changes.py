@@ -71,7 +71,7 @@ def changed_workloads(
         for _ in edited_workloads(index, edit, policies, found, check):
             pass
     if changes.changes_clusters:
-        _change_clusters(index, changes, now, found)
+        _change_clusters(index, changes, now, found, check)
     return found
 
 
@@ -100,11 +100,13 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
             found.after[key] = detector.retried(workload)
 
 
-def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads) -> None:
+def _change_clusters(
+    index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads, check: Callable[[], None]
+) -> None:
     """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
     current = {key: found.after.get(key, index.get(key)) for key in [*index.keys(), *found.after]}
     workloads = [each for each in current.values() if each is not None]
-    world = with_clusters(replace(index.world, workloads=workloads), changes, now)
+    world = with_clusters(replace(index.world, workloads=workloads), changes, now, check)
     for before, after in zip(workloads, world.workloads, strict=True):
         if before is not after:
             found.after[key_of(after.resource)] = after

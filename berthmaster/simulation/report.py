@@ -97,42 +97,26 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
     why_not: str = ""
 
 
-class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+class Explanation(Row, frozen=True, kw_only=True, rename="camel"):
     """The explanation of the decision for one workload.
 
     Attributes:
-        resource, policy, replicas, group, clusters, trigger, error, message: as in ``Row``.
         claims: the policies that match the workload, starting with the one that holds it.
         replicated: whether the workload has replicas.
         mode: how the decision treats replicas that were assigned before; None if scheduling did not run.
         diagnosis: the findings for each group and cluster; None if scheduling did not run. Without a trigger they
             say what the scheduler would find if it looked now, and nothing moves.
-        present, scheduler, not_scheduled, follows, evicting, notes: as in ``Row``.
         missing: its dependencies that are not among the workloads.
         assumptions: the switches of the control plane that the explanation assumes; None without changes.
         loss: what of it stops running; None if no cluster is lost or deleted.
     """
 
-    resource: str
-    policy: str | None
     claims: list[ClaimRow]
-    replicas: int | None
     replicated: bool
-    trigger: Trigger
     mode: Mode | None
-    group: str | None
-    clusters: dict[str, int]
-    error: FailureKind | None
-    message: str | None
     diagnosis: Diagnosis | None
-    present: dict[str, int] | None = None
-    scheduler: str | None = None
-    not_scheduled: NotScheduled | None = None
-    follows: list[str] = []
     followed_by: list[str] = []
     missing: list[str] = []
-    evicting: list[str] = []
-    notes: list[str] = []
     assumptions: Assumptions | None = None
     loss: Loss | None = None
 
@@ -184,28 +168,15 @@ def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Ex
         result: the result.
         now: what the binding says now; None if that is not known.
     """
-    workload, decision, shown = result.workload, result.decision, row(result, now)
+    workload, decision = result.workload, result.decision
     return Explanation(
-        resource=shown.resource,
-        policy=shown.policy,
+        **msgspec.structs.asdict(row(result, now)),
         claims=claim_rows(workload),
-        replicas=shown.replicas,
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
-        trigger=result.trigger,
         mode=decision.mode if decision is not None else None,
-        group=shown.group,
-        clusters=shown.clusters,
-        error=shown.error,
-        message=_message(result) or None,
         diagnosis=result.diagnosis,
-        present=shown.present,
-        scheduler=shown.scheduler,
-        not_scheduled=shown.not_scheduled,
-        follows=shown.follows,
         followed_by=list(result.companions.followed_by),
         missing=list(result.companions.missing),
-        evicting=shown.evicting,
-        notes=shown.notes,
     )
 
 

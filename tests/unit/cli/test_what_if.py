@@ -95,9 +95,9 @@ def test_a_plan_is_one_sentence_then_what_moves_then_the_clusters(call):
     assert lines[3] == "left by the changes: default/Deployment/stuck"
     table = lines[5 : lines.index("")]
     assert [line.split()[0] for line in table] == ["default/Deployment/moves", "default/Deployment/stuck"]
-    assert "a   " in lines[lines.index("") + 2]
-    assert lines[lines.index("") + 1].split() == ["CLUSTER", "REPLICAS", "CPU", "MEMORY"]
-    assert lines[-1].endswith("No bindings: it is not known what clusters run already")
+    assert lines[lines.index("") + 1].endswith("without bindings it is not known what runs)")
+    assert lines[lines.index("") + 2].split() == ["CLUSTER", "REPLICAS", "ARRIVING", "CPU", "MEMORY"]
+    assert "a   " in lines[lines.index("") + 3]
 
 
 def test_all_prints_what_stays_too(call):
