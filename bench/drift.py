@@ -30,7 +30,7 @@ from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.drift import fleet_drift
-from berthmaster.simulation.sharing import SharedCapacity
+from berthmaster.simulation.run import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 

@@ -8,8 +8,7 @@ import click
 from rich.text import Text
 
 from berthmaster.model.errors import LedgerError
-from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
-from berthmaster.model.kinds import Scope, scope_of_group
+from berthmaster.model.kinds import BUILT_IN_NAMES, Scope, resolve, scope_of_group
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags

@@ -1,4 +1,7 @@
-"""The root command: subcommands, exit codes, completion."""
+"""The root command: subcommands, exit codes, completion.
+
+The standard streams: closed ones, full disks, and encodings without some characters.
+"""
 
 import codecs
 import errno

@@ -6,8 +6,7 @@ import click
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
-from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names
-from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, group_of, guessed_names, reason_not_propagated
 from berthmaster.simulation.change_texts import full_name, parsed_name
 from berthmaster.simulation.workload import ResourceName
 

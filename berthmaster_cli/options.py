@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from berthmaster.manifests.document import ManifestLimits
-from berthmaster.manifests.yaml_reader import read_yaml
+from berthmaster.manifests.files import read_yaml
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.limits import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
+from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 from berthmaster_cli.flags import FILE, Flags, option
 

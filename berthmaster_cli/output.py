@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.model.decode import builtins
+from berthmaster.model.errors import printable, printable_json
 from berthmaster.model.gaps import Gap, texts
-from berthmaster.model.printable import printable, printable_json
 from berthmaster.model.reader import ANY_READER
 from berthmaster.views.cells import TableColumn, columns_of
 from berthmaster_cli.flags import Flags, option

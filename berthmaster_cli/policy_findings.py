@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from berthmaster.model.decode import builtins
-from berthmaster.model.limits import PlacementLimits
 from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy
 from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
+from berthmaster.model.validation import PlacementLimits
 from berthmaster.views.policy_rows import PolicyFinding
 from webhook.admission.lint import lint
 from webhook.admission.outcome import FieldProblem

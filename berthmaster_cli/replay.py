@@ -9,8 +9,7 @@ import msgspec
 
 from berthmaster.manifests import read_documents
 from berthmaster.manifests.document import Document
-from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError

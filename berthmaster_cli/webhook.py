@@ -13,8 +13,8 @@ from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_opti
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
 from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
-from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
-from webhook.admission.blast_radius import RULE as BLAST_RADIUS
+from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
+from webhook.admission.impact import RULE as BLAST_RADIUS
 from webhook.admission.settings import AdmissionSettings, Level, WebhookMode
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 
 MAX_NAME: Final = 253
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))

@@ -15,7 +15,7 @@ from flask import Response, session
 from joserfc.errors import JoseError
 from requests import RequestException
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.serving.reloaded_files import read_regular_file
 from console.oidc_options import OidcOptions, OidcUser, SignInFailedError, user_of
 

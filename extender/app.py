@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from flask import Flask
 
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.problem import InvalidField, Problem
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields

@@ -14,8 +14,8 @@ from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.garbage import keep_existing_objects
 from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.runtime.memory import keep_existing_objects
 from berthmaster.runtime.repeating_thread import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile

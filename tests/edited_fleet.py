@@ -23,17 +23,16 @@ from switched_on import world_of
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.assumed_replicas import LIFETIME_S
 from berthmaster.manifests import Document, manifests_of, overlaid
-from berthmaster.manifests.snapshot import FleetSnapshot
+from berthmaster.manifests.document import FleetSnapshot
+from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
-from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import Switch
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, changed_workloads
 from berthmaster.simulation.plan_answer import Plan, PlannedMove
 from berthmaster.simulation.plan_index import PlanIndex, key_of
-from berthmaster.simulation.planned_changes import changed_workloads
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.policy_edit import Detector
 from berthmaster.simulation.run import explained

@@ -1,4 +1,7 @@
-"""The webhook's WSGI application: reads AdmissionReviews, counts and logs them, and always answers with one."""
+"""The webhook's WSGI application: reads AdmissionReviews, counts and logs them, and always answers with one.
+
+What the ledger records about reviews: refusals, accepted plans and exemptions.
+"""
 
 import logging
 import time
@@ -12,9 +15,9 @@ from flask import Flask
 from msgspec.structs import replace
 
 from berthmaster.kube.events import Recorder
+from berthmaster.model.errors import printable
 from berthmaster.model.note import Note, NoteKind, NoteRecorder
 from berthmaster.model.policy import POLICY_KINDS
-from berthmaster.model.printable import printable
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head

@@ -36,8 +36,8 @@ from berthmaster.kube.requests import probe
 from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock, SystemClock
-from berthmaster.runtime.garbage import keep_existing_objects
 from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.runtime.memory import keep_existing_objects
 from berthmaster.runtime.metrics import own_exposition
 from berthmaster.runtime.stopping import Stop
 from berthmaster.serving.probe_server import serving_probes

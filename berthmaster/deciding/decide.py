@@ -21,8 +21,14 @@ from berthmaster.deciding.writes import (
     assignment_write,
     effective,
 )
-from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
-from berthmaster.model.binding import NO_CLUSTER_FIT, SCHEDULED, Binding, TargetComponent
+from berthmaster.model.binding import (
+    CLUSTERS_SHOWN,
+    NO_CLUSTER_FIT,
+    SCHEDULED,
+    Binding,
+    TargetComponent,
+    short_assignment,
+)
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets

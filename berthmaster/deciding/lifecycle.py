@@ -23,8 +23,7 @@ from berthmaster.deciding.copies import (
     unhealthy_by_report,
     unhealthy_by_works,
 )
-from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.binding import Binding, GracefulEvictionTask, short_assignment
 from berthmaster.model.errors import name_list
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import (

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec.structs
 
-from berthmaster.model.assignment_text import short_assignment
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
     NO_CLUSTER_FIT,
@@ -21,6 +20,7 @@ from berthmaster.model.binding import (
     GracefulEvictionTask,
     TargetCluster,
     TargetComponent,
+    short_assignment,
 )
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json

@@ -1,4 +1,10 @@
-"""The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
+"""The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections.
+
+A client that reads its credentials again when the API server refuses them.
+
+Tokens and client certificates expire, and a kubelet or a controller replaces their files before. The official client
+reads most of these files only once.
+"""
 
 import logging
 import socket

@@ -14,7 +14,7 @@ from berthmaster.kube.discovery import is_api_version
 from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.kube.responses import decode_response
 from berthmaster.model.errors import ApiError
-from berthmaster.model.kind_names import KindNames, resolve
+from berthmaster.model.kinds import KindNames, resolve
 
 _AGGREGATED: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")

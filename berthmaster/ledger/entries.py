@@ -8,8 +8,8 @@ import msgspec
 from berthmaster.deciding.decision_recorder import DecisionOutcome, MoveInputs
 from berthmaster.ledger.fleet_versions import FleetChange
 from berthmaster.model.errors import DamagedLedgerError
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 
 T = TypeVar("T")
 

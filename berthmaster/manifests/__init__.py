@@ -2,9 +2,7 @@
 
 from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import objects_in, read_documents
-from berthmaster.manifests.loader import load_manifests, manifests_of
-from berthmaster.manifests.objects import Ignored, Manifests
-from berthmaster.manifests.overlay import overlaid
+from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of, overlaid
 
 __all__ = [
     "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "objects_in",

@@ -1,26 +1,37 @@
-"""Loading of manifests: decoding, defaults, and errors that name file, document and field."""
+"""Loading of manifests: decoding, defaults, and errors that name file, document and field.
+
+Overlay: objects of files replace the objects of a dump or of an API server, as ``kubectl apply`` would. The objects of
+manifests: clusters, policies, bindings, and the resources to place.
+"""
 
 import gc
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 import msgspec.structs
 
-from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
+from berthmaster.manifests.document import (
+    DEFAULT_LIMITS,
+    SNAPSHOT_GROUP,
+    Document,
+    FleetSnapshot,
+    Identity,
+    ManifestLimits,
+    is_snapshot,
+)
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.objects import FederatedDocument, Ignored, Manifests
-from berthmaster.manifests.overlay import dump_sources, over_dumps
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model import taint_policy
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
-from berthmaster.model.existing import WAITED_FOR
+from berthmaster.model.existing import WAITED_FOR, Existing
 from berthmaster.model.federated_object import FederatedObject
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.kubeadmiral import (
@@ -38,6 +49,114 @@ from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
+
+_BINDINGS: Final = "work.karmada.io"
+
+
+class Ignored(NamedTuple):
+    """A document that is not used, and the reason."""
+
+    document: Document
+    reason: str
+
+
+class FederatedDocument(NamedTuple):
+    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
+
+    document: Document
+    federated: FederatedObject
+
+
+@dataclass(slots=True)
+class FederationManifests:
+    """The KubeAdmiral objects of a set of files.
+
+    Attributes:
+        clusters: the member clusters, converted to ``Cluster``.
+        policies: the policies of both kinds, with the defaults of their CRDs.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[SchedulingProfile] = field(default_factory=list)
+    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
+    objects: list[FederatedDocument] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Manifests:
+    """The objects of a set of files, in the order of reading.
+
+    Attributes:
+        clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
+        policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
+        policy_documents: the same policies as they are written, in the same order.
+        policy_edits: the policies that files would create or replace, each as it is stored and as it would be.
+        bindings: the bindings, which hold the current assignments.
+        templates: all other resources. A namespaced resource has its namespace in ``raw``.
+        ignored: resources that Karmada never propagates.
+        federation: the KubeAdmiral objects. They exclude Karmada clusters.
+        applied: the identities of the objects that would be applied: files beside stored objects.
+        customizations: the interpreter scripts of the control plane.
+        interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
+            interprets then has no replicas.
+        warnings: what is suspicious about the objects but is no error, one sentence each with its position.
+        gaps: what could not be read from an API server.
+        found: the objects of files that policies can wait for, by kind and name.
+        known: whether objects exist that policies of a control plane wait for, as far as they were read.
+        read_at: when the objects were read from an API server; None for files that no server was read for.
+        dumps: the files that are dumps of a control plane.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
+    policy_documents: list[Document] = field(default_factory=list)
+    policy_edits: list[tuple[Policy | None, Policy]] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    templates: list[Document] = field(default_factory=list)
+    ignored: list[Ignored] = field(default_factory=list)
+    federation: FederationManifests = field(default_factory=FederationManifests)
+    applied: set[Identity] = field(default_factory=set)
+    rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
+    taint_policies: list[ClusterTaintPolicy] = field(default_factory=list)
+    customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
+    interpreters_complete: bool = False
+    warnings: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    found: set[str] = field(default_factory=set)
+    known: dict[str, bool] = field(default_factory=dict)
+    read_at: datetime | None = None
+    dumps: Container[str] = ()
+
+    @property
+    def stored_policies(self) -> list[Policy]:
+        """The policies before files change them."""
+        edited = {after.reference for _, after in self.policy_edits}
+        stored = [before for before, _ in self.policy_edits if before is not None]
+        return [*(each for each in self.policies if each.reference not in edited), *stored]
+
+    @property
+    def existing(self) -> Existing:
+        """Whether the objects exist that policies wait for. Files are all that there is, if no server was read."""
+        return Existing({**self.known, **dict.fromkeys(self.found, True)}, complete=self.read_at is None)
+
+    @property
+    def knows_bindings(self) -> bool:
+        """Whether the bindings of a control plane are known, even if it has none."""
+        unread = any(each.kind is GapKind.OTHER or each.facts.get("group") == _BINDINGS for each in self.gaps)
+        return bool(self.bindings) or (self.read_at is not None and not unread)
+
+    def leave_out(self, document: Document, error: ManifestError) -> None:
+        """Record that an invalid object of a control plane is left out, so that it does not stop all others.
+
+        Raises:
+            ManifestError: the object is one of a file, which its author can mend.
+        """
+        is_stored = document.is_live or document.source in self.dumps
+        if document.applied or is_snapshot(document) or not is_stored:
+            raise error
+        self.gaps.append(Gap(GapKind.INVALID_OBJECT, (document.resource,), {"error": str(error)}))
+
 
 T = TypeVar("T", bound=Value)
 V = TypeVar("V")
@@ -339,3 +458,90 @@ def _reject(document: Document, errors: Iterable[FieldError]) -> None:
     """Raise the first error, if there is one."""
     for error in errors:
         raise document.error(error)
+
+
+_CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io")
+_POLICIES: Final = "policy.karmada.io"
+_SCHEDULER: Final = "schedulerName"
+_SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVersion")
+
+
+def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document]:
+    """Return the documents of the base, in order, replaced by those of the top; new objects follow.
+
+    Args:
+        base: the stored objects.
+        top: the objects that would be applied. Each replaces the stored object of the same identity. It keeps what
+            an apply never changes: the status if it has none, the UID, and the labels and annotations by which Karmada
+            and KubeAdmiral record claims.
+
+    Returns:
+        The documents of the base in order, with those that replace them. New objects follow, and all policies of the
+        top, in the order in which they would be applied.
+    """
+    given: dict[Identity, Document] = {}
+    for document in top:
+        given.setdefault(document.identity, document)
+    result: list[Document] = []
+    stored: dict[int, Document] = {}
+    for document in base:
+        over = given.get(document.identity)
+        if over is None:
+            result.append(document)
+            continue
+        stored[id(over)] = document
+        if not _is_policy(over):
+            result.append(_over(document, over))
+    # A second object of the same identity stays, so that it is reported as a duplicate.
+    for over in top:
+        before = stored.get(id(over))
+        if before is None:
+            result.append(replace(over, applied=True))
+        elif _is_policy(over):
+            result.append(_over(before, over))
+    return result
+
+
+def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
+    """Overlay the documents of other files on those of dumps."""
+    dumps = dump_sources(documents)
+    if not dumps:
+        return documents
+    base = [document for document in documents if document.source in dumps]
+    top = [document for document in documents if document.source not in dumps]
+    return overlaid(base, top)
+
+
+def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
+    """Return the files that are dumps. A dump has a ``FleetSnapshot``."""
+    return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
+
+
+def _is_policy(document: Document) -> bool:
+    return group_of(document.api_version) == _POLICIES
+
+
+def _over(stored: Document, over: Document) -> Document:
+    """Return a document over the stored one. A policy that names no scheduler keeps that of the stored one."""
+    raw = over.raw
+    given, before = raw.get("spec"), stored.raw.get("spec")
+    if _is_policy(over) and isinstance(given, dict) and isinstance(before, dict) and not given.get(_SCHEDULER):
+        kept = {_SCHEDULER: before[_SCHEDULER]} if before.get(_SCHEDULER) else {}
+        raw = {**raw, "spec": {**given, **kept}}
+    return replace(over, raw=_applied(stored.raw, raw), applied=True, replaced=stored.raw)
+
+
+def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    before, after = stored["metadata"], given["metadata"]
+    metadata = {**{key: before[key] for key in _SERVER_FIELDS if key in before}, **after}
+    for part in ("labels", "annotations"):
+        kept = {key: value for key, value in (before.get(part) or {}).items() if _is_of_control_plane(key)}
+        if kept or after.get(part):
+            metadata[part] = {**kept, **(after.get(part) or {})}
+    status = {"status": stored["status"]} if "status" in stored else {}
+    return {**status, **given, "metadata": metadata}
+
+
+def _is_of_control_plane(key: str) -> bool:
+    prefix = key.partition("/")[0]
+    return any(prefix == each or prefix.endswith(f".{each}") for each in _CONTROL_PLANES)

@@ -285,3 +285,14 @@ def _group(term: WorkloadAffinityTerm | None, template: Template) -> str:
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
     """Whether a binding names this scheduler, and its scheduling is not suspended."""
     return binding.scheduler == scheduler_name and not binding.suspended
+
+
+CLUSTERS_SHOWN: Final = 8
+"""The most clusters that a message names."""
+
+
+def short_assignment(clusters: Mapping[str, int], none: str = "no clusters") -> str:
+    """Return replicas by cluster as text, such as ``member1:2, member2:1``; of many clusters only the first by name."""
+    text = ", ".join(f"{name}:{count}" for name, count in sorted(clusters.items())[:CLUSTERS_SHOWN])
+    more = len(clusters) - CLUSTERS_SHOWN
+    return f"{text} and {more} more" if more > 0 else text or none

@@ -12,6 +12,8 @@ Only one thread at a time may create a decoder. While msgspec reads the annotati
 decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
 before its fields). Once a decoder exists, ``msgspec.convert`` to its type is safe as well.
 A module does not need the lock for decoders of its own types that it creates while it is imported.
+
+Removal of null fields from the text of a JSON document, for documents that are too large to decode as dicts.
 """
 
 import re

@@ -2,15 +2,26 @@
 
 Decoding accepts both, because a control plane may store them and Karmada decides with them. Code that reads manifests
 of a user reports them. Each error has its path in the whole document.
+
+Limits on the size of a placement: how many groups, weights, selectors and names are scheduled.
+
+The work of a decision grows with the product of a placement and a fleet. The limits keep that product small for every
+object that a user of one namespace can write. The webhook denies objects above the limits. The extender, the
+controllers and the commands refuse to schedule them. All report the same field and the same text.
+
+Karmada has no such limits. The defaults are far above what people write by hand, and operators can change them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Final, NamedTuple, Self
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.placement import ZONE, ClusterAffinity, FieldSelector, Placement
-from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy
+from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy, ResourceSelector
 from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (
@@ -135,3 +146,233 @@ def _request_errors(path: str, requirements: ReplicaRequirements) -> Iterator[Fi
 def _below(path: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
     for error in errors:
         yield error.below(path)
+
+
+OPTION: Final = "--placement-limits"
+MAX_LIMIT: Final = 1_000_000_000
+_MAX_ERRORS: Final = 16
+
+
+class PlacementLimits(NamedTuple):
+    """The limits. All are inclusive and at least 1.
+
+    Attributes:
+        groups: groups of a Karmada placement (``clusterAffinities``), or terms of a KubeAdmiral ``clusterAffinity``.
+        overflow_affinities: overflow affinities of one group.
+        static_weights: entries of ``staticWeightList``.
+        expressions: label and field expressions of all selectors of a placement together. An entry of ``matchLabels``
+            or of KubeAdmiral's ``clusterSelector`` counts as one.
+        values: values of all these expressions together.
+        cluster_names: names of clusters in all affinities of a placement together, included and excluded.
+        steps: the work of one decision over all groups of the placement. A step takes about ten nanoseconds.
+    """
+
+    resource_selectors: int = 1024
+    groups: int = 1024
+    overflow_affinities: int = 64
+    static_weights: int = 1024
+    spread_constraints: int = 32
+    tolerations: int = 256
+    expressions: int = 4096
+    values: int = 32_768
+    cluster_names: int = 65_536
+    steps: int = 20_000_000
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse ``groups=2048,tolerations=64``. Limits that the text does not name keep their defaults.
+
+        Args:
+            text: NAME=N, separated by commas. The last value of a name counts.
+
+        Raises:
+            InputError: the text has another form, a name is unknown, or a number is out of range.
+        """
+        given = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, number = (piece.strip() for piece in part.partition("="))
+            if name not in LIMIT_NAMES:
+                raise InputError(f"unknown limit {shown(name)}; known are {', '.join(LIMIT_NAMES)}")
+            short = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_LIMIT))
+            if not equals or not short or not 1 <= int(number) <= MAX_LIMIT:
+                raise InputError(f"{shown(part)} is not NAME=N with N from 1 to {MAX_LIMIT}")
+            given[LIMIT_NAMES[name]] = int(number)
+        return cls(**given)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+LIMIT_NAMES: Final[Mapping[str, str]] = {_camel(name): name for name in PlacementLimits._fields}
+"""The name of each limit in ``--placement-limits``, and its attribute."""
+DEFAULT_LIMITS: Final = PlacementLimits()
+
+
+def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
+    """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
+    if _fits(policy.spec.placement, limits) and _selectors_fit(policy.spec.resource_selectors, limits):
+        return []
+    selectors = policy.spec.resource_selectors
+    labels = [each.label_selector for each in selectors if each.label_selector is not None]
+    path = "spec.resourceSelectors"
+    own = [_Count(path, len(selectors), "resource_selectors"), *_total(path, map(_size_of_labels, labels))]
+    placement = (error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits))
+    return [*_excess(own, limits), *placement][:_MAX_ERRORS]
+
+
+def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
+    """Return what exceeds the limits in a placement, in linear time; at most 16 errors.
+
+    Paths start at the placement.
+    """
+    if _fits(placement, limits):
+        return []
+    return list(islice(_excess(_counts(placement), limits), _MAX_ERRORS))
+
+
+def _fits(placement: Placement, limits: PlacementLimits) -> bool:
+    """Whether nothing in a placement exceeds the limits. It counts as ``_counts`` does, but writes no paths."""
+    groups = placement.cluster_affinities or ()
+    strategy = placement.replica_scheduling
+    preference = strategy.weight_preference if strategy is not None else None
+    weights = preference.static_weight_list if preference is not None else ()
+    if (
+        len(groups) > limits.groups
+        or len(weights) > limits.static_weights
+        or len(placement.spread_constraints) > limits.spread_constraints
+        or len(placement.cluster_tolerations) > limits.tolerations
+    ):
+        return False
+    names = expressions = values = 0
+    for affinity in _affinities(placement):
+        names += len(affinity.cluster_names) + len(affinity.exclude)
+        if affinity.label_selector is not None or affinity.field_selector is not None:
+            size = _size_of_affinity(affinity)
+            expressions += size.expressions
+            values += size.values
+    if names > limits.cluster_names or expressions > limits.expressions or values > limits.values:
+        return False
+    return all(len(each.overflow_affinities or ()) <= limits.overflow_affinities for each in groups)
+
+
+def _selectors_fit(selectors: Sequence[ResourceSelector], limits: PlacementLimits) -> bool:
+    expressions = values = 0
+    for each in selectors:
+        if each.label_selector is not None:
+            size = _size_of_labels(each.label_selector)
+            expressions += size.expressions
+            values += size.values
+    return len(selectors) <= limits.resource_selectors and expressions <= limits.expressions and values <= limits.values
+
+
+def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
+    """Return what exceeds the limits in the spec of a KubeAdmiral policy, in linear time. Paths start at ``spec``."""
+    labels = _Size(len(spec.cluster_selector), len(spec.cluster_selector))
+    terms = (_size_of(term.match_expressions, term.match_fields) for term in spec.cluster_affinity)
+    counts = (
+        _Count("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
+        _Count("spec.tolerations", len(spec.tolerations), "tolerations"),
+        _Count("spec.placement", len(spec.placement), "cluster_names", "clusters"),
+        *_total("spec", chain((labels,), terms)),
+    )
+    return list(_excess(counts, limits))
+
+
+class _Count(NamedTuple):
+    """How many things a field has: the attribute of their limit, and their name if it is not the usual one."""
+
+    path: str
+    found: int
+    limit: str
+    noun: str = ""
+
+
+_NOUNS: Final = {
+    "expressions": "expressions in its selectors",
+    "values": "values in the expressions of its selectors",
+    "cluster_names": "names of clusters",
+}
+
+
+def _excess(counts: Iterable[_Count], limits: PlacementLimits) -> Iterator[FieldError]:
+    for path, found, limit, noun in counts:
+        accepted: int = getattr(limits, limit)
+        if found > accepted:
+            things = noun or _NOUNS.get(limit, limit.replace("_", " "))
+            remedy = f"use fewer, or raise {_camel(limit)} in {OPTION}"
+            yield FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled", remedy)
+
+
+def _counts(placement: Placement) -> Iterator[_Count]:
+    groups = placement.cluster_affinities or ()
+    yield _Count("clusterAffinities", len(groups), "groups")
+    for index, group in enumerate(groups):
+        if group.overflow_affinities:
+            path = f"clusterAffinities[{index}].overflowAffinities"
+            yield _Count(path, len(group.overflow_affinities), "overflow_affinities")
+    yield _Count("spreadConstraints", len(placement.spread_constraints), "spread_constraints")
+    yield _Count("clusterTolerations", len(placement.cluster_tolerations), "tolerations")
+    strategy = placement.replica_scheduling
+    if strategy is not None and strategy.weight_preference is not None:
+        weights = strategy.weight_preference.static_weight_list
+        yield _Count("replicaScheduling.weightPreference.staticWeightList", len(weights), "static_weights")
+    affinities = list(_affinities(placement))
+    yield from _total("", map(_size_of_affinity, affinities))
+    yield _Count("", sum(len(each.cluster_names) + len(each.exclude) for each in affinities), "cluster_names")
+
+
+def _affinities(placement: Placement) -> Iterator[ClusterAffinity]:
+    if placement.cluster_affinity is not None:
+        yield placement.cluster_affinity
+    for group in placement.cluster_affinities or ():
+        yield group
+        yield from group.overflow_affinities or ()
+    strategy = placement.replica_scheduling
+    if strategy is not None and strategy.weight_preference is not None:
+        for weight in strategy.weight_preference.static_weight_list:
+            yield weight.target_cluster
+
+
+class _Size(NamedTuple):
+    """The size of a selector."""
+
+    expressions: int
+    values: int
+
+
+_NOTHING: Final = _Size(0, 0)
+
+
+def _size_of_affinity(affinity: ClusterAffinity) -> _Size:
+    labels, fields = affinity.label_selector, affinity.field_selector
+    if labels is None:
+        return _size_of(fields.match_expressions) if fields is not None else _NOTHING
+    size, count = (
+        _size_of(labels.match_expressions, fields.match_expressions if fields else ()),
+        len(labels.match_labels),
+    )
+    return _Size(size.expressions + count, size.values + count)
+
+
+def _size_of_labels(selector: LabelSelector) -> _Size:
+    size, count = _size_of(selector.match_expressions), len(selector.match_labels)
+    return _Size(size.expressions + count, size.values + count)
+
+
+def _size_of(*lists: tuple[SelectorRequirement, ...]) -> _Size:
+    expressions = values = 0
+    for each in lists:
+        expressions += len(each)
+        for expression in each:
+            values += len(expression.values)
+    return _Size(expressions, values)
+
+
+def _total(path: str, sizes: Iterable[_Size]) -> tuple[_Count, _Count]:
+    expressions = values = 0
+    for size in sizes:
+        expressions += size.expressions
+        values += size.values
+    return _Count(path, expressions, "expressions"), _Count(path, values, "values")

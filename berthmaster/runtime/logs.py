@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.printable import printable_json
+from berthmaster.model.errors import printable_json
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.rate_limit import TokenBucket
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from berthmaster.model.errors import InputError
-from berthmaster.model.limits import OPTION
+from berthmaster.model.validation import OPTION
 
 UNBOUNDED: Final = 2**62
 GROUP_STEPS: Final = 500

@@ -21,8 +21,7 @@ from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
-from berthmaster.runtime.garbage import keep_existing_objects
-from berthmaster.runtime.memory import return_large_blocks
+from berthmaster.runtime.memory import keep_existing_objects, return_large_blocks
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness

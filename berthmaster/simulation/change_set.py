@@ -1,6 +1,9 @@
-"""The objects that would be applied and deleted together: the input of a plan."""
+"""The objects that would be applied and deleted together: the input of a plan.
 
-from collections.abc import Callable, Iterator, Mapping
+The workloads of a world after a set of changes, before any scheduler looks at them.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -8,12 +11,17 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
+from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
+from berthmaster.model.existing import UNKNOWN, Existing, waited_for
+from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
-from berthmaster.simulation.stalling import woken
-from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.eligibility import waits, woken
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern, preemptors
+from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 
 
@@ -116,3 +124,178 @@ def _of_template(raw: Mapping[str, Any]) -> tuple[Any, Any]:
     metadata = raw.get("metadata") or {}
     content = {key: value for key, value in raw.items() if key not in {"metadata", "status"}}
     return metadata.get("labels") or {}, content
+
+
+@dataclass(slots=True)
+class ChangedWorkloads:
+    """What a set of changes makes of the workloads of an index.
+
+    Attributes:
+        clusters_world: the clusters after the changes, without workloads; None if no cluster changes.
+        after: the workloads that the changes concern; None for one that is deleted.
+        edits: the changes of policies, in the order in which they take effect.
+        gaps: what is not known about them.
+        existing: whether the objects exist that policies wait for, after the changes.
+        blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
+        preemption_matters: whether a policy preempts because of the changes if preemption is on.
+    """
+
+    after: dict[WorkloadKey, SimulatedWorkload | None] = field(default_factory=dict)
+    edits: list[PolicyEdit] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
+    clusters_world: World | None = None
+    existing: Existing = UNKNOWN
+    preemption_matters: bool = False
+
+
+def changed_workloads(
+    index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None]
+) -> ChangedWorkloads:
+    """Return the workloads that changes concern, as they are after the changes.
+
+    Args:
+        index: the world before.
+        changes: the changes.
+        now: the time of the changes.
+        check: called before each workload; an exception that it raises ends the call.
+
+    Raises:
+        InputError: a deleted object does not exist, or the fleet is full.
+    """
+    found = ChangedWorkloads()
+    for workload in changes.workloads:
+        found.after[key_of(workload.resource)] = workload
+    for name in changes.deleted_workloads:
+        for workload in index.world.find(name):
+            found.after[key_of(workload.resource)] = None
+    for scale in changes.scales:
+        chosen = scale.chosen(index.world)
+        key = key_of(chosen.resource)
+        found.after[key] = scale.scaled(found.after.get(key) or chosen, index.world.policies)
+    policies: tuple[Policy, ...] = tuple(index.world.policies)
+    _retry(index, changes, found)
+    for edit in policy_edits(index, changes):
+        policies = edit.applied(policies)
+        found.edits.append(edit)
+        for _ in edited_workloads(index, edit, policies, found, check):
+            pass
+    if changes.changes_clusters:
+        _change_clusters(index, changes, now, found, check)
+    return found
+
+
+def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> None:
+    """Let policies take effect that waited for objects which the changes create. The detector tries again."""
+    existing, policies = index.world.existing.changed(changes.existence), index.world.policies
+    found.existing = existing
+    if not any(changes.existence.values()):
+        return
+    keys = index.keys()
+    for key in keys:
+        workload = found.after.get(key) or index.get(key)
+        if workload is None or workload.waits is None or not workload.claims:
+            continue
+        policy = workload.claims[0].policy
+        if waits(policy, workload.resource.namespace, existing) is None:
+            edit = PolicyEdit(policy, policy)
+            catalog = PolicyCatalog(policies)
+            detector = Detector(
+                edit,
+                catalog,
+                workload_affinity=index.world.workload_affinity,
+                existing=existing,
+                preempts=index.world.assumptions.preempts,
+            )
+            found.after[key] = detector.retried(workload)
+
+
+def _change_clusters(
+    index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads, check: Callable[[], None]
+) -> None:
+    """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
+    current = {key: found.after.get(key, index.get(key)) for key in [*index.keys(), *found.after]}
+    workloads = [each for each in current.values() if each is not None]
+    world = with_clusters(replace(index.world, workloads=workloads), changes, now, check)
+    for before, after in zip(workloads, world.workloads, strict=True):
+        if before is not after:
+            found.after[key_of(after.resource)] = after
+    found.clusters_world = replace(world, workloads=())
+
+
+def policy_edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
+    """Yield the edits of policies that change something, in the order in which they take effect."""
+    known: dict[PolicyReference, Policy | None] = {}
+    for policy in changes.policies:
+        before = known.get(policy.reference, index.policy(policy.reference))
+        known[policy.reference] = policy
+        yield PolicyEdit(before, policy)
+    for reference in changes.deleted_policies:
+        before = known.get(reference, index.policy(reference))
+        if before is not None:
+            known[reference] = None
+            yield PolicyEdit(before, None)
+
+
+def edited_workloads(
+    index: PlanIndex,
+    edit: PolicyEdit,
+    policies: Sequence[Policy],
+    found: ChangedWorkloads,
+    check: Callable[[], None],
+    only: Collection[WorkloadKey] | None = None,
+) -> Iterator[WorkloadKey]:
+    """Record what one edit of a policy makes of the workloads, and yield each after that.
+
+    Args:
+        index: the world before.
+        edit: the edit.
+        policies: all policies after the edit.
+        found: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
+        check: see ``changed_workloads``.
+        only: look only at these workloads; None for all that the edit can concern.
+    """
+    world, catalog = index.world, PolicyCatalog(policies)
+    if edit.has_effect and any(True for _ in preemptors(edit, catalog)):
+        found.preemption_matters = True
+    detector = Detector(
+        edit,
+        catalog,
+        workload_affinity=world.workload_affinity,
+        existing=found.existing,
+        preempts=world.assumptions.preempts,
+    )
+    unlabelled: list[str] = []
+    uncounted: list[str] = []
+    claiming = edit.claimant
+    keys = [*index.concerned(edit, detector), *may_concern(edit, found.after.items())] if only is None else only
+    for key in index.sorted(keys):
+        check()
+        workload = found.after[key] if key in found.after else index.get(key)
+        if workload is None:
+            continue
+        if labels_matter(edit, workload):
+            unlabelled.append(str(workload))
+        after = detector.detected(workload)
+        if reason := detector.blocked(after):
+            found.blocked[key] = after, edit.reference, reason
+        if after is not workload:
+            found.after[key] = after
+            if after.claim is not None:
+                claiming[after.claim.policy.reference] = after.claim.policy
+            if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
+                uncounted.append(str(workload))
+        yield key
+    facts = {"policy": str(edit.reference)}
+    for kind, about in ((GapKind.LABELS, unlabelled), (GapKind.REPLICAS, uncounted)):
+        if about:
+            found.gaps.append(Gap(kind, tuple(about), facts))
+    found.gaps += _unread(claiming, found.existing)
+
+
+def _unread(policies: Mapping[PolicyReference, Policy], existing: Existing) -> Iterator[Gap]:
+    """Yield a gap for each policy of which it is not known whether what it waits for exists."""
+    for reference, policy in policies.items():
+        unread = existing.unknown(waited_for((policy,)))
+        if unread:
+            yield Gap(GapKind.WAITED_FOR, facts={"policy": str(reference), "objects": ", ".join(unread)})

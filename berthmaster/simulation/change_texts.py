@@ -8,8 +8,7 @@ from typing import Final
 
 from berthmaster.model.cluster import EFFECTS, Taint
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, resolve
-from berthmaster.model.kinds import Scope, scope_of_group
+from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale

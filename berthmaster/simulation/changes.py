@@ -9,15 +9,15 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.model.binding import Binding, binding_name
+from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.taint_policy import in_order
 from berthmaster.simulation.assumptions import not_ready
+from berthmaster.simulation.eligibility import woken
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit
-from berthmaster.simulation.stalling import woken
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 

@@ -18,8 +18,7 @@ from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE, decide_minimal
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import why_not_scheduled
-from berthmaster.simulation.moving import due
+from berthmaster.simulation.eligibility import due, why_not_scheduled
 from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World

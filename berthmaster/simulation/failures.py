@@ -23,9 +23,8 @@ from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.following import follow, leaders_of
 from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
-from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas
-from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, peers_of, run, schedule_one
-from berthmaster.simulation.sharing import SharedCapacity
+from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
+from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, peers_of, run, schedule_one
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from berthmaster.manifests import Manifests
-from berthmaster.manifests.objects import FederatedDocument
+from berthmaster.manifests.loader import FederatedDocument
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.federated_object import SCHEDULING_TRIGGERS

@@ -13,19 +13,16 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
-from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.work import TooLargeError, Work
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, edited_workloads, policy_edits
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_decisions import PlanDecider
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
-from berthmaster.simulation.plan_rows import deleted_copies
-from berthmaster.simulation.plan_totals import moved_replicas
-from berthmaster.simulation.planned_changes import ChangedWorkloads, edited_workloads, policy_edits
-from berthmaster.simulation.planner import plan_of
+from berthmaster.simulation.plan_rows import deleted_copies, moved_replicas
+from berthmaster.simulation.planner import PlanDecider, plan_of
 from berthmaster.simulation.policy_edit import Detector, PolicyEdit, preemptors
 from berthmaster.simulation.run import PlannedWorkload
 

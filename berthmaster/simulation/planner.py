@@ -2,11 +2,13 @@
 
 Only workloads whose binding changes are scheduled again, as in a control plane: nothing else makes a scheduler look at
 them. A change of clusters concerns all workloads.
+
+The decisions of a plan: where the workloads go that a change concerns, and what follows them.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -14,21 +16,310 @@ from typing import Any, Final
 import msgspec
 import msgspec.structs
 
+from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.model.reader import ANY_READER, Reader
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.assumptions import Assumptions
-from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.losses import Gone, is_left, loss_of
+from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, changed_workloads
+from berthmaster.simulation.following import companions, follow
+from berthmaster.simulation.losses import Gone, copies, gone_of, is_left, loss_of
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary, StayingWorkload, StayReason
-from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
-from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
-from berthmaster.simulation.plan_rows import move_of, policy_effects, seen_by, staying_of, unplaced_of
-from berthmaster.simulation.plan_totals import cluster_totals, summary_of
-from berthmaster.simulation.planned_changes import ChangedWorkloads, changed_workloads
-from berthmaster.simulation.run import PlannedWorkload, present, run
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
+from berthmaster.simulation.plan_rows import (
+    cluster_totals,
+    move_of,
+    policy_effects,
+    seen_by,
+    staying_of,
+    summary_of,
+    unplaced_of,
+)
+from berthmaster.simulation.run import (
+    Diagnosed,
+    PlannedWorkload,
+    SharedCapacity,
+    WorkloadResult,
+    followed,
+    present,
+    present_result,
+    run,
+    schedule_one,
+)
+from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
+
+_MAX_EXPLAINED: Final = 20
+"""How many failures get the reasons of each filter. The others name the failure only."""
+
+
+class PlanDecider:
+    """Decides the workloads of one plan.
+
+    Args:
+        index: the world before the change.
+        changed: the workloads after the change, before any scheduler looks at them.
+        now: the time of the change.
+        check: called before each workload; an exception that it raises ends the plan.
+        everything: whether a scheduler looks at all workloads, and each failure is explained.
+        shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
+            Berthmaster's scheduler, which deducts the replicas that it adds.
+
+    Attributes:
+        clusters: the clusters after the change.
+    """
+
+    def __init__(
+        self,
+        index: PlanIndex,
+        changed: ChangedWorkloads,
+        now: datetime,
+        check: Callable[[], None],
+        *,
+        everything: bool = False,
+        shared_capacity: bool | None = None,
+    ) -> None:
+        self._everything = everything
+        self._shared_capacity = shared_capacity
+        self._index = index
+        self._changed = changed
+        self._check = check
+        self._now = now
+        self._later = now + timedelta(seconds=1)
+        world = changed.clusters_world
+        self._after = world or index.world
+        self.clusters, self.assumptions = self._after.clusters, self._after.assumptions
+        self.gone = gone_of(self.clusters, world.lost, world.removed) if world is not None else Gone()
+        before, after = index.peers(), index.peers()
+        self._peers = before, after
+        self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
+        self._touched = _touched_clusters(index, changed)
+
+    def all(self) -> list[WorkloadResult]:
+        """Return where all workloads go as dependencies follow them, in the order of the world."""
+        results = [planned.after for _, planned in self.deciding(self._index.keys())]
+        return followed(results, self._index.world.schedulers)
+
+    def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
+        """Return the workloads that the change concerns, in the order of the world."""
+        return self.concerned_of(dict(self.deciding(self._index.sorted(self._keys()))))
+
+    def concerned_of(self, planned: Mapping[WorkloadKey, PlannedWorkload]) -> dict[WorkloadKey, PlannedWorkload]:
+        """Return those of the decided workloads that the change concerns, with where they would go without it."""
+        settled = {key: self._with_settled(key, each) for key, each in planned.items()}
+        return {key: each for key, each in settled.items() if self._is_concerned(key, each)}
+
+    def fails_by_change(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
+        """Return whether a decided workload cannot be scheduled, although it can be scheduled without the change."""
+        return planned.after.failure is not None and self._with_settled(key, planned).fails_by_change
+
+    def decided(
+        self, workload: SimulatedWorkload, shared: SharedCapacity | None = None, diagnose: Diagnosed = "none"
+    ) -> WorkloadResult:
+        """Return where a workload goes after the change. ``shared`` deducts the replicas that the decision adds."""
+        self._scheduler.peers = self._peers[1]
+        return schedule_one(self._scheduler, workload, self._later, self._after, diagnose=diagnose, shared=shared)
+
+    def deciding(self, keys: Iterable[WorkloadKey]) -> Generator[tuple[WorkloadKey, PlannedWorkload]]:
+        """Decide workloads one after the other. The keys are read one by one.
+
+        The fleet is as it was before, once the iterator is exhausted or closed.
+        """
+        shared = SharedCapacity(self._scheduler.fleet)
+        explained = 0
+        try:
+            for key in keys:
+                self._check()
+                explains = self._everything or explained < _MAX_EXPLAINED
+                planned = self._planned(key, shared, "failures" if explains else "none")
+                explained += planned.after.failure is not None
+                yield key, planned
+        finally:
+            shared.restore()
+
+    def _keys(self) -> Iterator[WorkloadKey]:
+        yield from self._changed.after
+        if self._changed.clusters_world is not None:
+            yield from self._index.keys()
+            return
+        for edit in self._changed.edits:
+            yield from self._index.held_by(edit.reference)
+
+    def _planned(self, key: WorkloadKey, shared: SharedCapacity, diagnose: Diagnosed) -> PlannedWorkload:
+        before_workload = self._index.get(key)
+        after_workload = self._changed.after.get(key, before_workload)
+        if after_workload is None:
+            if before_workload is None:
+                raise ValueError(f"{key} is neither in the world nor in the change")
+            return PlannedWorkload(self._present(before_workload), _absent(before_workload), None, is_deleted=True)
+        before = _absent(after_workload) if before_workload is None else self._present(before_workload)
+        has_event = self._has_event(before_workload, after_workload)
+        if has_event:
+            deducts = _deducts(after_workload) if self._shared_capacity is None else self._shared_capacity
+            after = self.decided(after_workload, shared if deducts else None, diagnose)
+        else:
+            after = self._present(after_workload)
+        return PlannedWorkload(before, after, None, is_new=before_workload is None, has_event=has_event)
+
+    def _with_settled(self, key: WorkloadKey, planned: PlannedWorkload) -> PlannedWorkload:
+        """Add where a workload would go without the change, if the change makes it move or fail."""
+        workload = self._index.get(key)
+        if workload is None or planned.is_deleted or not (planned.moves or planned.after.failure is not None):
+            return planned
+        return replace(planned, settled=self._settled(workload))
+
+    def _has_event(self, before: SimulatedWorkload | None, after: SimulatedWorkload) -> bool:
+        """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""
+        if self._everything or self._changed.clusters_world is not None or before is None:
+            return True
+        if after.binding is before.binding:
+            return False
+        if not before.present:
+            return True
+        return before.held_by != after.held_by or _spec(before.binding) != _spec(after.binding)
+
+    def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
+        """Return where a workload would go without the change, at its next scheduling."""
+        scheduler = self._index.scheduler
+        scheduler.peers = self._peers[0]
+        return schedule_one(scheduler, workload, self._now, self._index.world, diagnose="none")
+
+    def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
+        return present_result(workload, self._index.world.schedulers)
+
+    def _is_concerned(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
+        """Return whether the change concerns a workload. A change of clusters makes a scheduler look at all."""
+        if self._changed.clusters_world is None or key in self._changed.after:
+            return True
+        if planned.moves or planned.after.failure is not None:
+            settled = planned.settled
+            if settled is None or not planned.is_due or (settled.failure is None) != (planned.after.failure is None):
+                return True
+        if not self._touched.isdisjoint([*planned.before.assignment, *copies(planned.before)]):
+            return True
+        return any(planned.holder_before == edit.reference for edit in self._changed.edits)
+
+
+def with_followers(
+    index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
+) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
+    """Return the concerned workloads as dependencies follow them, and the dependencies that only follow.
+
+    Args:
+        index: the world before the change.
+        decider: decides the dependencies that have a policy of their own.
+        concerned: the workloads that the change concerns.
+    """
+    if not any(_leads_or_follows(index.get(key), each) for key, each in concerned.items()):
+        return list(concerned.values()), []
+    known = _workloads_before(index)
+    known = {**{key_of(each.resource): each for each in _unclaimed_dependencies(index, concerned.values())}, **known}
+    before = _followed(known)
+    after = _followed(_workloads_after(known, concerned))
+    names = companions(list(after.values()))
+    result, followers = dict(concerned), []
+    for position, (key, workload) in enumerate(after.items()):
+        known_before = before.get(key)
+        if known_before is not None and _required_by(known_before) == _required_by(workload):
+            continue
+        if known_before is None and not _required_by(workload):
+            continue
+        decided = _decided_follower(decider, workload, concerned.get(key))
+        decided = replace(decided, companions=names.get(position, decided.companions))
+        if key in concerned:
+            result[key] = replace(concerned[key], after=decided)
+        else:
+            stored = index.get(key)
+            present = present_result(stored, index.world.schedulers) if stored is not None else _absent(workload)
+            settled = WorkloadResult(known_before, Trigger.NONE) if known_before is not None else None
+            followers.append(PlannedWorkload(present, decided, settled, is_new=known_before is None))
+    return list(result.values()), followers
+
+
+def _decided_follower(
+    decider: PlanDecider, workload: SimulatedWorkload, concerned: PlannedWorkload | None
+) -> WorkloadResult:
+    """Return the result for a dependency. One with a placement is scheduled, unless that just happened."""
+    if concerned is not None and not concerned.is_deleted and concerned.has_event:
+        return replace(concerned.after, workload=workload)
+    if workload.binding is not None and workload.binding.spec.placement is not None:
+        return decider.decided(workload)
+    return WorkloadResult(workload, Trigger.NONE)
+
+
+def _workloads_before(index: PlanIndex) -> dict[WorkloadKey, SimulatedWorkload]:
+    schedulers = index.world.schedulers
+    return {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
+
+
+def _unclaimed_dependencies(index: PlanIndex, concerned: Iterable[PlannedWorkload]) -> Iterator[SimulatedWorkload]:
+    """Yield the dependencies of the concerned workloads that the world may leave out."""
+    for planned in concerned:
+        workload = planned.after.workload
+        if not planned.is_deleted and workload.binding is not None and workload.binding.spec.propagate_deps:
+            for dependency in workload.dependencies or ():
+                yield from index.world.unclaimed(dependency)
+
+
+def _workloads_after(
+    known: Mapping[WorkloadKey, SimulatedWorkload], concerned: dict[WorkloadKey, PlannedWorkload]
+) -> dict[WorkloadKey, SimulatedWorkload]:
+    found, gone = dict(known), set()
+    for key, planned in concerned.items():
+        if not planned.is_deleted:
+            found[key] = planned.after.workload
+        elif (binding := found.pop(key).binding) is not None:
+            gone.add(binding.metadata.key)
+    return {key: _without_leaders(each, gone) for key, each in found.items()} if gone else found
+
+
+def _without_leaders(workload: SimulatedWorkload, gone: set[tuple[str, str]]) -> SimulatedWorkload:
+    """Return a dependency that does not follow the workloads that are deleted, by namespace and name of a binding."""
+    binding = workload.binding
+    if binding is None or not binding.spec.required_by:
+        return workload
+    kept = tuple(each for each in binding.spec.required_by if (each.namespace, each.name) not in gone)
+    spec = msgspec.structs.replace(binding.spec, required_by=kept)
+    return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+
+
+def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadKey, SimulatedWorkload]:
+    return dict(zip(workloads, follow(list(workloads.values())), strict=True))
+
+
+def _leads_or_follows(before: SimulatedWorkload | None, planned: PlannedWorkload) -> bool:
+    return (before is not None and is_companion(before)) or (
+        not planned.is_deleted and is_companion(planned.after.workload)
+    )
+
+
+def _absent(workload: SimulatedWorkload) -> WorkloadResult:
+    """Return the result of a workload that does not exist: it is on no cluster."""
+    return WorkloadResult(replace(workload, binding=None, present=False), Trigger.NONE)
+
+
+def _deducts(workload: SimulatedWorkload) -> bool:
+    return workload.binding is not None and workload.binding.scheduler != DEFAULT_SCHEDULER
+
+
+def _required_by(workload: SimulatedWorkload) -> object:
+    return workload.binding.spec.required_by if workload.binding is not None else ()
+
+
+def _spec(binding: Binding | None) -> object:
+    return binding.spec if binding is not None else None
+
+
+def _touched_clusters(index: PlanIndex, changed: ChangedWorkloads) -> frozenset[str]:
+    """Return the names of the clusters that the change adds, changes or removes."""
+    if changed.clusters_world is None:
+        return frozenset()
+    before, after = index.world.clusters, changed.clusters_world.clusters
+    return frozenset(name for name in {**before, **after} if before.get(name) is not after.get(name))
+
 
 _FORMAT: Final = 1
 """Raised when the definition changes, so that ids of different definitions differ."""

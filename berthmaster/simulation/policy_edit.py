@@ -18,30 +18,36 @@ from typing import TypeVar
 from berthmaster.model.binding import Binding, binding_of
 from berthmaster.model.claims import (
     Claim,
+    Holding,
     MatchLevel,
+    PolicyCatalog,
     PriorityDrop,
     Resource,
     claimed_externally,
     match_level,
     named_resources,
+    names,
     newly_eligible,
     permanent_id,
+    takes,
+    why_not_taken,
 )
 from berthmaster.model.existing import UNKNOWN, Existing
-from berthmaster.model.holding import Holding, PolicyCatalog, names, takes, why_not_taken
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
-from berthmaster.simulation.claim_records import (
+from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
+from berthmaster.simulation.present import (
     bound_by,
+    deferred_by,
+    dependencies_for,
     metadata_of,
+    reasons,
     recorded,
     recorded_by_binding,
     with_record,
     without_bound,
     without_record,
 )
-from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
-from berthmaster.simulation.present import deferred_by, dependencies_for, reasons
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 K = TypeVar("K")

@@ -64,7 +64,7 @@ class SimulatedWorkload:
         deferred: the binding that the next change of the template brings under a Lazy policy; None if it is the same.
         uncounted: why it is not known how many replicas it has; None if that is known, or if its binding says so.
         waits: what its policy waits for, so that neither policy nor template reach the binding; None for nothing.
-        stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalling.py``).
+        stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalls``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
         notes: what to know about it: recorded claims without effect, differences of template and binding.
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.

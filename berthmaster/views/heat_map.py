@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.simulation.failures import Impact
 from berthmaster.views.texts import count_text
 

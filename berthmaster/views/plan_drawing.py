@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Final, NamedTuple
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.simulation.plan_answer import PlannedMove
 
 TITLE: Final = "Which clusters replicas leave, and where they go"

@@ -12,8 +12,7 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import ONLY_METADATA, ONLY_METADATA_LIST, READ_TIMEOUT_S, APIRequest, page
 from berthmaster.kube.responses import ListPage, decode_response
 from berthmaster.kube.served_types import ServedType
-from berthmaster.manifests.document import DEFAULT_LIMITS, Document
-from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.manifests.document import DEFAULT_LIMITS, Document, ListRecord
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.meta import Key
 

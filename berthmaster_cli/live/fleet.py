@@ -1,4 +1,7 @@
-"""Reads what a simulation needs from a control plane: clusters, policies, bindings and their templates."""
+"""Reads what a simulation needs from a control plane: clusters, policies, bindings and their templates.
+
+Which resource templates a simulation needs: those that bindings name and policies select.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,16 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.kube.served_types import ServedType, ServedTypes
-from berthmaster.manifests.document import Document
-from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.manifests.document import Document, ListRecord
 from berthmaster.model import taint_policy
 from berthmaster.model.claims import PERMANENT_ID, claims
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.kinds import group_of, metadata_suffices, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.replicas import template_of
 from berthmaster_cli.live.collections import CollectionReader, Listing

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.served_types import ServedTypes, discover_types
-from berthmaster.manifests.document import Document
-from berthmaster.manifests.snapshot import FleetSnapshot
+from berthmaster.manifests.document import Document, FleetSnapshot
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.existence import read_dependencies, read_waited_for

@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from berthmaster.kube.served_types import ServedType, ServedTypes
-from berthmaster.manifests.document import Document
-from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.manifests.document import Document, ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.gaps import Gap
+from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
-from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.fleet import (

@@ -14,10 +14,11 @@ from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import get, merge_patch
-from berthmaster.model.assignment_text import short_assignment
+from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
 from berthmaster.views.cells import numbers
+from berthmaster.views.move_budgets import KnownMoves, moves_report
 from berthmaster.views.move_rows import (
     BudgetUse,
     MoveRow,
@@ -28,7 +29,6 @@ from berthmaster.views.move_rows import (
     changed_rows,
     move_rows,
 )
-from berthmaster.views.moves_report import KnownMoves, moves_report
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import NamespaceFlags

@@ -17,7 +17,7 @@ from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.requests import get, merge_patch
-from berthmaster.model.assignment_text import short_assignment
+from berthmaster.model.binding import short_assignment
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
 from berthmaster.model.meta import Key

@@ -9,8 +9,7 @@ import msgspec
 
 from berthmaster.deciding.move_targets import Target, drain_target
 from berthmaster.deciding.writes import effective
-from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import Binding, names_scheduler
+from berthmaster.model.binding import Binding, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of

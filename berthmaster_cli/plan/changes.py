@@ -1,24 +1,163 @@
-"""Changed objects of files as a change set: checked as an apply would check them."""
+"""Changed objects of files as a change set: checked as an apply would check them.
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+The objects that would be deleted: those that ``--delete`` names, and those that ``--prune`` finds.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
 
 from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.manifests import Document, Manifests
+from berthmaster.manifests.document import Identity
 from berthmaster.manifests.loader import objects_of
-from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.interpretation import check_replica_paths
-from berthmaster.model.kinds import group_of
-from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propagated, resolve
+from berthmaster.model.policy import POLICY_KINDS, PolicyReference
+from berthmaster.model.replicas import ReplicaPath, template_of
+from berthmaster.model.selector import parse_selector
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.present import WorkloadBuilder
-from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
+from berthmaster_cli.names import name_in, resource_name
 from berthmaster_cli.output import complain
-from berthmaster_cli.plan.deletions import Deletions
 from berthmaster_cli.present import check_policies, interpreter_of
 
-_OVERRIDES: Final = frozenset({"OverridePolicy", "ClusterOverridePolicy"})
+_CLUSTER: Final = "Cluster"
+_GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
+
+
+class Deletions(NamedTuple):
+    """What is deleted.
+
+    Attributes:
+        workloads: the resource templates.
+        overrides: the OverridePolicies and ClusterOverridePolicies, as texts.
+    """
+
+    policies: tuple[PolicyReference, ...] = ()
+    clusters: tuple[str, ...] = ()
+    workloads: tuple[ResourceName, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+    def joined(self, other: "Deletions") -> "Deletions":
+        """Return both without duplicates."""
+        return Deletions(*(tuple(dict.fromkeys([*mine, *theirs])) for mine, theirs in zip(self, other, strict=True)))  # type: ignore[arg-type]
+
+
+def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
+    """Return what ``--delete`` names.
+
+    Args:
+        texts: ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``, with any name of the kind that kubectl accepts.
+        manifests: the objects of the control plane.
+
+    Raises:
+        click.UsageError: a text has another form.
+        InputError: an object does not exist, or several have the name.
+    """
+    found = Deletions()
+    for text in texts:
+        name = resource_name(text)
+        kind = _karmada_kind(name.kind)
+        if kind in POLICY_KINDS:
+            found = found.joined(Deletions(policies=(_policy(name, kind, manifests),)))
+        elif kind == _CLUSTER:
+            found = found.joined(Deletions(clusters=(_cluster(name, manifests),)))
+        elif kind in _OVERRIDES:
+            found = found.joined(Deletions(overrides=(f"{kind} {name.name}",)))
+        else:
+            found = found.joined(Deletions(workloads=(_workload(name, manifests),)))
+    return found
+
+
+def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> Deletions:
+    """Return the policies and workloads that ``kubectl apply --prune`` would delete.
+
+    Args:
+        selector: the labels of the objects that belong together, as in kubectl.
+        documents: the objects of the control plane.
+        kept: the objects that would be applied.
+
+    Raises:
+        InputError: the selector is invalid.
+    """
+    wanted = parse_selector(selector)
+    policies, workloads = [], []
+    for document in documents:
+        if document.identity in kept or not _is_prunable(document):
+            continue
+        try:
+            template = template_of(document.raw)
+        except FieldError as error:
+            raise document.error(error) from None
+        if not wanted.matches(template.labels):
+            continue
+        if group_of(document.api_version) == "policy.karmada.io":
+            namespace = "" if document.kind == POLICY_KINDS[1] else document.namespace
+            policies.append(PolicyReference(document.kind, namespace, document.name))  # type: ignore[arg-type]
+        else:
+            workloads.append(ResourceName(document.namespace, document.kind, document.name))
+    return Deletions(policies=tuple(policies), workloads=tuple(workloads))
+
+
+def _is_prunable(document: Document) -> bool:
+    if group_of(document.api_version) == "policy.karmada.io":
+        return document.kind in POLICY_KINDS
+    return reason_not_propagated(document.api_version, document.kind, document.namespace) is None
+
+
+def _karmada_kind(text: str) -> str:
+    """Return the kind of Karmada that a text means; empty for another kind."""
+    names = resolve(text, [each for each in BUILT_IN_NAMES if each.group in _GROUPS])
+    if names is not None:
+        return names.kind
+    return next((each for each in (*POLICY_KINDS, *_OVERRIDES, _CLUSTER) if each.lower() == text.lower()), "")
+
+
+def _policy(name: ResourceName, kind: str, manifests: Manifests) -> PolicyReference:
+    same_kind = [each.reference for each in manifests.policies if each.kind == kind]
+    found = [each for each in same_kind if each.name == name.name and name.namespace in {"", each.namespace}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = name_list([f"{each.namespace}/{kind}/{each.name}" for each in found])
+        raise InputError(f"--delete {name}: {len(found)} policies have this name; name one of {places}")
+    raise InputError(f"--delete {name}: there is no such {kind}{_hint(name.name, [each.name for each in same_kind])}")
+
+
+def _cluster(name: ResourceName, manifests: Manifests) -> str:
+    known = [each.name for each in manifests.clusters]
+    if name.name not in known:
+        raise InputError(f"--delete {name}: there is no such Cluster{_hint(name.name, known)}")
+    return name.name
+
+
+def _workload(name: ResourceName, manifests: Manifests) -> ResourceName:
+    meant = name_in(manifests, name, "")
+    known = [ResourceName(each.namespace, each.kind, each.name) for each in manifests.templates]
+    bound = [each.spec.resource for each in manifests.bindings]
+    known += [ResourceName(each.namespace, each.kind, each.name) for each in bound]
+    found = {
+        each for each in known
+        if (each.kind.lower(), each.name) == (meant.kind.lower(), meant.name)
+        and meant.namespace in {"", each.namespace}
+    }  # fmt: skip
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise InputError(f"--delete {name}: {len(found)} resources have this name; name it as NAMESPACE/KIND/NAME")
+    raise InputError(f"--delete {name}: there is no such resource{_hint(str(meant), [str(each) for each in known])}")
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+_OVERRIDES: Final = ("OverridePolicy", "ClusterOverridePolicy")
 _REFUSED: Final = {
     "work.karmada.io": "Karmada writes it: change the policy or the workload",
     "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",

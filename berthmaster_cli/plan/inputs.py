@@ -16,9 +16,8 @@ from berthmaster_cli.flags import option
 from berthmaster_cli.inputs import PresentFlags, SchedulingFlags
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about
-from berthmaster_cli.plan.changes import change_set, checked_objects
+from berthmaster_cli.plan.changes import change_set, checked_objects, deletions, pruned
 from berthmaster_cli.plan.comment import SERVICES
-from berthmaster_cli.plan.deletions import deletions, pruned
 from berthmaster_cli.plan.formats import FORMATS
 from berthmaster_cli.plan.limits import CONDITIONS
 from berthmaster_cli.present import AssumptionFlags, present_world

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.cells import Cell, Section
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.cells import Cell, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing

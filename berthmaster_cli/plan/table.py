@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import name_list
-from berthmaster.model.holding import PolicyCatalog
 from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, sum_of
 from console.pages import lists
 from console.pages.amounts import BASIC, Load, load_of

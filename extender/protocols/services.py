@@ -1,4 +1,7 @@
-"""A request, and the resources of the service that its handler uses."""
+"""A request, and the resources of the service that its handler uses.
+
+Reviews first: long computations of other requests pause while a review is judged.
+"""
 
 import logging
 import threading

@@ -22,8 +22,8 @@ from berthmaster.model import taint_policy
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind
+from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
-from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of

@@ -8,7 +8,7 @@ import yaml
 from charts.cases import CASES
 from charts.values_table import readme, table
 
-from berthmaster.model.limits import LIMIT_NAMES, MAX_LIMIT
+from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT
 from berthmaster.version import __version__
 from charts import helm
 

@@ -34,7 +34,7 @@ from kube_store import JSON
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query, RecordId
-from berthmaster.model.assignment_text import short_assignment
+from berthmaster.model.binding import short_assignment
 
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0

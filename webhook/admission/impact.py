@@ -1,8 +1,19 @@
-"""A change of a policy, what it would move, and what the gate did with it."""
+"""A change of a policy, what it would move, and what the gate did with it.
 
-from collections.abc import Mapping
+The limits of a change: how much may move without an approval.
+
+What users and the audit log read about an impact.
+
+API servers cut warnings at 256 characters and drop all after 4,096 in total. kubectl prints one warning a line, so a
+line is short enough for a terminal.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+from berthmaster.model.errors import printable
 
 
 class ReviewedChange(NamedTuple):
@@ -143,3 +154,149 @@ class GateDecision(NamedTuple):
     change: ReviewedChange
     plan: str = ""
     message: str = ""
+
+
+RULE: Final = "blast-radius"
+"""The id of the gate among the rules."""
+_UNITS: Final = {
+    "moved": ("workload moves", "workloads move"),
+    "percent": ("percent of all workloads moves", "percent of all workloads move"),
+    "lost": ("workload has no place", "workloads have no place"),
+    "deleted": ("copy is deleted", "copies are deleted"),
+}
+"""What each limit counts, one and many."""
+_ACCEPTED: Final = "accepted is a list such as moved=50,percent=20,lost=0,deleted=100"
+
+
+@dataclass(frozen=True, slots=True)
+class BlastRadius:
+    """The most that a change may do. None is no limit.
+
+    Attributes:
+        moved: the most workloads that move.
+        percent: the most workloads that move, in percent of all workloads.
+        lost: the most workloads that have no cluster afterwards because of the change.
+        deleted: the most copies in clusters that are deleted. A move from one cluster to another deletes one.
+    """
+
+    moved: float | None = None
+    percent: float | None = None
+    lost: float | None = None
+    deleted: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "BlastRadius":
+        """Parse limits, as in ``moved=50,percent=20``.
+
+        Raises:
+            ValueError: a limit is unknown, repeated or not a number from 0; the message names it and what is accepted.
+        """
+        limits: dict[str, float] = {}
+        for part in filter(None, (each.strip() for each in text.split(","))):
+            name, _, value = (each.strip() for each in part.partition("="))
+            if name not in _UNITS:
+                raise ValueError(f"{name!r} is not a limit; {_ACCEPTED}")
+            if name in limits:
+                raise ValueError(f"{name} is set twice; {_ACCEPTED}")
+            limits[name] = _number(name, value)
+        if not limits:
+            raise ValueError(f"it has no limit; {_ACCEPTED}")
+        return cls(**limits)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={_shown(limit)}" for name, limit in self.by_name().items())
+
+    def exceeded(self, impact: PolicyImpact) -> Iterator[str]:
+        """Yield each limit that an impact exceeds, in words."""
+        found: Mapping[str, float] = {
+            "moved": impact.moved,
+            "percent": 100 * impact.moved / impact.workloads if impact.workloads else 0,
+            "lost": impact.lost,
+            "deleted": impact.deleted,
+        }
+        for name, limit in self.by_name().items():
+            if found[name] > limit:
+                yield f"{_shown(found[name])} {_UNITS[name][found[name] != 1]}, at most {_shown(limit)} may"
+
+    def by_name(self) -> dict[str, float]:
+        """Return the limits that are set, by name."""
+        limits = {name: getattr(self, name) for name in _UNITS}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+DEFAULT_RADIUS: Final = BlastRadius(moved=50, percent=20, lost=0)
+
+
+def _number(name: str, text: str) -> float:
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9 and (not fraction or name == "percent")):
+        kind = "a number from 0 to 100" if name == "percent" else "a whole number from 0"
+        raise ValueError(f"{name}={text!r} is not accepted; accepted is {kind}")
+    if name == "percent" and float(text) > 100:
+        raise ValueError(f"percent={text} is above 100; accepted is a number from 0 to 100")
+    return float(text)
+
+
+def _shown(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+MAX_LINES: Final = 5
+MAX_LENGTH: Final = 120
+_PARTIAL: Final = "the change was not planned in full; `berthmaster plan` shows everything"
+
+
+def warnings(impact: PolicyImpact) -> tuple[str, ...]:
+    """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id."""
+    first = [summary(impact)]
+    if not impact.complete and (impact.planned or impact.gaps):
+        gap = impact.gaps[0] if impact.gaps else "the cause is not known"
+        more = f" (and {len(impact.gaps) - 1} more)" if len(impact.gaps) > 1 else ""
+        first.append(f"not everything is known{more}: {gap}")
+    last = [f"plan {impact.plan}" if impact.planned else _PARTIAL]
+    room = MAX_LINES - len(first) - len(last)
+    return tuple(line(each) for each in (*first, *impact.worst[:room], *last))
+
+
+def not_computed(unanswered: NotComputed) -> str:
+    """Return the warning for an impact that is not known."""
+    return line(f"impact not computed: {unanswered.reason}")
+
+
+def summary(impact: PolicyImpact) -> str:
+    """Return the totals as a sentence. Incomplete totals are lower bounds, and the sentence says so."""
+    assumed = "; if preemption is on" if impact.assumes_preemption else ""
+    at_least = "" if impact.complete else "at least "
+    if not impact.moved and not impact.lost and not impact.short:
+        nothing = "no workload moves" if impact.complete else "at least 0 workloads move"
+        return f"{nothing}: the change concerns {at_least}{impact.concerned} of {impact.workloads}{assumed}"
+    verb = "moves" if impact.moved == 1 and impact.workloads == 1 else "move"
+    noun = "workload" if impact.workloads == 1 else "workloads"
+    replicas = "1 replica" if impact.replicas == 1 else f"{impact.replicas} replicas"
+    parts = [f"{at_least}{impact.moved} of {impact.workloads} {noun} {verb}, {replicas}"]
+    if impact.lost:
+        parts.append(f"{impact.lost} would have no place")
+    if impact.short:
+        parts.append(f"{impact.short} would lack replicas")
+    return "; ".join(parts) + assumed
+
+
+def audit(answer: PolicyImpact | NotComputed) -> dict[str, str]:
+    """Return the annotations for the API server's audit log."""
+    if isinstance(answer, NotComputed):
+        return {"impact": "not computed", "impact-reason": answer.reason}
+    known = "bounded" if not answer.planned else "computed" if answer.complete else "incomplete"
+    return {"impact": known, **dict(_counts(answer))}
+
+
+def _counts(impact: PolicyImpact) -> Iterator[tuple[str, str]]:
+    yield "impact-plan", impact.plan
+    for name in ("workloads", "concerned", "moved", "replicas", "lost", "short", "deleted"):
+        yield f"impact-{name}", str(getattr(impact, name))
+
+
+def line(text: str) -> str:
+    """Return text as one line of at most ``MAX_LENGTH`` printable characters."""
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."

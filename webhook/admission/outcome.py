@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.errors import MAX_PATH_LENGTH, shown
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import MAX_PATH_LENGTH, printable, shown
 from webhook.admission.impact import GateDecision
 from webhook.admission.patch import PatchOperation
 

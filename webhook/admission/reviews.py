@@ -1,4 +1,24 @@
-"""The reviews: one table of paths, and one function for each kind that a path reviews."""
+"""The reviews: one table of paths, and one function for each kind that a path reviews.
+
+The record of priority drops in a policy (the annotation ``policy.berthmaster.io/priority-drop``).
+
+A policy falls from priority A to B. Policies that preempt and have a priority in the half-open interval **(B, A]** may
+now take over its resources. Policies above A could do so before, and policies at B or below still cannot. Karmada
+considers the open interval only and misses policies at exactly A. A webhook cannot preempt, so it records the interval
+on the policy for a controller.
+
+The review computes the annotation from the stored object and the new priority:
+
+- After an update the record starts at the highest priority that is not handled yet. This is the larger of the record's
+  ``from`` and the old priority. The record ends at the new priority. This rule merges drops, narrows the record when
+  the priority rises, and removes the record when the priority rises to its start.
+- The annotation of the new object is ignored, with one exception: a user that is configured as a *handler* may remove
+  it in an update that does not change the priority.
+- A new policy has no record.
+
+The outcome depends on the stored object and on fields that this module does not change. A second call gives the same
+outcome.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -18,16 +38,14 @@ from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import RebalancerSpec
 from webhook.admission import kubeadmiral, rebalancer
-from webhook.admission.impact_review import review_impact
+from webhook.admission.impact_review import Complete, review_impact, spec_is_unchanged
 from webhook.admission.karmada import checks
-from webhook.admission.karmada.defaulting import apply_defaults, set_identity
-from webhook.admission.karmada.policy import read
+from webhook.admission.karmada.policy import apply_defaults, read, set_identity
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome, bounded
 from webhook.admission.patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
 from webhook.admission.rules.size import has_long_list
-from webhook.admission.unchanged import Complete, spec_is_unchanged
 from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)

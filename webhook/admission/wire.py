@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from berthmaster.model.printable import printable
+from berthmaster.model.errors import printable
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 
 API_VERSION: Final = "admission.k8s.io/v1"

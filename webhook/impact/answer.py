@@ -7,9 +7,7 @@ import msgspec
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.problem import NOT_READY
-from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.impact import PolicyImpact, ReviewedChange
-from webhook.admission.impact_messages import line
+from webhook.admission.impact import BlastRadius, PolicyImpact, ReviewedChange, line
 
 _MAX_GAPS: Final = 3
 _MAX_WORST: Final = 3

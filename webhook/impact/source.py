@@ -1,4 +1,8 @@
-"""The impact of changes, as the extender computes it, within the time of a review."""
+"""The impact of changes, as the extender computes it, within the time of a review.
+
+A breaker: stops requests to a service that keeps failing, and tries it again from time to time. Turns at the extender:
+how many questions are asked at once, and whose.
+"""
 
 import contextvars
 import queue
@@ -10,8 +14,7 @@ from typing import Final, Protocol
 from berthmaster.model.errors import FieldError
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import Clock
-from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.impact import NotComputed, PolicyImpact, ReviewedChange, Unanswered
+from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
 from webhook.impact.answer import impact_of, problem_of, review_request
 from webhook.impact.extender_client import ExtenderAnswer, NoReviewError, UnreachableError
 

@@ -29,8 +29,7 @@ from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
 from berthmaster.kube.kinds import binding_collection
 from berthmaster.kube.requests import ONLY_METADATA, key_text, merge_patch
-from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import SCHEDULED, Binding
+from berthmaster.model.binding import SCHEDULED, Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from berthmaster.deciding.decide import BindingDecision
-from berthmaster.model.assignment_text import short_assignment
-from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding
+from berthmaster.model.binding import APPLIED_PLACEMENT, SCHEDULED, Binding, short_assignment
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import Key
 from berthmaster.scheduling.karmada.trigger import Trigger

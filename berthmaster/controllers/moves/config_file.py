@@ -25,7 +25,7 @@ from berthmaster.deciding.config import (
 )
 from berthmaster.deciding.windows import MAX_DURATION_S, Window, Windows, check_schedule, zone_of
 from berthmaster.manifests.document import ManifestLimits
-from berthmaster.manifests.yaml_reader import read_yaml
+from berthmaster.manifests.files import read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.duration import duration_text, parse_duration_s
 from berthmaster.model.errors import FieldError, InputError, shown

@@ -1,4 +1,7 @@
-"""Karmada's profile: its built-in plugins and its stages."""
+"""Karmada's profile: its built-in plugins and its stages.
+
+Explain why Karmada's selection skipped a cluster, or why its division gave it no replicas.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Context

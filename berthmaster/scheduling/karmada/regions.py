@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berthmaster.model.limits import OPTION
 from berthmaster.model.placement import SpreadConstraint
+from berthmaster.model.validation import OPTION
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, IntArray
 from berthmaster.scheduling.compiled_placement import Strategy

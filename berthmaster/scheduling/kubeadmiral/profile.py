@@ -11,8 +11,8 @@ from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.filters import Filter
 from berthmaster.scheduling.fleet import Fleet

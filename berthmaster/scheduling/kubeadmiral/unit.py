@@ -8,9 +8,9 @@ from typing import Final
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.limits import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.model.placement import ClusterAffinity, Placement
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.request import Request

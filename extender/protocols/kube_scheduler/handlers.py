@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.errors import FieldError
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.selector import LabelSelector
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request

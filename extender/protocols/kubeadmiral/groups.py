@@ -18,9 +18,8 @@ from berthmaster.model.cluster import REGION_LABEL, ZONE_LABEL, Cluster, Cluster
 from berthmaster.model.decode import convert, decode_json, unknown_fields
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.placement import AffinityTerm, ClusterAffinityTerm, Placement
-from berthmaster.model.validation import affinity_errors
+from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
 from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.work import AFFINITY_STEPS, CANDIDATE_STEPS, Work

@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from berthmaster.model.cluster import Taint, repelling_taints
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.limits import DEFAULT_LIMITS, OPTION, PlacementLimits
+from berthmaster.model.validation import DEFAULT_LIMITS, OPTION, PlacementLimits
 from berthmaster.native_api.problem import Problem
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of

@@ -6,8 +6,8 @@ from typing import Final
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import MovesView
+from berthmaster.views.move_budgets import KnownMoves, moves_report
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
-from berthmaster.views.moves_report import KnownMoves, moves_report
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, count, number, refused, text
 from extender.protocols.native.schedule import require_watched

@@ -9,8 +9,8 @@ from berthmaster.native_api.outlook import BindingOutlook
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.eligibility import due, move_note
 from berthmaster.simulation.group_outlook import MAX_GROUPS, Outlook, outlook
-from berthmaster.simulation.moving import due, move_note
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable

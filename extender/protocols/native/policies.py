@@ -1,4 +1,7 @@
-"""``/v1/policies``: what each policy claims and allows, what the rules find, takeovers and priority drops."""
+"""``/v1/policies``: what each policy claims and allows, what the rules find, takeovers and priority drops.
+
+The clusters that a placement allows, group by group, with what they have together.
+"""
 
 import threading
 from collections import defaultdict

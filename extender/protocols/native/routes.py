@@ -1,10 +1,12 @@
 """The paths of the native API."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final
+from http import HTTPStatus
+from typing import Final, TypeVar
 
 from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.reader import Reader
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
@@ -21,23 +23,23 @@ from berthmaster.native_api.wire import (
     ScheduleRequest,
 )
 from extender.protocols.native import examples, openapi
-from extender.protocols.native.binding_routes import binding_key, binding_routes
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.history import MAX_PAGE as HISTORY_PAGE
 from extender.protocols.native.outlook import binding_outlook
-from extender.protocols.native.overview import binding_overview
 from extender.protocols.native.parameters import count, flag, for_readers, number, reader_of, text
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.visible import visible_binding, visible_decision
-from extender.protocols.native.why_routes import why_routes
+from extender.protocols.native.why import claims_of
+from extender.protocols.native.why_routes import binding_key, binding_routes, why_routes
 from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
 from extender.protocols.native.workload_page import query_of, workload_page
+from extender.protocols.problem import Refusal
 from extender.protocols.route import JSON, JSON_LINES, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
@@ -221,3 +223,42 @@ def binding_decisions(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
     limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
     return Reply(encode_json(binding_history(services, *binding_key(call), call.query, limit)))
+
+
+T = TypeVar("T")
+_LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
+"""A placement with very many groups is not explained, and an installation may lack what a part needs."""
+
+
+def binding_overview(
+    services: Services, namespace: str, name: str, group: str | None, reader: Reader
+) -> BindingOverview:
+    """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload.
+
+    Args:
+        services: the resources of the service.
+        namespace: that of the binding; empty for a cluster-scoped one.
+        name: the name of the binding.
+        group: as in ``binding_outlook``.
+        reader: the reader of the answer.
+
+    Raises:
+        Refusal: bindings are not watched, or there is no such binding or group.
+    """
+    version = services.state.version
+    binding = described(services, namespace, name)
+    missing: dict[str, str] = {}
+
+    def part(title: str, ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except Refusal as refusal:
+            if refusal.status not in _LEFT_OUT:
+                raise
+            missing[title] = refusal.detail
+            return None
+
+    decision = part("decision", lambda: visible_decision(explained(services, namespace, name), reader))
+    outlook = part("outlook", lambda: binding_outlook(services, namespace, name, group))
+    claims = part("claims", lambda: claims_of(services, namespace, name))
+    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version)

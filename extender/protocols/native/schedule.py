@@ -15,9 +15,8 @@ from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json, json_value
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.limits import OPTION, placement_excess
 from berthmaster.model.unsupported import unknown_placement_fields
-from berthmaster.model.validation import binding_errors, cluster_errors
+from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
 from berthmaster.native_api.problem import NOT_READY, Problem
 from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
@@ -28,7 +27,7 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import Work
-from berthmaster.simulation.moving import due
+from berthmaster.simulation.eligibility import due
 from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services

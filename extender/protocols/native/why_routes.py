@@ -1,7 +1,7 @@
 """The paths of the questions that begin with why."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
-from extender.protocols.native.binding_routes import binding_key, binding_routes
 from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
 from extender.protocols.native.moves import move_query, moves_view
 from extender.protocols.native.parameters import choice, count, for_readers, number, reader_of, text
@@ -22,7 +21,7 @@ from extender.protocols.native.schedule import PROTOCOL, require_synced
 from extender.protocols.native.visible import visible_impact, visible_policy, visible_record
 from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Operation, Parameter, Reply, Route
+from extender.protocols.route import Handler, Operation, Parameter, Reply, Route
 from extender.protocols.services import Call, Services
 
 _FAILURES: Final = 200
@@ -141,3 +140,41 @@ def moves(services: Services, call: Call) -> Reply:
 
 def _missing(name: str, problem: str) -> Refusal:
     return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])
+
+
+def binding_routes(
+    suffix: str,
+    handler: Handler,
+    ids: tuple[str, str],
+    summary: str,
+    answer: type,
+    example: Callable[[], Any] | None = None,
+    query: Mapping[str, Parameter] | None = None,
+    *,
+    readers: bool = False,
+) -> Iterator[Route]:
+    """Yield the routes.
+
+    Args:
+        suffix: the end of both paths.
+        handler: replies to both.
+        ids: the ids of both operations.
+        summary: what the first operation does.
+        answer: the type of the answer.
+        example: returns an answer of the first operation as a JSON value; None for none.
+        query: the query parameters; None for none.
+        readers: whether there are routes for readers, too: the answer can name objects of other namespaces.
+    """
+    own, other = ids
+    kinds = (
+        ("/v1/bindings/{namespace}/{name}", Operation(own, summary, answer, example, refusals=(404, 409))),
+        ("/v1/clusterbindings/{name}", Operation(other, f"{summary}, cluster-scoped", answer, refusals=(404, 409))),
+    )
+    for path, operation in kinds:
+        route = Route("GET", f"{path}{suffix}", handler, PROTOCOL, query=query or {}, operation=operation)
+        yield from for_readers(route) if readers else (route,)
+
+
+def binding_key(call: Call) -> tuple[str, str]:
+    """Return the namespace and the name of the binding in the path; an empty namespace for a cluster-scoped one."""
+    return call.path_values.get("namespace", ""), call.path_values["name"]

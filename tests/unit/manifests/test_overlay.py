@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from berthmaster.manifests import load_manifests
-from berthmaster.manifests.snapshot import FleetSnapshot, ListRecord
+from berthmaster.manifests.document import FleetSnapshot, ListRecord
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import GapKind, texts
 from berthmaster.model.reader import ANY_READER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from berthmaster.model.assignment_text import CLUSTERS_SHOWN, short_assignment
+from berthmaster.model.binding import CLUSTERS_SHOWN, short_assignment
 
 
 @pytest.mark.parametrize(

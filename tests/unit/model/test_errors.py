@@ -3,14 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.model.errors import (
+    MAX_MESSAGE_LENGTH,
     ApiError,
     BerthmasterError,
     FieldError,
     InputError,
     ManifestError,
+    printable,
     shown,
 )
-from berthmaster.model.printable import MAX_MESSAGE_LENGTH, printable
 
 TEXTS = st.text(st.characters(), max_size=12)  # with control characters and lone surrogates
 

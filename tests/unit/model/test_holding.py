@@ -4,8 +4,7 @@ from builders import policy, selector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berthmaster.model.claims import claims
-from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.claims import PolicyCatalog, claims
 from berthmaster.model.replicas import Template
 
 VALUES = st.sampled_from(["web", "shop"])

@@ -6,7 +6,9 @@ import pytest
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.limits import (
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
+from berthmaster.model.validation import (
     DEFAULT_LIMITS,
     LIMIT_NAMES,
     MAX_LIMIT,
@@ -15,8 +17,6 @@ from berthmaster.model.limits import (
     placement_excess,
     policy_excess,
 )
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy
 
 ROOT = Path(__file__).parents[3]
 TWO = PlacementLimits(*(2 for _ in LIMIT_NAMES))

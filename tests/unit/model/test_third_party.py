@@ -4,8 +4,8 @@ import pytest
 from builders import deployment, quantities
 
 from berthmaster.model.errors import FieldError
+from berthmaster.model.interpretation import OF_SEVERAL_PARTS, third_party_replicas
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, Replicas
-from berthmaster.model.third_party import OF_SEVERAL_PARTS, third_party_replicas
 
 POD = deployment(requests={"cpu": "250m", "memory": "1Gi"})["spec"]["template"]
 BIG = deployment(requests={"cpu": "2", "memory": "512Mi"})["spec"]["template"]

@@ -2,7 +2,7 @@ import pytest
 from builders import cluster
 from decisions import asked, spread, static
 
-from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet

@@ -15,7 +15,7 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annot
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.moving import move_note
+from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import PlannedFleet, plan, planned_fleet
 from berthmaster.simulation.report import explanation

@@ -13,7 +13,7 @@ from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import AddCluster, Down, Reschedule
-from berthmaster.simulation.plan_totals import cluster_totals, moved_replicas, summary_of
+from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas, summary_of
 from berthmaster.simulation.planner import planned_fleet
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

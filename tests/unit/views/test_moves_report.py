@@ -14,8 +14,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE, PAUSE
 from berthmaster.model.policy import PolicyReference
+from berthmaster.views.move_budgets import KnownMoves, moves_report
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
-from berthmaster.views.moves_report import KnownMoves, moves_report
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ALL, SHOP = MoveQuery(), frozenset({"shop"})

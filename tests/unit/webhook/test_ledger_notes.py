@@ -7,9 +7,8 @@ from fake_clock import FakeClock
 from reviews import UID, admission_review
 
 from berthmaster.runtime.logs import BurstFilter
-from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.gate import ACCEPT_PLAN
-from webhook.admission.impact import PolicyImpact
+from webhook.admission.impact import BlastRadius, PolicyImpact
+from webhook.admission.impact_review import ACCEPT_PLAN
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.app import Reviewer
 

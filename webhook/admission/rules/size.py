@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from berthmaster.model.errors import FieldError
-from berthmaster.model.limits import PlacementLimits, kubeadmiral_excess, policy_excess
 from berthmaster.model.policy import PropagationSpec
+from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, policy_excess
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedKubeAdmiralSpec, ReviewedPolicy
 from webhook.admission.settings import Level

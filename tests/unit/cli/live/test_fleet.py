@@ -11,8 +11,7 @@ from berthmaster.kube import requests
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import manifests_of
-from berthmaster.manifests.document import Document
-from berthmaster.manifests.snapshot import FleetSnapshot
+from berthmaster.manifests.document import Document, FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import texts
 from berthmaster.model.reader import ANY_READER

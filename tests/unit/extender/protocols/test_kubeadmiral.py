@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.model.decode import convert
-from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.work import Work
 from extender.protocols.kubeadmiral import groups as groups_module
 from extender.protocols.kubeadmiral import routes

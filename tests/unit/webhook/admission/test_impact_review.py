@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 from reviews import FRESH_ID, admission_review, patched
 
 from webhook.admission import wire
-from webhook.admission.blast_radius import BlastRadius
-from webhook.admission.gate import ACCEPT_PLAN
-from webhook.admission.impact import GateResult, NotComputed, PolicyImpact, Unanswered
-from webhook.admission.impact_messages import MAX_LENGTH, MAX_LINES, warnings
+from webhook.admission.impact import (
+    MAX_LENGTH,
+    MAX_LINES,
+    BlastRadius,
+    GateResult,
+    NotComputed,
+    PolicyImpact,
+    Unanswered,
+    warnings,
+)
+from webhook.admission.impact_review import ACCEPT_PLAN
 from webhook.admission.large import review_body
 from webhook.admission.reviews import ROUTES
 from webhook.admission.rule_catalog import AdmissionContext

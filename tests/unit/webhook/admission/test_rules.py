@@ -3,7 +3,7 @@
 import pytest
 from reviews import admission_review, answer
 
-from berthmaster.model.limits import PlacementLimits
+from berthmaster.model.validation import PlacementLimits
 from webhook.admission.rule_catalog import ALL_RULES, RULE_IDS
 from webhook.admission.settings import AdmissionSettings, Level
 

@@ -7,7 +7,7 @@ from kube_scheduler_builders import Service, group, node, pod, with_names
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
-from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.work import Work
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes

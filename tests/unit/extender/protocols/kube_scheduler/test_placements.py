@@ -9,7 +9,7 @@ from retained import retained
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.validation import DEFAULT_LIMITS
 from extender.protocols.kube_scheduler import placements
 from extender.protocols.kube_scheduler.placements import PlacementFinder, parse_placement, request_of, templates_of
 from extender.protocols.kube_scheduler.wire import Pod

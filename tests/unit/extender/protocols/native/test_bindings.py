@@ -11,10 +11,10 @@ from waiting import wait_for
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.native import overview
+from extender.protocols.native import routes
 from extender.protocols.native.bindings import described
 from extender.protocols.native.outlook import binding_outlook
-from extender.protocols.native.overview import binding_overview
+from extender.protocols.native.routes import binding_overview
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -92,7 +92,7 @@ def test_an_overview_has_the_parts_and_why_one_is_missing(services, monkeypatch)
     assert found.decision is not None
     assert found.outlook is not None
     assert found.claims is not None
-    monkeypatch.setattr(overview, "explained", refused)
+    monkeypatch.setattr(routes, "explained", refused)
     found = binding_overview(services, "shop", "web-deployment", None, ANY_READER)
     assert (found.decision, found.missing) == (None, {"decision": "too many groups"})
     with pytest.raises(Refusal, match="there is no group"):

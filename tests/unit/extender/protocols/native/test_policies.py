@@ -12,7 +12,7 @@ from berthmaster.ledger.records import HistoryRow, Page
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import LedgerError
-from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.why import PolicyList, PolicyView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of

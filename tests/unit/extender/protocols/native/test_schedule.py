@@ -9,8 +9,8 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
 from berthmaster.model.decode import convert, decode_json, encode_json
-from berthmaster.model.limits import DEFAULT_LIMITS
 from berthmaster.model.placement import Placement
+from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile
