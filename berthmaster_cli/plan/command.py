@@ -14,9 +14,7 @@ from berthmaster_cli.flags import options
 from berthmaster_cli.inputs import current_time, profile_from, workload_affinity_on
 from berthmaster_cli.output import complain
 from berthmaster_cli.plan.comment import write_comment
-from berthmaster_cli.plan.formats import write
-from berthmaster_cli.plan.inputs import PlanFlags, read_input
-from berthmaster_cli.plan.limits import EXIT_CODES_HELP, EXIT_ERROR, Limits, outcome
+from berthmaster_cli.plan.inputs import EXIT_CODES_HELP, EXIT_ERROR, Limits, PlanFlags, outcome, read_input, write
 from berthmaster_cli.plan.markdown import markdown_lines
 
 _NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
