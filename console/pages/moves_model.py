@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.why import MovesView
-from berthmaster.views.move_rows import BudgetUse, MoveRow, RowState, WaitReason
+from berthmaster.views.move_rows import BudgetUse, MoveRow, RowState
 
 BADGES: Final[Mapping[RowState, str]] = {
     RowState.OVERDUE: "bad",
@@ -32,40 +32,27 @@ _SHOWN_CLUSTERS: Final = 6
 _PAUSES: Final = {"All": "all moves", "Planned": "planned moves; failovers continue"}
 
 
-@dataclass(frozen=True, slots=True)
-class MoveLine:
+class MoveLine(NamedTuple):
     """One move.
 
     Attributes:
-        workload: ``NAMESPACE/KIND/NAME``.
+        row: what the extender says about it.
         place: namespace and name of the binding as addresses have them.
-        state, badge: what it does, in words and as the kind of a badge.
-        reason: why it moves.
+        badge: the kind of the badge of its state.
+        meaning: its phase in words.
         leaves, arrives: the replicas by cluster before and after, the first ones.
         more: how many clusters are not listed.
-        strategy: in which order copies change.
-        since, until: when the phase began, and when it ends by time.
-        held_down_until: no move except a failover starts before.
-        message: what it waits for, or how it ended, as the leader wrote it.
+        held_down_until: no move except a failover starts before; None if that is over.
     """
 
-    workload: str
+    row: MoveRow
     place: tuple[str, str]
-    state: str
     badge: str
-    reason: str
-    phase: str
     meaning: str
     leaves: Sequence[tuple[str, int]]
     arrives: Sequence[tuple[str, int]]
     more: int
-    strategy: str
-    since: datetime | None
-    until: datetime | None
     held_down_until: datetime | None
-    failures: int
-    waits: Sequence[WaitReason]
-    message: str
 
 
 class LimitLine(NamedTuple):
@@ -182,23 +169,14 @@ def _notices(view: MovesView) -> Iterator[Notice]:
 def _line(row: MoveRow) -> MoveLine:
     leaves, arrives = _changed(row.source, row.target), _changed(row.target, row.source)
     return MoveLine(
-        workload=row.workload,
+        row=row,
         place=(row.namespace or CLUSTER_SCOPED, row.binding),
-        state=row.state.value,
         badge=BADGES[row.state],
-        reason=row.reason,
-        phase=row.phase,
         meaning=PHASES.get(row.phase, ""),
         leaves=leaves[:_SHOWN_CLUSTERS],
         arrives=arrives[:_SHOWN_CLUSTERS],
         more=max(0, len(leaves) - _SHOWN_CLUSTERS) + max(0, len(arrives) - _SHOWN_CLUSTERS),
-        strategy=row.strategy,
-        since=row.since,
-        until=row.until,
         held_down_until=row.held_down_until if row.state is RowState.HELD_DOWN or row.failures else None,
-        failures=row.failures,
-        waits=row.waits_for,
-        message=row.message,
     )
 
 

@@ -43,42 +43,26 @@ class NamedWorkload(NamedTuple):
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRow:
+class FailureRow(NamedTuple):
     """One failure.
 
     Attributes:
-        name: what fails.
-        clusters: the clusters that are lost.
-        stopping, stopped: the workloads that lose copies, and the replicas that stop.
-        only_copy: the workloads that have no other copy.
-        nowhere, short, staying: the number of workloads.
-        moved: the number of workloads that move.
+        impact: what the extender says about it.
         overcommitted: the clusters that get more than is free, each with the resources.
         workloads: the first workloads that do not keep running.
         more: how many more there are.
         receivers: the clusters that get most replicas, and how many.
         other_receivers: how many more clusters get replicas.
         question: the question of the page What if about this failure.
-        harmless: whether every workload runs with all replicas afterwards, and no cluster gets more than is free.
     """
 
-    name: str
-    clusters: Sequence[str]
-    stopping: int
-    stopped: int
-    only_copy: int
-    nowhere: int
-    short: int
-    staying: int
-    moved: int
+    impact: ImpactView
     overcommitted: Sequence[str]
     workloads: Sequence[NamedWorkload]
     more: int
     receivers: Sequence[tuple[str, int]]
     other_receivers: int
     question: str
-    harmless: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +176,6 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
 
 
 def _row(impact: ImpactView) -> FailureRow:
-    only_copy, nowhere, short, staying = impact.counts
     named = [
         *_named(impact.only_copy, "has no other copy"),
         *_named(impact.nowhere, "runs nowhere"),
@@ -203,22 +186,13 @@ def _row(impact: ImpactView) -> FailureRow:
     few = len(impact.clusters) <= MAX_ENTRIES
     lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
     return FailureRow(
-        name=impact.name,
-        clusters=impact.clusters,
-        stopping=impact.stopping,
-        stopped=impact.stopped,
-        only_copy=only_copy,
-        nowhere=nowhere,
-        short=short,
-        staying=staying,
-        moved=impact.moved,
+        impact=impact,
         overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
         workloads=named,
-        more=only_copy + nowhere + short + staying - len(named),
+        more=sum(impact.counts) - len(named),
         receivers=receivers[:_NAMED],
         other_receivers=len(receivers[_NAMED:]),
         question=encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover)),
-        harmless=impact.harmless,
     )
 
 

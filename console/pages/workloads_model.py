@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from berthmaster.model.meta import CLUSTER_SCOPED
@@ -44,36 +43,27 @@ _SHOWN_CLUSTERS: Final = 4
 _MAX_OPTIONS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class RowView:
+class RowView(NamedTuple):
     """One row of the table.
 
     Attributes:
-        name, kind, namespace: those of the workload.
+        row: the workload.
         place: the namespace in an address: ``-`` if it is cluster-scoped.
         badge: the kind and the text of its state.
         marks: further badges: kind and text.
         group: the group of its assignment and its position, in words.
-        clusters: its clusters and the replicas on each.
-        policy: the policy that holds it; empty if its binding names none.
-        scheduled: the time of the last successful scheduling.
-        message: what its move waits for, or why it is not placed.
+        clusters: its clusters and the replicas on each, the first ones.
+        more: how many clusters are not listed.
     """
 
-    name: str
-    kind: str
-    namespace: str
+    row: WorkloadRow
     place: str
-    binding: str
     badge: tuple[str, str]
     marks: tuple[tuple[str, str], ...]
     group: str
     clusters: tuple[tuple[str, str], ...]
     more: int
     replicas: str
-    policy: str
-    scheduled: datetime | None
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +148,14 @@ def row_view(row: WorkloadRow) -> RowView:
     if row.preferred is False:
         marks.append(("warn", "not in its preferred group"))
     return RowView(
-        name=row.name,
-        kind=row.kind,
-        namespace=row.namespace,
+        row=row,
         place=row.namespace or CLUSTER_SCOPED,
-        binding=row.binding,
         badge=_STATES[row.state],
         marks=tuple(marks),
         group=group_text(row.group, row.group_index, row.groups) if row.clusters else "",
         clusters=tuple((name, str(count) if count else "") for name, count in shown[:_SHOWN_CLUSTERS]),
         more=max(0, len(shown) - _SHOWN_CLUSTERS),
         replicas=replicas_text(row.clusters, row.replicas),
-        policy=row.policy or "",
-        scheduled=row.last_scheduled_time,
-        message=row.message,
     )
 
 
