@@ -173,8 +173,12 @@ class Cluster(Value, frozen=True):
 
     def fields(self) -> dict[str, str]:
         """Return provider and region as a field selector sees them: as labels, absent if empty."""
-        fields = {"provider": self.spec.provider, "region": self.spec.region}
-        return {key: value for key, value in fields.items() if value}
+        fields = {}
+        if self.spec.provider:
+            fields["provider"] = self.spec.provider
+        if self.spec.region:
+            fields["region"] = self.spec.region
+        return fields
 
     def enabled_kinds(self) -> Iterator[tuple[str, str]]:
         """Yield every (groupVersion, kind) that the cluster serves."""

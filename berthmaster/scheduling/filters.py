@@ -154,10 +154,8 @@ class ClusterAffinityFilter(PlacementFilter):
         return AnyAffinityColumn(columns) if len(columns) > 1 else next(iter(columns), None)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        columns = _affinity_columns(context)
-        if not columns or any(column.term.matches(cluster) for column in columns):
-            return None
-        return columns[0].term.mismatch(cluster)
+        found = [column.term.mismatch(cluster) for column in _affinity_columns(context)]
+        return found[0] if found and None not in found else None
 
 
 def _affinity_columns(context: Context) -> list[AffinityColumn]:
