@@ -1,5 +1,8 @@
 """The example plugins, installed as their pyproject.toml says."""
 
+import re
+import shutil
+import subprocess
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +20,12 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins"
 
 @pytest.fixture
 def plugins(tmp_path, monkeypatch):
-    """All plugins, with the example's distribution on the path as if it were installed."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    return installed(EXAMPLE, tmp_path, monkeypatch)
+
+
+def installed(folder, tmp_path, monkeypatch):
+    """All plugins, with a distribution on the path as if it were installed."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
@@ -27,7 +34,7 @@ def plugins(tmp_path, monkeypatch):
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.syspath_prepend(EXAMPLE)
+    monkeypatch.syspath_prepend(folder)
     return with_third_parties(built_in())
 
 
@@ -40,6 +47,18 @@ def at(plugins: Plugins, hour: int, minute: int = 0) -> Profile:
 def with_window(name, window):
     plain = cluster(name)
     return replace(plain, metadata=replace(plain.metadata, annotations={"example.com/maintenance-window": window}))
+
+
+def test_a_copy_by_the_commands_of_the_page_is_a_distribution_of_its_own(tmp_path, monkeypatch):
+    page = (EXAMPLE.parents[1] / "docs" / "extending.md").read_text()
+    (commands,) = re.findall(
+        r"^   ```sh\n((?:   .*\n)*?)   ```", page.partition("1. Copy the example")[2], re.MULTILINE
+    )[:1]
+    shutil.copytree(EXAMPLE, tmp_path / "examples" / "plugins")
+    subprocess.run(["sh", "-euc", commands], cwd=tmp_path, check=True, timeout=60)  # noqa: S603, S607 - the page's
+    found = installed(tmp_path / "my-plugins", tmp_path, monkeypatch)
+    ours = [each for each in (*found.filters, *found.scores) if type(each).__module__.startswith("my_plugins.")]
+    assert {each.name for each in ours} == {"MaintenanceWindow", "LowPrice"}
 
 
 def test_both_plugins_are_loaded(plugins):
