@@ -28,6 +28,7 @@ pytestmark = pytest.mark.e2e
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 SECTIONS: Final = re.split(r"^## ", (DOCS / "adopt.md").read_text(), flags=re.MULTILINE)
+START: Final = (DOCS / "start.md").read_text()
 LIMIT_S: Final = 60.0
 EFFECT_S: Final = 20.0
 
@@ -46,9 +47,15 @@ def values(*steps: int) -> list[str]:
     return found
 
 
-def run(*words: object, code: int = 0) -> str:
+def first_questions() -> list[str]:
+    """The commands of the thirty minutes on a Karmada of one's own, in their order."""
+    section = START.partition("## Thirty minutes")[2]
+    return re.findall(r"^\d\. .*?`berthmaster ([^`]*)`", section, re.MULTILINE)
+
+
+def run(*words: object, code: int = 0, folder: Path = DOCS.parent) -> str:
     done = subprocess.run(
-        [COMMAND, *map(str, words)], capture_output=True, text=True, check=False, timeout=LIMIT_S, cwd=DOCS.parent
+        [COMMAND, *map(str, words)], capture_output=True, text=True, check=False, timeout=LIMIT_S, cwd=folder
     )
     assert done.returncode == code, (words, done.stdout, done.stderr)
     return done.stdout
@@ -117,6 +124,15 @@ def test_a_newcomer_walks_the_steps_of_the_page_and_back(fleet: Plane, processes
         words = line.replace("deploy/NAME", "deploy/web").replace("NAMESPACE", fleet.namespace).split()[1:]
         run(*words, f"--kubeconfig={reader}")
     assert len(asked) == 3
+    (tmp_path / "policy.yaml").write_text(json.dumps(policy("web", selector(name="web"), namespace=fleet.namespace)))
+    member = fleet.member["metadata"]["name"]
+    questions = first_questions()
+    for line in questions:
+        words = line.replace("NAMESPACE", fleet.namespace).replace("NAME", "web").replace("CLUSTER", member).split()
+        run(*words, f"--kubeconfig={reader}", folder=tmp_path)
+    assert [line.split()[0] for line in questions] == ["explain", "resilience", "simulate", "lint", "plan", "simulate"]
+    again = run("explain", "-f", "fleet.json", f"{fleet.namespace}/deploy/web", "-o", "json", folder=tmp_path)
+    assert json.loads(again)["clusters"] == {member: 2}
     seen = fleet.adoption(reader)
     assert (seen["reached"]["number"], seen["next"]["number"]) == (1, 2)
     # 2: a pull request, which the plane does not see. No plan for it can lose a workload.
@@ -138,6 +154,15 @@ def test_a_newcomer_walks_the_steps_of_the_page_and_back(fleet: Plane, processes
         with fleet.deployed(3, 4):
             assert fleet.reached() == 4
         assert fleet.reached() == 3, "the way back"
+        # 5: the plan of the page for a successor says that nothing moves.
+        successor = policy(
+            "next", selector(name="web"), namespace=fleet.namespace, priority=1, schedulerName=fleet.scheduler
+        )
+        (tmp_path / "successor.yaml").write_text(json.dumps(successor))
+        (line, *_) = [each for each in lines(5) if each.startswith("berthmaster plan")]
+        words = line.replace("NAMESPACE", fleet.namespace).replace("/NAME", "/web").split()[1:]
+        said = run(*words, f"--kubeconfig={reader}", f"--scheduler-name={fleet.scheduler}", folder=tmp_path)
+        assert "nothing moves" in said
         # 5 and 6: a scheduler with moves that are only reported.
         moves = json.loads(next(word for word in values(6) if "=" in word and "{" in word).partition("=")[2])
         config = tmp_path / "moves.json"
