@@ -29,7 +29,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.drift import fleet_drift
+from berthmaster.simulation.drift import summary, workload_drifts
 from berthmaster.simulation.run import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
@@ -244,7 +244,7 @@ def main() -> None:
         SimulatedWorkload(each, (), binding, present=True) for each, binding in zip(resources, found, strict=True)
     ]
     start, start_cpu = time.perf_counter(), time.process_time()
-    report = fleet_drift(World(clusters, workloads), karmada_profile(), _NOW)
+    report = summary(workload_drifts(World(clusters, workloads), karmada_profile(), _NOW))
     took, took_cpu = time.perf_counter() - start, time.process_time() - start_cpu
     total = report.total
     print(f"drift before: {total.drifted} of {total.workloads} workloads, {report.unplaced} unplaced; {report.kinds}")

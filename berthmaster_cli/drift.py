@@ -7,7 +7,14 @@ import click
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE
-from berthmaster.simulation.drift import DEFAULT_PENDING_S, DriftTotal, FleetDrift, WorkloadDrift, fleet_drift
+from berthmaster.simulation.drift import (
+    DEFAULT_PENDING_S,
+    DriftTotal,
+    FleetDrift,
+    WorkloadDrift,
+    summary,
+    workload_drifts,
+)
 from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.flags import option, options
@@ -65,7 +72,7 @@ def command(flags: DriftFlags) -> None:
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
     now = manifests.read_at or current_time()
-    found = fleet_drift(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for)
+    found = summary(workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for))
     shown = found.workloads[: flags.limit or None]
     if flags.output == "name":
         for each in shown:

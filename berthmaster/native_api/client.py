@@ -30,7 +30,7 @@ from berthmaster.native_api.what_if import (
     SimulateAnswer,
     SimulateRequest,
 )
-from berthmaster.native_api.why import MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
+from berthmaster.native_api.why import DriftView, MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -353,6 +353,19 @@ class Client:
         return self._for_reader(
             "/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit, failover=failover.value
         )
+
+    def drift(self, *, tolerance: int = 10, limit: int = 200, namespaces: Iterable[str] | None = None) -> DriftView:
+        """Return how far the fleet is from its policies, and what a repair would move.
+
+        Args:
+            tolerance: by how many percent a share may differ from its weight.
+            limit: the most workloads, those with the most moves first.
+            namespaces: as in ``binding``.
+
+        Raises:
+            ServiceError: the service refuses the request, or cannot be reached.
+        """
+        return self._for_reader("/v1/drift", DriftView, namespaces, tolerance=str(tolerance), limit=limit)
 
     def overview(
         self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Iterable[str] | None = None

@@ -10,6 +10,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.wire import AnswerPart, Staleness
 from berthmaster.simulation.assumptions import Assumptions
+from berthmaster.simulation.drift import FleetDrift
 from berthmaster.simulation.failures import FailureDomain, Impact
 from berthmaster.simulation.report import ClaimRow
 from berthmaster.simulation.why_not import WhyNot
@@ -208,6 +209,22 @@ class ResilienceView(AnswerPart, frozen=True):
     harmless: int
     workloads: int
     clusters: list[str]
+    computed_at: datetime
+    gaps: list[str]
+    version: str
+    staleness: Staleness
+
+
+class DriftView(FleetDrift, frozen=True, rename="camel", kw_only=True):
+    """The drift of the workloads that a reader may see. ``workloads`` may have fewer than drift.
+
+    Attributes:
+        computed_at: when the drift was computed.
+        gaps: what the service does not know and what follows, one sentence each.
+        version: as in ``MovesView``.
+        staleness: how current the state of the service is.
+    """
+
     computed_at: datetime
     gaps: list[str]
     version: str

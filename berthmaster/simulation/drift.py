@@ -93,7 +93,7 @@ class FleetDrift(msgspec.Struct, frozen=True, rename="camel"):
     workloads: list[WorkloadDrift]
 
 
-def fleet_drift(
+def workload_drifts(
     world: World,
     profile: Profile,
     now: datetime,
@@ -101,8 +101,8 @@ def fleet_drift(
     tolerance: float = DEFAULT_TOLERANCE,
     pending_s: float = DEFAULT_PENDING_S,
     check: Callable[[], None] = lambda: None,
-) -> FleetDrift:
-    """Return the drift of a world.
+) -> list[WorkloadDrift]:
+    """Return the drift of each workload that a scheduler looks at.
 
     Args:
         world: the clusters, and the workloads with their bindings.
@@ -118,7 +118,7 @@ def fleet_drift(
         check()
         if workload.present and why_not_scheduled(workload, world.schedulers) is None:
             found.append(workload_drift(scheduler, workload, now, tolerance=tolerance, pending_s=pending_s))
-    return summary(found)
+    return found
 
 
 def workload_drift(
@@ -131,7 +131,7 @@ def workload_drift(
 ) -> WorkloadDrift:
     """Return the drift of a workload that a scheduler looks at. A move under way counts as ended.
 
-    Args: see ``fleet_drift``.
+    Args: see ``workload_drifts``.
     """
     binding = workload.binding
     if binding is None:

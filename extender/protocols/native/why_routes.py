@@ -9,9 +9,18 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.native_api.problem import InvalidField
-from berthmaster.native_api.why import ClaimsView, MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
+from berthmaster.native_api.why import (
+    ClaimsView,
+    DriftView,
+    MovesView,
+    PolicyList,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
+)
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
+from extender.protocols.native.drift import DriftQuestion, Drifts
 from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
 from extender.protocols.native.moves import move_query, moves_view
 from extender.protocols.native.parameters import choice, count, for_readers, number, reader_of, text
@@ -43,6 +52,13 @@ _RESILIENCE: Final = {
         {"type": "string", "enum": [each.value for each in Switch], "default": Switch.AUTO.value},
     ),
 }
+_DRIFT: Final = {
+    "tolerance": Parameter(
+        "By how many percent the share of a cluster may differ from its weight.",
+        {"type": "integer", "minimum": 0, "maximum": 100, "default": 10},
+    ),
+    "limit": count("The most workloads, those with the most moves first.", _MAX_FAILURES),
+}
 _WHY_NOT: Final = {
     "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1}, required=True),
     "record": text("The id of a recorded decision on the binding; absent for the present."),
@@ -51,7 +67,7 @@ _WHY_NOT: Final = {
 
 def why_routes() -> Sequence[Route]:
     """Return the routes, with a state of their own."""
-    investigator, known_policies, failures = Investigator(), Policies(), Resilience()
+    investigator, known_policies, failures, drifts = Investigator(), Policies(), Resilience(), Drifts()
 
     def resilience(services: Services, call: Call) -> Reply:
         require_synced(services)
@@ -61,6 +77,12 @@ def why_routes() -> Sequence[Route]:
         found = failures.answer(services, call, question, limit)
         reader = reader_of(call)
         return Reply(encode_json(replace(found, impacts=[visible_impact(each, reader) for each in found.impacts])))
+
+    def drift(services: Services, call: Call) -> Reply:
+        require_synced(services)
+        question = DriftQuestion(number(call.query, "tolerance", 10, 100, least=0))
+        limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
+        return Reply(encode_json(drifts.answer(services, call, question, reader_of(call), limit)))
 
     def policies(services: Services, call: Call) -> Reply:
         require_synced(services)
@@ -99,6 +121,10 @@ def why_routes() -> Sequence[Route]:
             "GET", "/v1/resilience", resilience, PROTOCOL, query=_RESILIENCE,
             operation=Operation("listFailures", "List what each failure alone would do, the worst first",
                                 ResilienceView, refusals=(409,)))),
+        *for_readers(Route(
+            "GET", "/v1/drift", drift, PROTOCOL, query=_DRIFT,
+            operation=Operation("listDrift", "List which workloads do not satisfy their policies any more",
+                                DriftView, refusals=(409,)))),
         *for_readers(Route(
             "GET", "/v1/policies", policies, PROTOCOL, query={**PARAMETERS, "namespaces": _SEEN},
             operation=Operation("listPolicies",

@@ -17,7 +17,7 @@ from berthmaster.simulation.assumptions import ALL_ON, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
-from extender.protocols.native import resilience
+from extender.protocols.native import background, resilience
 from extender.protocols.native.resilience import impact_view
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
@@ -89,15 +89,15 @@ class Gate:
 
     def __init__(self, monkeypatch):
         self.open, self.begun, self.computed = threading.Event(), threading.Event(), 0
-        compute = resilience._computed  # noqa: SLF001 - the computation waits until the test lets it go on
+        found = resilience.losses
 
-        def gated(services, domains):
+        def gated(*question):
             self.computed += 1
             self.begun.set()
             assert self.open.wait(WITHIN_S)
-            return compute(services, domains)
+            return found(*question)
 
-        monkeypatch.setattr(resilience, "_computed", gated)
+        monkeypatch.setattr(resilience, "losses", gated)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_without_a_result_in_time_the_request_is_refused_and_a_later_one_gets_it
 
 
 def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gate, monkeypatch):
-    monkeypatch.setattr(resilience, "_WAIT_S", 0.1)
+    monkeypatch.setattr(background, "_WAIT_S", 0.1)
     gate.open.set()
     first = service.ask()
     gate.open.clear()
@@ -132,7 +132,7 @@ def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gat
     assert service.ask() == first, "the new state is being computed"
     assert first.version != service.state.version
     gate.open.set()
-    monkeypatch.setattr(resilience, "_WAIT_S", WITHIN_S)
+    monkeypatch.setattr(background, "_WAIT_S", WITHIN_S)
     assert service.ask().clusters == ["a", "b", "c"]
 
 
