@@ -236,10 +236,6 @@ def _say(say: Callable[[], object]) -> None:
         discard(sys.stderr)
 
 
-if __name__ == "__main__":
-    run()
-
-
 _HANDLER: Final = "berthmaster.plain"
 _PLAIN: Final = {
     "\u2192": "->",
@@ -293,3 +289,7 @@ def _escaped(character: str) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+if __name__ == "__main__":
+    run()
