@@ -11,7 +11,6 @@ from waiting import wait_for
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.native import routes
 from extender.protocols.native.bindings import described
 from extender.protocols.native.outlook import binding_outlook
 from extender.protocols.native.routes import binding_overview
@@ -92,7 +91,7 @@ def test_an_overview_has_the_parts_and_why_one_is_missing(services, monkeypatch)
     assert found.decision is not None
     assert found.outlook is not None
     assert found.claims is not None
-    monkeypatch.setattr(routes, "explained", refused)
+    monkeypatch.setitem(binding_overview.__globals__, "explained", refused)
     found = binding_overview(services, "shop", "web-deployment", None, ANY_READER)
     assert (found.decision, found.missing) == (None, {"decision": "too many groups"})
     with pytest.raises(Refusal, match="there is no group"):
