@@ -8,7 +8,7 @@ from flask import Blueprint, Response, make_response, render_template, request
 from berthmaster.simulation.assumptions import Switch
 from console.context import services
 from console.pages import downloads
-from console.pages.resilience_model import DOMAINS, PLURALS, SWITCHES, resilience_page
+from console.pages.resilience_model import DOMAINS, PLURALS, ROWS, SWITCHES, resilience_page
 from console.query import PageQuery
 from console.source import SourceError
 
@@ -23,7 +23,6 @@ def show() -> Response | str:
     query = PageQuery(request.args)
     failover = Switch(query.choice("failover", [each.value for each in Switch], Switch.AUTO.value))
     by, page = query.choice("by", DOMAINS, DOMAINS[0]), query.page()
-    rows = services().options.page_rows
     try:
         view = services().source.resilience([by], limit=_MOST, failover=failover)
     except SourceError as error:
@@ -32,7 +31,7 @@ def show() -> Response | str:
         return _waiting(by, error.detail or str(error))
     if file := downloads.asked({"failures": lambda: view.impacts}):
         return file
-    model = resilience_page(view, by, page, rows)
+    model = resilience_page(view, by, page, ROWS)
     return render_template(
         "resilience.html",
         model=model,

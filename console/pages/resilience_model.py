@@ -21,8 +21,10 @@ from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 DOMAINS: Final = ("region", "provider", "zone", "cluster")
 SWITCHES: Final = {"auto": "Failover as configured", "on": "Failover assumed on", "off": "Failover assumed off"}
 PLURALS: Final = {"region": "regions", "provider": "providers", "zone": "zones", "cluster": "clusters"}
-PICTURE: Final = (60, 48)
+PICTURE: Final = (24, 36)
 """The most rows and columns of the picture, which fits a page of 1,280 pixels. The table has the other failures."""
+ROWS: Final = 15
+"""The most failures of one page of the table. Each names workloads and clusters, so that few make a large page."""
 _WHOLE: Final = ("region", "provider")
 """The failures whose columns are what fails, too. A cluster can be in several zones."""
 _OTHERS: Final = "others"

@@ -40,7 +40,7 @@ _STATES: Final[Mapping[WorkloadState, tuple[str, str]]] = {
     WorkloadState.UNKNOWN: ("off", "not known"),
 }
 _SHOWN_CLUSTERS: Final = 4
-_MAX_OPTIONS: Final = 200
+_MAX_OPTIONS: Final = 100
 
 
 class RowView(NamedTuple):

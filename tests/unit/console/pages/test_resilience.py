@@ -124,3 +124,18 @@ def test_a_fleet_without_regions_says_so():
 def test_a_wrong_address_says_what_is_accepted(query):
     answer = console_client(GivenSource()).get(f"/resilience?{query}")
     assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("by", ["region", "cluster"])
+def test_the_page_of_a_large_fleet_stays_small(by):
+    names = [f"eu-west-1-{number:04}" for number in range(5000)]
+    impacts = [
+        impact(
+            name, [name], nowhere=[f"team-{each}/Deployment/checkout-{each}" for each in range(8)], moved=200,
+            arriving={names[(number * 7 + each) % 5000]: each + 1 for each in range(40)},
+            overcommitted={names[(number + each) % 5000]: ["cpu", "memory"] for each in range(3)},
+        )
+        for number, name in enumerate(names[:1000])
+    ]  # fmt: skip
+    source = GivenSource(resilience=resilience_view(*impacts, clusters=tuple(names), failures=5000))
+    assert len(console_client(source).get(f"/resilience?by={by}").data) < 100_000
