@@ -260,3 +260,12 @@ def test_a_hostile_name_is_text():
     assert "\x1b" not in page
     assert "\u202e" not in page
     assert "&lt;script&gt;alert" in page
+
+
+def test_the_answer_about_a_large_fleet_stays_small():
+    every = {f"eu-west-1-{number:04}": 1 for number in range(1000)}
+    wide = [planned_move(f"shop/ConfigMap/trust-{number}", before=every, after={"a": 1}) for number in range(9)]
+    usual = [planned_move(f"shop/Deployment/checkout-{number}") for number in range(900)]
+    client, _ = client_of(plan=plan_answer(*wide, *usual))
+    page = client.get(f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}")
+    assert (page.status_code, len(page.data) < 100_000) == (200, True)
