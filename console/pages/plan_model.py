@@ -16,7 +16,7 @@ from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, openi
 from berthmaster.views.texts import count_text
 from console.markup import drawn
 
-MAX_ROWS: Final = 25
+MAX_ROWS: Final = 15
 MORE_ROWS: Final = 1000
 """The most rows of a table, and the most if the question has no address, so that there is no file with all of them."""
 
