@@ -18,7 +18,7 @@ from berthmaster.native_api.problem import InvalidField, Problem
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.runtime.memory import release_unused
-from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_lines
+from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_id import request_id_of
@@ -185,7 +185,8 @@ class Middleware:
         first_byte = begun_at(environ)
         begun = begun if first_byte is None else first_byte
         body = read_body(environ, self._services.limits.body_bytes) if route.method == "POST" else b""
-        return Call(request_id, begun + self._request_timeout_s, body, (), query, path_values)
+        gone = partial(has_gone, environ)
+        return Call(request_id, begun + self._request_timeout_s, body, (), query, path_values, gone)
 
     def _bursts(self, environ: "WSGIEnvironment") -> Iterator[Sequence[bytes]]:
         try:

@@ -4,6 +4,7 @@ The functions take a WSGI environment of any worker class. The fast worker puts 
 ``ArrivingBody`` if the request is streamed.
 """
 
+import select
 import sys
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
@@ -39,6 +40,15 @@ def begun_at(environ: "WSGIEnvironment") -> float | None:
     """Return the monotonic time of the first byte of a request; None if the worker does not know it."""
     request: ClientRequest | None = environ.get(REQUEST_KEY)
     return request.began_at if request is not None else None
+
+
+def has_gone(environ: "WSGIEnvironment") -> bool:
+    """Return whether the client has closed its side of the connection. False if the server is not gunicorn."""
+    if (client := environ.get("gunicorn.socket")) is None or client.fileno() < 0:
+        return client is not None
+    poller = select.poll()
+    poller.register(client, select.POLLRDHUP)
+    return bool(poller.poll(0))
 
 
 def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:

@@ -39,6 +39,7 @@ class Call(NamedTuple):
             ``Refusal`` if the body exceeds a limit or does not arrive.
         query: the first value of each query parameter.
         path_values: the values of the ``{names}`` in the route's path.
+        has_gone: returns whether the client has closed its connection.
     """
 
     request_id: str
@@ -47,6 +48,7 @@ class Call(NamedTuple):
     bursts: Iterable[Sequence[bytes]] = ()
     query: Mapping[str, str] = _EMPTY
     path_values: Mapping[str, str] = _EMPTY
+    has_gone: Callable[[], bool] = lambda: False
 
 
 class ServiceMetrics(Protocol):
@@ -156,13 +158,15 @@ class Services:
             lock.release()
 
     def give_way(self, call: Call) -> None:
-        """Pause a long computation while a review is judged, and refuse a request whose deadline has passed.
+        """Pause a long computation while a review is judged, and end it if no answer is wanted any more.
 
         Raises:
-            Refusal: the deadline has passed.
+            Refusal: the deadline has passed, or the client has closed its connection.
         """
         self.reviews.pause()
         self.check_deadline(call)
+        if call.has_gone():
+            raise Refusal(503, "the client has closed the connection")
 
     def check_deadline(self, call: Call) -> None:
         """Refuse a request whose deadline has passed.

@@ -1,6 +1,7 @@
 """Requests do not depend on how they arrive, and bodies are read within limits."""
 
 import io
+import socket
 
 import pytest
 from gunicorn.http.body import Body, ChunkedReader, LengthReader
@@ -8,7 +9,7 @@ from gunicorn.http.unreader import IterUnreader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.serving.bodies import BodyError, read_body, read_lines
+from berthmaster.serving.bodies import BodyError, has_gone, read_body, read_lines
 from berthmaster.serving.request_parser import BodyCollection, RequestParser
 
 PARTS = st.sampled_from([
@@ -110,3 +111,16 @@ def test_a_whole_body_is_read_within_its_limit(body, declared, status):
     with pytest.raises(BodyError) as refused:
         read_body(environ, 10)
     assert refused.value.status == status
+
+
+def test_a_client_that_closes_its_connection_has_gone():
+    client, server = socket.socketpair()
+    with client, server:
+        environ = {"gunicorn.socket": server}
+        client.sendall(b"GET /second HTTP/1.1")
+        assert not has_gone(environ)
+        client.close()
+        assert has_gone(environ), "although its bytes are not read"
+        server.close()
+        assert has_gone(environ)
+    assert not has_gone({}), "another server"

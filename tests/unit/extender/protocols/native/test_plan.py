@@ -54,8 +54,8 @@ class Plane:
     def wait(self, check):
         wait_for(check, lambda: self.services.state.freshness)
 
-    def ask(self, *, within_s=LIMIT_S, **request):
-        call = Call("1", self.clock.passed_s + within_s)
+    def ask(self, *, within_s=LIMIT_S, has_gone=lambda: False, **request):
+        call = Call("1", self.clock.passed_s + within_s, has_gone=has_gone)
         return self.planner.plan(self.services, call, convert(PlanRequest, request))
 
     def stored(self):
@@ -227,6 +227,11 @@ def test_a_stale_state_is_refused(plane):
     with pytest.raises(Refusal, match=r"stale since .*: the API server is gone") as refused:
         running.ask(update=[web(MOVED)])
     assert refused.value.status == 503
+
+
+def test_a_plan_ends_when_its_client_has_gone(plane):
+    with pytest.raises(Refusal, match="the client has closed the connection"):
+        plane().ask(update=[web(MOVED)], has_gone=lambda: True)
 
 
 def test_a_plan_ends_at_its_deadline(plane):
