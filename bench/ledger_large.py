@@ -1,7 +1,8 @@
 """Time questions to a large ledger in PostgreSQL: ``python bench/ledger_large.py --decisions 10000000``.
 
 A recorder writes one segment of real decisions. SQL copies it until there are enough, one decision a second, in
-partitions of a day each. Payloads are copied for every tenth segment only, and the questions are about those.
+partitions of a week or a million records. Payloads are copied for every tenth segment only, and the questions are about
+those.
 """
 
 import random

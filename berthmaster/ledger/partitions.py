@@ -1,4 +1,8 @@
-"""Partitions of the ledger in PostgreSQL. Each has the segments of about a day, so that the retention drops tables."""
+"""Partitions of the ledger in PostgreSQL: the retention drops tables. Each has the segments of about a week.
+
+Segments are numbered in the order of time. More and smaller partitions would make each query slower: it is planned for
+all of them.
+"""
 
 from contextlib import suppress
 from typing import Final
@@ -9,7 +13,8 @@ from sqlalchemy.exc import OperationalError
 from berthmaster.ledger.schema import segments
 
 PARTITIONED: Final = ("batches", "records", "touched")
-_DAY_US: Final = 24 * 3600 * 1_000_000
+_AGE_US: Final = 7 * 24 * 3600 * 1_000_000
+_RECORDS: Final = 1_000_000
 _LOCK_MS: Final = 1000
 
 
@@ -20,7 +25,7 @@ def partitions(connection: Connection) -> list[int]:
 
 
 def begin_partition(connection: Connection, segment: int, opened_us: int) -> None:
-    """Let a partition begin with a segment if the last partition is a day old.
+    """Let a partition begin with a segment if the last partition is a week old, or has a million records.
 
     The tables are locked for that. If others use them, the last partition also gets this segment.
 
@@ -30,8 +35,9 @@ def begin_partition(connection: Connection, segment: int, opened_us: int) -> Non
         opened_us: the time.
     """
     last = partitions(connection)[-1]
-    begun_us = connection.execute(select(func.min(segments.c.opened_us)).where(segments.c.segment >= last)).scalar_one()
-    if begun_us is None or opened_us - begun_us < _DAY_US:
+    held = select(func.min(segments.c.opened_us), func.sum(segments.c.records)).where(segments.c.segment >= last)
+    begun_us, count = connection.execute(held).one()
+    if begun_us is None or (opened_us - begun_us < _AGE_US and count < _RECORDS):
         return
     with suppress(OperationalError), connection.begin_nested():
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_LOCK_MS}")

@@ -116,13 +116,13 @@ def partitions_of(url: str) -> dict[str, int]:
     return found
 
 
-def test_partitions_hold_the_segments_of_a_day_and_retention_drops_them(database: str):
+def test_partitions_hold_the_segments_of_a_week_and_retention_drops_them(database: str):
     empty(database)
     filled(database, segments=2, decisions=4)  # in the hour of the clock's start
-    clock, retention = FakeClock(), Retention(age=timedelta(days=3))
+    clock, retention = FakeClock(), Retention(age=timedelta(days=21))
     recorder = recorder_at(database, clock, retention=retention, segment_s=3600)
     for _ in range(5):
-        clock.pass_by(timedelta(days=1).total_seconds())
+        clock.pass_by(timedelta(days=7).total_seconds())
         for _ in range(3):
             recorder.noted(Note("refusal", "refused"))
             recorder.step()
@@ -136,7 +136,7 @@ def test_partitions_hold_the_segments_of_a_day_and_retention_drops_them(database
     audited = audit(store)
     assert not audited.problems
     notes = [row.message for row in page(store, Query(trigger="retention"), 10).rows]
-    assert notes[-1].startswith("16 records of segments 1 to 2 are removed: older than 3 days")
+    assert notes[-1].startswith("16 records of segments 1 to 2 are removed: older than 21 days")
     store.close()
 
 
