@@ -79,6 +79,11 @@ class Decision:
     mode: Mode
     attempts: list[Attempt] = field(default_factory=list)
 
+    def release(self) -> None:
+        """Drop the candidates of all attempts, which can be all clusters. No diagnosis is possible afterwards."""
+        for each in self.attempts:
+            each.candidates = each.selected = None
+
     @property
     def clears_assignment(self) -> bool:
         """Return whether the current assignment must be removed although there is no new one."""

@@ -334,6 +334,7 @@ def schedule_one(
     diagnosis = explain(scheduler, request, decision) if diagnose == "all" else None
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
+    decision.release()  # the results of all workloads are kept, and each one can have all clusters
     recorded = _recorded(base, decision, now)
     _take(scheduler, recorded, request, shared)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis, failures)
