@@ -99,7 +99,8 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
                 "extender",
                 [
                     COMMAND, "extender", "-f", manifests, f"--bind={HOST}:{ports[0]}",
-                    f"--probe-bind={HOST}:{ports[1]}", "--workers=1", "--interval-s=600", "--request-timeout-s=60",
+                    f"--probe-bind={HOST}:{ports[1]}", "--workers=1", "--drain-s=0", "--interval-s=600",
+                    "--request-timeout-s=60",
                 ],
             )  # fmt: skip
             extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[1]}/readyz"), _START_S)
@@ -107,7 +108,7 @@ def services(made: Fleet) -> Iterator[tuple[str, list[Process]]]:
                 "console",
                 [
                     COMMAND, "console", f"--extender-url=http://{HOST}:{ports[0]}", f"--bind={HOST}:{ports[2]}",
-                    f"--probe-bind={HOST}:{ports[3]}", "--workers=1", "--extender-timeout-s=60",
+                    f"--probe-bind={HOST}:{ports[3]}", "--workers=1", "--drain-s=0", "--extender-timeout-s=60",
                 ],
             )  # fmt: skip
             console.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{ports[3]}/readyz"), _START_S)
