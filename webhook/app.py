@@ -19,6 +19,7 @@ from berthmaster.model.errors import printable
 from berthmaster.model.note import Note, NoteKind, NoteRecorder
 from berthmaster.model.policy import POLICY_KINDS
 from berthmaster.runtime import traces
+from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
@@ -103,6 +104,7 @@ class Reviewer:
         timeout_s: float = 2.5,
         events: Recorder | None = None,
         ledger: NoteRecorder | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Set up the reviewer.
 
@@ -113,15 +115,16 @@ class Reviewer:
             timeout_s: the time limit of a review, in which its impact has to arrive.
             events: records the decisions of the gate; None for no events.
             ledger: records refusals, accepted plans and exemptions; None for no records.
+            clock: limits how many log lines and records a burst makes; the one of the machine by default.
         """
         self._context = AdmissionContext(settings, new_id)
         self._impact = impact
         self._timeout_s = timeout_s
         self._events = events
         self._ledger = ledger
-        self._note_limit = BurstFilter(_NOTES_PER_S, _NOTE_BURST)
+        self._note_limit = BurstFilter(_NOTES_PER_S, _NOTE_BURST, clock)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
-        self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST)
+        self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST, clock)
 
     def answer(self, path: str, content_type: str, body: bytes, begun_s: float | None = None) -> HTTPReply:
         """Review the body of a POST request to a path of ``ROUTES``. Never raises.
