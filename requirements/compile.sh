@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compile the pins: run.txt for users, command.txt for the command without services, dev.txt with the development tools, e2e.txt for the e2e tests, docs.txt for
-# the site of docs/, build.txt for the wheel, image.txt for the image. The files contain hashes and no index addresses.
+# Compile the pins: run.txt for users, command.txt for the command without services, dev.txt with the development tools,
+# e2e.txt for the e2e tests, docs.txt for the site of docs/, build.txt for the wheel, image.txt for the image. The files
+# contain hashes and no index addresses.
 set -eu
 uv=$1
 flags="--quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --no-config"

@@ -24,12 +24,12 @@ def load_credentials(access: ClusterAccess, configuration: Configuration) -> Non
     Raises:
         ConfigException: the context is not usable. The official client raises further errors for invalid files.
     """
-    merged = KubeConfigMerger(os.pathsep.join(map(str, access.files)))
-    loader = _CredentialLoader(merged.config, active_context=access.context, config_base_path=None)
-    loader.load_and_set(configuration)
+    merged = KubeConfigMerger(os.pathsep.join(map(str, access.files)))  # type: ignore[no-untyped-call] # no types
+    loader = _CredentialLoader(merged.config, active_context=access.context, config_base_path=None)  # type: ignore[no-untyped-call]
+    loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
 
 
-class _CredentialLoader(KubeConfigLoader):  # type: ignore[misc]  # it has no types
+class _CredentialLoader(KubeConfigLoader):
     """The official loader, without silence about credentials that it could not read."""
 
     def _load_authentication(self) -> None:
@@ -38,7 +38,7 @@ class _CredentialLoader(KubeConfigLoader):  # type: ignore[misc]  # it has no ty
         named = context["context"].safe_get("user")
         if named and user is None:
             raise ConfigException(f"there is no user {shown(named)}, which the context names")
-        super()._load_authentication()
+        super()._load_authentication()  # type: ignore[no-untyped-call] # it has no types
         if user and "auth-provider" in user and "token" not in self.__dict__:
             name = user["auth-provider"].safe_get("name")
             raise ConfigException(f"the auth-provider {shown(name)} gave no token; use the exec plugin of the provider")
@@ -49,9 +49,9 @@ class _CredentialLoader(KubeConfigLoader):  # type: ignore[misc]  # it has no ty
         if "exec" not in user:
             return None
         plugin = user["exec"]
-        folder = self._get_base_path(cluster.path)
+        folder = self._get_base_path(cluster.path)  # type: ignore[no-untyped-call]
         try:
-            status = ExecProvider(plugin, folder, cluster).run()
+            status = ExecProvider(plugin, folder, cluster).run()  # type: ignore[no-untyped-call]
             self._use(status, folder)
         except (ConfigException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigException(_plugin_problem(plugin, folder, error)) from None
@@ -68,10 +68,10 @@ class _CredentialLoader(KubeConfigLoader):  # type: ignore[misc]  # it has no ty
                 data = FileOrData(
                     status, None, data_key_name=key, file_base_path=folder, base64_file_content=False,
                     temp_file_path=self._temp_file_path,
-                )  # fmt: skip
-                setattr(self, attribute, data.as_file())
+                )  # type: ignore[no-untyped-call] # fmt: skip
+                setattr(self, attribute, data.as_file())  # type: ignore[no-untyped-call]
         if "expirationTimestamp" in status:
-            self.expiry = parse_rfc3339(status["expirationTimestamp"])
+            self.expiry = parse_rfc3339(status["expirationTimestamp"])  # type: ignore[no-untyped-call]
 
 
 def _plugin_problem(plugin: Any, folder: str, error: Exception) -> str:  # noqa: ANN401 - the official client's node

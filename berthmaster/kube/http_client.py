@@ -18,11 +18,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
-from urllib.request import getproxies_environment
 
 import urllib3
 import yaml
 from kubernetes import client, config
+from kubernetes.client.rest import is_socks_proxy_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
@@ -128,7 +128,7 @@ def _configuration(access: ClusterAccess) -> client.Configuration:
     configuration = client.Configuration()
     try:
         if not access.files:
-            config.load_incluster_config(client_configuration=configuration)
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
         else:
             load_credentials(access, configuration)
     except _UNUSABLE as error:
@@ -339,11 +339,9 @@ class _Dialer:
 
 
 def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
-    configuration.no_proxy = configuration.no_proxy or getproxies_environment().get("no")  # 35.0.0 forgets it
     try:
-        if not str(configuration.proxy or "").lower().startswith("socks"):  # needs a library that is not installed
-            manager: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
-            return manager
+        if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
+            return client.ApiClient(configuration).rest_client.pool_manager
     except urllib3.exceptions.ProxySchemeUnknown:
         pass
     raise InputError(f"the proxy {shown(configuration.proxy)} is not supported; use an http or https proxy")
