@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +42,8 @@ def tables() -> Iterator[tuple[str, list[str]]]:
             _table(
                 ("Field", "Releases", "Gate", "Handling", "Remark"),
                 [
-                    (_fields(row, prefixes), _releases(row, newest), row.gate, str(row.handling), row.remark)
-                    for row in rows
+                    (", ".join(_fields(row, prefixes) for row in alike), *facts)
+                    for facts, alike in groupby(rows, lambda row: _facts(row, newest))
                 ],
             ),
         )
@@ -78,6 +79,11 @@ def _common(names: list[str]) -> str:
     first, last = min(names), max(names)
     length = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
     return first[: first.rfind(".", 0, length) + 1]
+
+
+def _facts(row: Row, newest: list[str]) -> tuple[str, ...]:
+    """Return what the page says of the fields of a row. Neighbours of which it says the same share a line."""
+    return (_releases(row, newest), row.gate, str(row.handling), row.remark)
 
 
 def _releases(row: Row, newest: list[str]) -> str:
