@@ -180,6 +180,7 @@ class Member:
         """Let its API server run again."""
         if self._frozen:
             self.plane.apiserver.ask_to_stop(signal.SIGCONT)
+            self.plane.api.client.rest_client.pool_manager.clear()  # it closes connections that were idle
             self._frozen = False
         if not self.plane.apiserver.running:
             self.plane.restart_apiserver()
