@@ -42,7 +42,6 @@ class LoadedFleet:
     """Clusters, policies and workloads as they were when they were read.
 
     Attributes:
-        clusters: the names of the clusters.
         workloads: the workloads, as ``NAMESPACE/KIND/NAME``, or ``KIND/NAME`` for a cluster-scoped one.
         warnings: what was reported by reading and by all answers so far: one sentence each.
     """
@@ -149,11 +148,6 @@ def connect_fleet(
         kubeconfig: the file with the access; None for kubectl's order.
         context: the context; None for the current one.
         read_timeout_s: the time limit of each read, in seconds.
-        plugins: as in ``load_fleet``, like all arguments after it.
-        failover: as in ``load_fleet``.
-        preemption: as in ``load_fleet``.
-        scheduler_names: as in ``load_fleet``.
-        lenient: as in ``load_fleet``.
 
     Raises:
         InputError: there is no access to a control plane, or an object is invalid.

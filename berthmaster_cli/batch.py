@@ -72,7 +72,6 @@ class ObjectToSchedule(msgspec.Struct, rename="camel"):
     """An object of a federation.
 
     Attributes:
-        api_version, kind, resource, namespace, name: the names of the object; the plural ``resource`` is ignored.
         replicas: the desired replicas in Divide mode.
         gpu: ``nvidia.com/gpu`` of each replica; None requests none.
         current: replicas by cluster; None where the number is not set.

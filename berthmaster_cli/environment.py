@@ -18,7 +18,6 @@ def name_variables(command: click.Command, prefix: str | None = None) -> None:
     works, unless it is the variable of another option.
 
     Args:
-        command: a command, or a group.
         prefix: what the variables begin with, if the command does not say it; None for no variables.
     """
     prefix = command.context_settings.get("auto_envvar_prefix", prefix)

@@ -43,16 +43,7 @@ class Shard(NamedTuple):
 
 
 class ShardResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The impacts of a shard, in the order of the failures, and what all shards have in common.
-
-    Attributes:
-        number, of: the shard.
-        failures: the number of failures of all shards.
-        workloads: the number of workloads.
-        clusters: the names of all clusters.
-        assumptions: what is assumed about the control plane.
-        impacts: the impacts of the shard.
-    """
+    """The impacts of a shard, in the order of the failures, and what all shards have in common."""
 
     number: int
     of: int
@@ -64,13 +55,7 @@ class ShardResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def simulated(failures: Failures, lost: Sequence[DomainLoss], jobs: int) -> list[Impact]:
-    """Return what each failure does, in the order of the failures.
-
-    Args:
-        failures: simulates them.
-        lost: the failures.
-        jobs: the number of processes.
-    """
+    """Return what each failure does, in the order of the failures."""
     if jobs == 1:
         return _with_progress(map(failures.impact, lost), len(lost), 1)
     size = max(1, len(lost) // (jobs * _CHUNKS))

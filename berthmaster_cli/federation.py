@@ -33,10 +33,7 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     """The explanation of the decision on one workload.
 
     Attributes:
-        workload: the result.
-        mode: the mode and strategy of the policy; None if the workload was not scheduled.
         replicas: the replicas that are divided, or in mode Duplicate those of each cluster; None without replicas.
-        diagnosis: the result for each cluster; None if the workload was not scheduled.
     """
 
     workload: FederationRow

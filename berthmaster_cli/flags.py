@@ -36,10 +36,7 @@ def option(
 
     Args:
         help_text: its help. A command replaces words in braces.
-        default: the default; None for none.
-        kind: the type of click; None for that of the annotation.
         names: its names; empty for one that is made from the name of the field.
-        more: further attributes of ``click.option``.
     """
     return _field(click.option, names, {"help": help_text, "default": default, "type": kind, **more})
 
@@ -72,8 +69,6 @@ def declared(kind: "type[Flags]", changes: Changes = _NO_CHANGES, **texts: str) 
 
     Args:
         kind: the class. A field without ``option``, ``argument`` or ``group`` is added by another decorator.
-        changes: attributes that replace those of a field, by its name.
-        texts: replacements for the words in braces.
     """
     decorators = list(_decorators(kind, changes, texts, ""))
     return lambda command: reduce(lambda decorated, add: add(decorated), reversed(decorators), command)

@@ -154,15 +154,7 @@ def moves_text(row: "HistoryRow") -> str | Text:
 def _watch(
     store: "Store", query: "Query", known: "Mapping[int, int]", rows: "Sequence[HistoryRow]", output: str
 ) -> None:
-    """Print records that are written from now on, until the process is interrupted.
-
-    Args:
-        store: the ledger.
-        query: which records.
-        known: what was written before ``rows`` were read.
-        rows: the records that are printed already, or first as JSON.
-        output: ``table`` or ``json``.
-    """
+    """Print records that are written from now on, until the process is interrupted."""
     from berthmaster.ledger.history import written_since  # noqa: PLC0415 - the same
 
     printed = {row.id for row in rows}

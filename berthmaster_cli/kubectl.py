@@ -36,7 +36,6 @@ def completions(words: Sequence[str], incomplete: str) -> list[str]:
 
     Args:
         words: the complete words after ``kubectl berthmaster``.
-        incomplete: the word at the cursor.
     """
     found = ShellComplete(main, {}, PLUGIN, "").get_completions(list(words), incomplete)
     plain = [item for item in found if item.type == "plain"]

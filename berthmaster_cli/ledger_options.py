@@ -73,9 +73,7 @@ def ledger_options(help_text: str, *, environment: str | None = None, required: 
     """Return the options that name a ledger: its URL, or a file that holds the URL. Both set ``ledger_url``.
 
     Args:
-        help_text: what the ledger is used for.
         environment: the environment variable with the URL; None for that of the command.
-        required: whether one of them is required.
     """
 
     def merged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,9 +186,6 @@ def recorder_from(
     """Return a recorder; None without ``--ledger``. It is not started.
 
     Args:
-        url: the URL of the ledger, or the file that holds it.
-        role: which kind of process writes.
-        configuration: how it decides.
         kept: how long it keeps records; None if it removes none.
 
     Raises:

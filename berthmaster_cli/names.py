@@ -51,8 +51,6 @@ def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> Resourc
 
     Args:
         manifests: the manifests. Their kinds are known beside the built-in ones, with guessed plurals.
-        name: the name as the user wrote it.
-        namespace: the namespace if the name has none; empty for any.
     """
     present = {(group_of(each.api_version), each.kind) for each in manifests.templates}
     present |= {(group_of(each.spec.resource.api_version), each.spec.resource.kind) for each in manifests.bindings}

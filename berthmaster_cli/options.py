@@ -117,8 +117,6 @@ def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "
     """Return a certificate and its key; None without them.
 
     Args:
-        certificate: the value of ``--PREFIXcert-file``.
-        key: the value of ``--PREFIXkey-file``.
         prefix: the first part of the names of both options.
 
     Raises:

@@ -145,8 +145,6 @@ def print_table(console: Console, columns: Sequence[TableColumn | str], rows: Se
     Every row is one line, however wide, so that no name is broken.
 
     Args:
-        console: the output.
-        columns: the columns; a text is the name of a column of texts.
         rows: one cell for each column. Plain cells become inert.
     """
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]

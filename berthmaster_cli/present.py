@@ -51,10 +51,7 @@ def present_world(
     """Build the world of manifests.
 
     Args:
-        manifests: the objects.
-        replica_paths: the paths of ``--replica-path``.
         flags: the options. Without ``AssumptionFlags`` nothing is assumed.
-        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
 
     Raises:
         InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.

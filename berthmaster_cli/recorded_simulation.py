@@ -35,12 +35,7 @@ def record_simulation(
     The function of the binding scheduler takes each of them again, with what it reads on record.
 
     Args:
-        world: the world before the simulation.
-        changes: the changes.
-        planned: the workloads before and after the changes, in the order of the world.
-        profile: the plugins that decided.
         now: the time of the simulation. The changes happen one second later.
-        url: the URL of the ledger, or the file that holds it; None for none.
 
     Raises:
         InputError: the URL is not accepted.

@@ -35,9 +35,7 @@ class ReplayDifference(msgspec.Struct, frozen=True, rename="camel"):
     """A decision that differs from the recorded one.
 
     Attributes:
-        id, time, resource: the recorded decision.
         differences: the parts that differ, each with the recorded and the new value.
-        recorded, now: the assignments.
     """
 
     id: str

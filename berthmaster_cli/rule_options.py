@@ -39,7 +39,6 @@ def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dic
     """Return the level of each rule in ``--rule``.
 
     Args:
-        texts: the values of the option.
         more: ids of rules that the webhook does not have.
 
     Raises:

@@ -64,15 +64,8 @@ def serving_defaults(
     """Return the defaults and bounds in which services differ.
 
     Args:
-        bind: the address for requests.
-        probe_bind: the address for probes and metrics.
-        tls_required: whether the service needs a certificate.
-        tls_min_version: a key of ``MINIMUM_VERSIONS``.
-        threads: threads in each worker process.
         body_bytes: the default and the maximum of ``--max-body-bytes``.
-        request_memory_mib: the default of ``--request-memory-mib``.
         timeout_s: the default and the maximum of ``--request-timeout-s``.
-        workers: worker processes.
     """
     return {
         "bind": {"default": bind},

@@ -48,12 +48,6 @@ def read_workload_manifests(
 ) -> tuple[Manifests, list[ReplicaPath], ResourceName]:
     """Read the manifests that concern one workload, as ``read_manifests``.
 
-    Args:
-        flags: the options of the source.
-        name: the workload as the user wrote it: the kind can be a short name or a plural.
-        workload_affinity: whether the other workloads of its namespace can matter.
-        with_others: whether changes can move the workloads that it follows.
-
     Returns:
         The manifests, the fields that hold replicas, and the name with its kind.
 
@@ -140,9 +134,7 @@ def find_control_plane(
     """Return the access to the control plane that the options ask for.
 
     Args:
-        flags: the options.
         instead: what to name if there is no access and no option asks for one.
-        asked: whether another option asks for one.
 
     Raises:
         InputError: there is no access.

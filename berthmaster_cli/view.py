@@ -45,14 +45,7 @@ class ViewFlags(NamespaceFlags):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The workloads to print.
-
-    Attributes:
-        names: the workloads by name; empty for all.
-        selector: their labels; None for any.
-        only: what happens to them; empty for anything.
-        show_all: whether a table has the workloads that stay.
-    """
+    """The workloads to print."""
 
     names: tuple[ResourceName, ...] = ()
     selector: LabelSelector | None = None

@@ -77,13 +77,9 @@ def issue(
     """Issue a leaf that an authority signs.
 
     Args:
-        authority: signs the leaf.
         common_name: the subject. A kube-apiserver reads it as the user of a client certificate.
-        hosts: the DNS names and IP addresses of the server.
         lifetime: how long the leaf is valid. It is cut so that the leaf does not outlive the authority.
-        now: the current time.
         organization: a kube-apiserver reads it as the group of the user.
-        usages: the extended key usages.
 
     Raises:
         InputError: a name is empty or too long.

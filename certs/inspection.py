@@ -30,7 +30,6 @@ class CertificateVerdict(StrEnum):
     """The state of a certificate or a bundle.
 
     Attributes:
-        OK: nothing is due.
         DUE: a write is due. Clients do not notice until then.
         BAD: clients are rejected, or soon will be because a renewal is overdue.
     """
@@ -45,12 +44,6 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
     Attributes:
         kind: ``authority``, ``successor``, ``predecessor``, ``leaf`` or ``bundle``.
-        name: the Secret or the configuration that holds it.
-        reason, message: why it must change; empty if it can stay.
-        renewed: when its renewal is due.
-        names: the DNS names and IP addresses of a leaf.
-        fingerprint: SHA-256 of a certificate.
-        authorities: how many authorities a bundle holds.
     """
 
     kind: str

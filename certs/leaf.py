@@ -62,7 +62,6 @@ class CertificateFinding(NamedTuple):
     """Why a certificate, an authority or a bundle must change.
 
     Attributes:
-        reason: for machines.
         message: for people. It says what is wrong and since when, and never contains a key.
     """
 
@@ -96,7 +95,6 @@ class LeafRequirements(NamedTuple):
     """What a leaf must look like.
 
     Attributes:
-        names: the DNS names and IP addresses that it must carry.
         replaced: fingerprints of certificates that a user asked to replace.
     """
 

@@ -45,9 +45,6 @@ class CertificateOptions:
 
     Attributes:
         authority_secret: the Secret of the authority. No server mounts it.
-        serving: the certificates that servers mount.
-        targets: the configurations whose bundles are kept up to date.
-        origin: where certificates come from.
         overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
             mounted Secrets, caches and clock differences.
 

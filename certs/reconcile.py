@@ -37,7 +37,6 @@ class CertificateEvents:
 
         Args:
             on_host: records events about Secrets.
-            on_target: records events about configurations.
             count: counts a step by its reason and its outcome: ``done``, ``overtaken`` or ``failed``.
         """
         self._on_host = on_host
@@ -69,10 +68,7 @@ class CertificateReport(NamedTuple):
     """The result of a reconciliation.
 
     Attributes:
-        snapshot: the last state that was read.
         now: when it was read, by the clock of the host's API server.
-        done: each object that was written and why, in order.
-        problems: what could not be read or written.
     """
 
     snapshot: CertificateSnapshot

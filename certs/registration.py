@@ -109,7 +109,6 @@ def wait_until_reachable(
     Args:
         endpoints: one path of each server is tried.
         bundle: called before each attempt, because authorities may change in the meantime.
-        clock: the clock of the deadline.
         timeout_s: the time limit for all servers together.
 
     Raises:
@@ -160,7 +159,6 @@ class Registrar:
         """Apply every document. Configurations get the bundle.
 
         Args:
-            documents: in any order.
             bundle: called after an object has been read, so that an older bundle never replaces a newer one.
 
         Raises:

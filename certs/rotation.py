@@ -30,7 +30,6 @@ class Observation(NamedTuple):
 
     Attributes:
         fingerprint: the fingerprint of the authority. An observation of another authority is ignored.
-        at: when the condition was first observed.
     """
 
     fingerprint: str
@@ -47,7 +46,6 @@ class AuthorityState:
         bundle: the authorities that clients must trust: issuer, successor and their predecessors.
         introduced: since when every client trusts the successor.
         superseded: since when every leaf comes from the issuer.
-        problem: why there is no issuer.
     """
 
     issuer: KeyPair | None = None
@@ -79,9 +77,7 @@ class RotationInput:
         clients: the bundle of each client; None for a client that is unreadable now.
         trusted: the authorities that readable configurations trust now. A leaf's Secret is not a configuration: other
             accounts may write to it, so an authority in it alone is not trusted.
-        overlap: how long a stored object may take to reach every client and every server.
         now: the current time, not earlier than the other values were read.
-        replaced: fingerprints of certificates that a user asked to replace.
     """
 
     state: AuthorityState
@@ -108,7 +104,6 @@ def next_rotation_step(given: RotationInput, create: CreateAuthority) -> Rotatio
     """Return the next step, or None if nothing is due.
 
     Args:
-        given: the stored state and the time.
         create: creates an authority. It is called only if the step needs one.
     """
     return next((step for rule in _RULES if (step := rule(given, create)) is not None), None)

@@ -26,11 +26,7 @@ NONE_REPLACED = frozenset[str]()
 
 
 class CertificateStep(NamedTuple):
-    """One write.
-
-    Attributes:
-        on_target: whether the request goes to the target's API server; else to the host's.
-    """
+    """One write."""
 
     about: Reference
     finding: CertificateFinding

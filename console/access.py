@@ -53,8 +53,6 @@ class NamespaceAccess:
 
         Args:
             client: the API server that knows the rights. The console needs the right to create SubjectAccessReviews.
-            clock: the clock.
-            namespaces: returns the namespaces that have workloads.
         """
         self._client, self._clock, self._namespaces = client, clock, namespaces
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
@@ -70,7 +68,6 @@ class NamespaceAccess:
         at one time are asked once.
 
         Args:
-            visitor: the visitor.
             namespace: only this namespace counts; empty for all that have workloads.
 
         Raises:

@@ -39,7 +39,6 @@ class AnswerCache:
         """Return the answer to a question, and ask only if no answer about this version is kept.
 
         Args:
-            question: the question with its arguments.
             version: the version of the extender's state; empty if it is not known. Then the question is asked.
             ask: asks the question. Its errors are raised, and not kept.
             version_of: returns the version that an answer is about. An answer about another version is not kept: the

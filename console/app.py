@@ -77,17 +77,7 @@ _TITLES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:
-    """The options of the application.
-
-    Attributes:
-        secret: signs the cookies of sessions.
-        tls: whether clients connect with TLS.
-        sign_in: how visitors sign in.
-        form_bytes: the largest form.
-        requests_per_s, request_burst: how many pages a visitor may ask for in the long run, and at once.
-        streams: the most open streams of events.
-        waiting_requests: the most requests that wait for the extender at one time.
-    """
+    """The options of the application."""
 
     secret: bytes
     tls: bool = False
@@ -104,8 +94,6 @@ class ConsoleParts:
     """What the application consists of besides its pages.
 
     Attributes:
-        watcher: the version of its state, and what is wrong with it.
-        authentication: who visitors are.
         namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
     """
 

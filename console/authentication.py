@@ -37,11 +37,9 @@ class SignInOptions:
         token_file: bearer tokens: in the ``Authorization`` header, or in the form that begins a session.
         client_certificates: whether TLS requires client certificates. Their subject names the user, unless there are
             tokens or a trusted header: then a certificate may be that of a proxy, which stands for many users.
-        user_header: the header in which a proxy names the user; empty for none.
         groups_header: the header in which it lists the groups, separated by commas.
         proxy_names: the common names of the client certificates that prove a proxy.
         proxy_secret_file: the secrets that prove a proxy, in the format of a token file.
-        oidc: the provider of OpenID Connect; None for none.
     """
 
     token_file: Path | None = None
@@ -124,13 +122,7 @@ class Authentication:
         return self._options.by_page
 
     def visitor(self, environ: Mapping[str, Any], session: Mapping[str, Any], now: datetime) -> Visitor | None:
-        """Return who sent a request, or None if the visitor must sign in.
-
-        Args:
-            environ: the WSGI environment.
-            session: the content of the session.
-            now: the time.
-        """
+        """Return who sent a request, or None if the visitor must sign in."""
         if not self.required:
             return Visitor()
         subject = _subject(environ) if self._options.client_certificates else None

@@ -13,12 +13,7 @@ from console.visitor import Visitor
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """The options that pages use.
-
-    Attributes:
-        title: the name of the installation, in the title of each page; may be empty.
-        page_rows: the rows of one page of a long table.
-    """
+    """The options that pages use."""
 
     title: str = ""
     page_rows: int = 50
@@ -26,12 +21,7 @@ class PageOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleServices:
-    """What pages use.
-
-    Attributes:
-        source: the extender, as this visitor may see it.
-        version: the version of the extender's state; empty if it is not known.
-    """
+    """What pages use."""
 
     source: VisibleSource
     clock: Clock

@@ -122,9 +122,6 @@ class ExtenderSource:
         """Prepare the source, without a request.
 
         Args:
-            clients: clients of the extender.
-            clock: the clock.
-            state: returns what is known about the extender.
             page_deadline_s: how long the questions of one page may take together. Questions that simulate have the
                 timeout of the clients.
         """

@@ -53,10 +53,7 @@ class _Seen(NamedTuple):
     """What pages must know.
 
     Attributes:
-        version: the last known version of the extender's state; empty if there is none.
         settling: whether the processes of the extender may have different versions.
-        lost: what is wrong with the extender, since it cannot be asked; None while it answers.
-        notice: what is wrong with the source of the pages; empty if nothing is.
     """
 
     version: str = ""
@@ -79,9 +76,6 @@ class StateWatcher:
         """Prepare the watcher. ``start`` begins to poll.
 
         Args:
-            ask: returns the version; raises SourceError.
-            clock: the clock.
-            metrics: the metrics.
             shows_cause: whether the notice has the words of the extender about its source. They can name objects of
                 any namespace.
         """

@@ -16,7 +16,6 @@ class Offered(NamedTuple, Generic[T]):
 
     Attributes:
         answer: the answer; None if the installation lacks what it needs.
-        hint: what the installation lacks, as the extender says it; empty with an answer.
     """
 
     answer: T | None
@@ -27,7 +26,6 @@ def optional(question: Callable[[], T], missing: Collection[int] = (HTTPStatus.C
     """Ask a question about an optional part, such as the ledger.
 
     Args:
-        question: asks the source.
         missing: the statuses of the extender that leave out this part only. An extender that does not answer leaves
             it out, too.
 

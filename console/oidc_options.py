@@ -24,12 +24,8 @@ class OidcOptions:
 
     Attributes:
         issuer_url: the issuer. Its metadata says where users sign in.
-        client_id: the console at the provider.
         public_url: the address of the console as browsers know it, without a path.
         client_secret_file: the secret of the client; None for a public client. It is read for each sign-in.
-        ca_file: the CA of the provider; None for those of the system.
-        scopes: what the console asks for, separated by spaces.
-        username_claim, groups_claim: the claims with the name and the groups of the user.
         username_prefix, groups_prefix: what stands before them, as the API server has it.
     """
 
@@ -73,11 +69,7 @@ class OidcUser(NamedTuple):
 
 
 class SignInFailedError(Exception):
-    """A visitor could not sign in. The message is for the visitor.
-
-    Attributes:
-        status: the status of the page.
-    """
+    """A visitor could not sign in. The message is for the visitor."""
 
     def __init__(self, reason: str, status: HTTPStatus = HTTPStatus.FORBIDDEN) -> None:
         super().__init__(reason)

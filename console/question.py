@@ -33,15 +33,10 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
     Attributes:
         lose: the clusters that fail: names, and whole domains such as ``region=eu-west-1``.
-        recover: the clusters that are ready again.
-        leave: the clusters that are removed from the fleet.
         taints: ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-``.
         labels: ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-``.
         scales: ``[NAMESPACE/]KIND/NAME=N``.
-        policies: manifests of policies, in YAML.
         deleted: the policies that are deleted, as ``[NAMESPACE/]KIND/NAME``.
-        failover: what moves off lost clusters.
-        preemption: whether policies take workloads over.
     """
 
     lose: tuple[str, ...] = ()

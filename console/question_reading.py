@@ -49,12 +49,7 @@ _KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpo
 
 
 class FormProblem(NamedTuple):
-    """What is wrong with a field of the form.
-
-    Attributes:
-        field: the name of the field; empty for the whole question.
-        message: the value, what is wrong, and what is accepted.
-    """
+    """What is wrong with a field of the form."""
 
     field: str
     message: str
@@ -69,9 +64,6 @@ class ReadQuestion:
     """A question as the extender gets it.
 
     Attributes:
-        changes: the changes of clusters and replicas.
-        origins: the field and the text of each change.
-        notes: what is suspicious about the policies but no error.
         problems: what is wrong. Nothing may be asked if there is a problem.
         status: the status of the page if the extender cannot answer; 0 otherwise.
     """
@@ -94,8 +86,6 @@ def read(
     """Read a question.
 
     Args:
-        question: the question.
-        clusters: the names of the clusters of the fleet.
         may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
         domains: the clusters of each region, zone and provider, by words such as ``region=eu-west-1``.
     """

@@ -38,11 +38,7 @@ _REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReviewOptions:
-    """The API server that knows what visitors may see.
-
-    Attributes:
-        kubeconfig, context: as for the other commands.
-    """
+    """The API server that knows what visitors may see."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -53,15 +49,9 @@ class ConsoleOptions:
     """The options of the console.
 
     Attributes:
-        extender: where the extender is, and how to authenticate.
-        extender_timeout_s: the timeout for each part of an answer to a question that simulates.
-        page_deadline_s: how long the other questions of one page may take together.
-        sign_in: how visitors sign in.
         reviews: the API server that is asked what a visitor may see; None if each visitor may see everything.
         revoked_sessions_folder: where processes keep which sessions have ended; None for a temporary folder.
         session_secret_file: the secret that signs the cookies of sessions; None for a random one.
-        form_bytes: the largest form.
-        streams: the most open pages with live updates in each process.
     """
 
     server: ServerOptions

@@ -13,8 +13,6 @@ class SourceError(ServiceError):
 
     Attributes:
         status: the HTTP status of the extender's answer; 0 if there was none.
-        detail: why the extender refuses, as it wrote it; empty if it wrote nothing.
-        errors: the fields of the question that the extender refuses.
         unanswered: whether the extender gave no answer of its own, so that an earlier answer is the best one.
     """
 

@@ -15,7 +15,6 @@ class Visitor:
     Attributes:
         name: the name of the user; empty if the console requires no sign-in.
         signed_in_by: what proved the name. ``loopback``: nothing, because the console serves this machine only.
-        groups: the groups of the user, as a SubjectAccessReview gets them.
         namespaces: the namespaces that the user may see, with ``-`` for cluster-scoped workloads; None for all.
     """
 

@@ -54,14 +54,7 @@ def all_routes(
     limits: PlacementLimits = DEFAULT_LIMITS,
     planner: native.Planner | None = None,
 ) -> Sequence[Route]:
-    """Return the routes of all protocols. Each call creates routes with caches of their own.
-
-    Args:
-        pass_in_doubt: see ``extender.protocols.kubeadmiral.routes``.
-        kube_scheduler_options: see ``extender.protocols.kube_scheduler.KubeSchedulerOptions``.
-        limits: the largest groups of KubeAdmiral's objects.
-        planner: see ``extender.protocols.native.routes``.
-    """
+    """Return the routes of all protocols. Each call creates routes with caches of their own."""
     return [
         *native.routes(planner),
         *kubeadmiral.routes(pass_in_doubt=pass_in_doubt, limits=limits),
@@ -93,10 +86,7 @@ class Middleware:
         """Set up the middleware.
 
         Args:
-            services: the services for handlers.
-            request_timeout_s: the time limit for an answer.
             stream_timeout_s: the time limit for a whole streamed request.
-            authenticate: returns whether the client may send requests.
         """
         self._services = services
         self._request_timeout_s = request_timeout_s

@@ -51,17 +51,6 @@ class ExtenderOptions:
     Attributes:
         manifests: files and folders with clusters, policies, bindings and resources. Empty if requests bring their own
             clusters.
-        token_file: the bearer tokens; None if no token is required.
-        insecure: whether to serve beyond loopback without TLS and authentication.
-        stream_timeout_s: the time limit for a whole batch.
-        interval_s: the time between two checks of the manifests.
-        replica_paths: the paths of the replicas of custom resources.
-        workload_affinity: Karmada's feature gate WorkloadAffinity.
-        pass_in_doubt: whether KubeAdmiral's filter accepts a cluster that it cannot judge.
-        watch: the collections to watch instead of manifests; None for none.
-        ledger: the URL of the ledger that it answers from, or the file that holds it; None for none.
-        lease: the namespace and the name of the lease of the controllers, which records what moves wait for.
-        findings: see ``Services``.
     """
 
     server: ServerOptions

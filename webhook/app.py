@@ -109,12 +109,7 @@ class Reviewer:
         """Set up the reviewer.
 
         Args:
-            settings: the settings of the reviews.
-            new_id: makes a permanent id.
-            impact: knows what changes of policies would move; None if their impact is not asked for.
             timeout_s: the time limit of a review, in which its impact has to arrive.
-            events: records the decisions of the gate; None for no events.
-            ledger: records refusals, accepted plans and exemptions; None for no records.
             clock: limits how many log lines and records a burst makes; the one of the machine by default.
         """
         self._context = AdmissionContext(settings, new_id)
@@ -130,9 +125,6 @@ class Reviewer:
         """Review the body of a POST request to a path of ``ROUTES``. Never raises.
 
         Args:
-            path: the path.
-            content_type: the content type of the body.
-            body: the body.
             begun_s: when the first byte of the request arrived, on the monotonic clock; None if that is not known.
         """
         started = time.perf_counter()

@@ -37,9 +37,6 @@ class ImpactOptions:
     """How to ask the extender for the impact of changes.
 
     Attributes:
-        access: where the extender is.
-        timeout_s: the longest time that a review waits. If the gate refuses changes that are not judged, a review waits
-            until its own time limit.
         events: whether to record events about the gate, on the API server of ``kubeconfig`` and ``context``.
     """
 
@@ -52,13 +49,7 @@ class ImpactOptions:
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """The options of the webhook.
-
-    Attributes:
-        body_bytes: the size limit of a review.
-        impact: how to ask the extender for the impact of changes; None for not at all.
-        ledger: the URL of the ledger for refusals and accepted plans, or the file that holds the URL; None for none.
-    """
+    """The options of the webhook."""
 
     server: ServerOptions
     body_bytes: int = 7 * 2**20

@@ -40,11 +40,7 @@ class Reconciler(Protocol[K_contra]):
 
 
 class Controller(Protocol):
-    """A component that works while this process leads.
-
-    Attributes:
-        name: the name for ``--controllers`` and metrics.
-    """
+    """A component that works while this process leads."""
 
     name: str
 
@@ -62,10 +58,6 @@ class QueueController(Generic[K]):
     """The workers of one queue. It implements ``Controller``.
 
     Every record that is logged during a reconcile carries its ``reconcile_id``.
-
-    Attributes:
-        name: the name for ``--controllers`` and metrics.
-        queue: the keys. Event handlers add to it.
     """
 
     def __init__(

@@ -53,13 +53,7 @@ class ControllerContext:
         return self.informers[collection]
 
     def optional_informer(self, collection: Collection, read: Callable[[bytes], T], without: str) -> Informer[T]:
-        """Return an informer that starts only if the kind is served and this process may list it.
-
-        Args:
-            collection: the kind.
-            read: decodes an object.
-            without: what works less well without the informer, for the log.
-        """
+        """Return an informer that starts only if the kind is served and this process may list it."""
         self.without[collection] = without
         if collection not in self.optional:
             self.optional[collection] = Informer(collection, read, self.clock)

@@ -16,9 +16,6 @@ class AccessRule(NamedTuple):
 
     Attributes:
         group: the API group; empty for the core, ``*`` for all.
-        resources: plural names, including subresources.
-        why: the purpose.
-        scope: where the rule applies.
         named: whether the rule is restricted to the lease by name. ``create`` cannot be restricted.
         optional: whether a process works without the rights, except for their purpose.
     """
@@ -95,10 +92,6 @@ def rules_of(
     """Yield the rules that a process with these controllers needs.
 
     Args:
-        controllers: names of controllers.
-        elects: whether the process takes part in leader election.
-        estimators: whether the binding scheduler asks estimators.
-        moves: whether the binding scheduler has a configuration of moves.
         shadow: whether the process only compares decisions. Then no controller of the list runs.
     """
     if shadow:

@@ -20,10 +20,8 @@ class Registration:
     """A controller that can run.
 
     Attributes:
-        name: the name for ``--controllers``.
         build: creates the controller, and imports its modules only then.
         by_default: whether ``*`` includes it.
-        gate: the feature gate that it needs; None for none.
     """
 
     name: str
@@ -73,7 +71,6 @@ def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Reg
     Args:
         switches: ``*`` enables all controllers that are on by default, ``NAME`` enables one, and ``-NAME`` disables
             one. Their order does not matter.
-        known: all controllers.
 
     Raises:
         InputError: a name is unknown, or no controller is enabled.

@@ -64,8 +64,6 @@ class RunOptions:
         kubeconfig, context: access to the API server; None uses the service account of the pod.
         lease: the lease of the leader; None starts work at once, without leader election.
         qps, burst: the rate limit of requests to the API server; 0 sets no limit.
-        probe_host, probe_port: the address of probes and metrics, in plain text.
-        read_only: whether the process sends no write at all.
         decisions: the ledger that records decisions; None for none. The caller closes it.
         on_lost: called when leadership is lost and no write can follow, before the process ends. It must return within
             seconds, because another process leads already.

@@ -33,11 +33,6 @@ class EstimatorSettings:
     """How to find Karmada's scheduler estimators, and how to connect to them.
 
     Without TLS, connections are plain text, as Karmada's are by default.
-
-    Attributes:
-        namespace, prefix, port: their Services: the namespace, the part of the names before ``-CLUSTER``, the port.
-        timeout_s: how long a decision waits for all answers together.
-        ca_file: the CA of their certificates.
     """
 
     namespace: str = "karmada-system"
@@ -63,14 +58,7 @@ class ControllerSettings:
     """How the controllers behave.
 
     Attributes:
-        scheduler_name: the ``spec.schedulerName`` of the bindings that the binding scheduler schedules.
-        concurrent_bindings, concurrent_rebalancers: the number of workers. They mostly wait for the API server.
-        failover: what happens to replicas on clusters that are not ready.
-        failover_toleration_s: how long a cluster may be not ready before failover.
-        estimators: the scheduler estimators; None asks none.
         moves_config: the file with the configuration of moves; None for none, which plans no moves.
-        console: the console to whose pages events of the binding scheduler refer; None for none.
-        unknown_fields: what happens to bindings whose placement has fields that this version does not know.
     """
 
     gates: FeatureGates = field(default_factory=lambda: FeatureGates(GATES))

@@ -72,12 +72,7 @@ def release_of(schema: Mapping[str, Any]) -> str:
 
 
 def unknown_placement_fields(schema: Mapping[str, Any], path: str = _PLACEMENT) -> tuple[str, ...]:
-    """Return the placement fields of a schema that this version does not know, by path.
-
-    Args:
-        schema: the schema of a binding or of a policy.
-        path: the path of the placement.
-    """
+    """Return the placement fields of a schema that this version does not know, by path."""
     placement = subschema(schema, path)
     return () if placement is None else tuple(_unknown(Placement, placement, path))
 

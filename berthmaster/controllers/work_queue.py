@@ -21,7 +21,6 @@ class WorkQueue(Generic[K]):
     """Safe for several threads.
 
     Args:
-        clock: the time.
         first_wait_s, longest_wait_s: the backoff after a key's first failure, and its limit. It doubles in between.
     """
 

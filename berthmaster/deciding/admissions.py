@@ -55,7 +55,6 @@ class Admissions:
         """Start without moves. Report all bindings by ``observe`` before the first ``admit``.
 
         Args:
-            budgets: the budgets.
             leading_since_s: since when this process leads, on the monotonic clock; infinite until ``lead``.
             quiet_s: how long a write can be under way.
         """
@@ -79,13 +78,7 @@ class Admissions:
         self._budgets = budgets
 
     def observe(self, key: Key, move: MoveCandidate | None, version: str) -> None:
-        """Record the move in a version of a binding: one that was observed, or that a write returned.
-
-        Args:
-            key: the binding.
-            move: the move that is under way according to this version; None for none.
-            version: its resource version.
-        """
+        """Record the move in a version of a binding: one that was observed, or that a write returned."""
         self._keep(key, lambda each: not _is_newer(version, each.guard))
         known = self._active.get(key)
         if known is not None and version != known.version and not _is_newer(version, known.version):
@@ -113,13 +106,6 @@ class Admissions:
 
         Send the write after this call, valid only for ``version``. Then call ``observe`` with the version that it
         returned, ``refused`` or ``lost``. A move under way whose clusters change is admitted again in the same way.
-
-        Args:
-            candidate: the move.
-            version: the resource version of its binding.
-            now: the time.
-            now_s: the monotonic time.
-            totals: see ``Budgets.admit``.
         """
         found = self._answer(candidate, now, now_s, totals)
         if found is not None:

@@ -59,12 +59,7 @@ class AssumedReplicas:
         """Change a binding's assignment.
 
         Args:
-            key: the binding.
             before: replicas by cluster, or sets of the pods of the templates.
-            after: the same after the change.
-            requests: the resources that each replica requests.
-            now_s: monotonic time.
-            templates: the pods of a set; empty for replicas.
         """
         changed = set()
         for name in before.keys() | after.keys():
@@ -89,15 +84,7 @@ class AssumedReplicas:
         now_s: float,
         templates: ComponentSet = (),
     ) -> list[Cluster]:
-        """Assume replicas that another process assigned. Clusters where the binding has pending replicas are skipped.
-
-        Args:
-            key: the binding.
-            replicas: the replicas that it got, by cluster, or the sets of the pods of the templates.
-            requests: the resources that each of them requests.
-            now_s: monotonic time.
-            templates: the pods of a set; empty for replicas.
-        """
+        """Assume replicas that another process assigned. Skips clusters where the binding has pending replicas."""
         missing = {
             name: count
             for name, count in replicas.items()

@@ -19,12 +19,7 @@ _PATH: Final = re.compile(r"\{?\s*\$?((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)\s*\}?")
 
 
 def why_not_broken(binding: Binding, clusters: Iterable[str]) -> MoveRefusal | None:
-    """Return why the old copies of a workload cannot be removed first; None if they can.
-
-    Args:
-        binding: the binding with its reported status.
-        clusters: the clusters whose copies go.
-    """
+    """Return why the old copies of a workload cannot be removed first; None if they can."""
     behavior = _behavior(binding)
     if behavior.purge_mode == _NEVER:
         why = "purgeMode Never of failover.application keeps the old copy, and the workload must not run twice"
@@ -41,8 +36,6 @@ def tasks_before(binding: Binding, state: MoveState, producer: str) -> tuple[Gra
 
     Args:
         binding: the binding. ``why_not_broken`` must return None for it.
-        state: the state of the move.
-        producer: the ``producer`` of the new tasks.
     """
     kept = written_clusters(state)
     leaving = [name for name in sorted(state.source) if name not in kept]

@@ -30,15 +30,7 @@ _REASONS_SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MoveCandidate:
-    """A move that wants to begin, or is under way.
-
-    Attributes:
-        key: the namespace and the name of the binding.
-        subject: what selectors look at.
-        sources: the replicas that leave, by cluster.
-        targets: the replicas that arrive, by cluster.
-        pause: which moves the workload's policy pauses.
-    """
+    """A move that wants to begin, or is under way."""
 
     key: tuple[str, str]
     subject: MoveSubject
@@ -83,8 +75,6 @@ class Waiting:
     """The move has to wait.
 
     Attributes:
-        reason: the reason for people, which names the budget and its limit.
-        retry_after_s: when to ask again.
         cause: the kind of the reason, for metrics: ``paused``, ``window``, ``limit``, ``starting`` or ``brake``.
         budget: the name of the budget; empty for other causes, and for several budgets.
         about: the names and times that the reason is about. Numbers that change all the time are not part of it.
@@ -99,12 +89,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class CountedMoves:
-    """The moves under way that count against one budget.
-
-    Attributes:
-        moves, replicas: how many there are, and the replicas that move.
-        by_policy, leaving, arriving: the moves by policy, and by the cluster that they leave and arrive at.
-    """
+    """The moves under way that count against one budget."""
 
     moves: int
     replicas: int
@@ -114,11 +99,7 @@ class CountedMoves:
 
 
 class Budgets:
-    """Decides which moves may begin.
-
-    Attributes:
-        needs_totals: whether ``admit`` needs the replicas of all bindings.
-    """
+    """Decides which moves may begin."""
 
     def __init__(self, config: MovesConfig) -> None:
         self._config = config
@@ -148,9 +129,7 @@ class Budgets:
         """Return what a move waits for; None if it may begin.
 
         Args:
-            candidate: the move.
             active: all moves under way. An entry with the candidate's key does not count against it.
-            now: the time.
             totals: the result of ``totals``. A budget with a percentage is closed without it.
         """
         found = self.waits(candidate, active, now, totals)
@@ -175,7 +154,6 @@ class Budgets:
         """Return the moves under way that count against each budget, by the position of the budget.
 
         Args:
-            active: the moves under way.
             subject: only budgets that select it are counted; None for all.
         """
         found = {number: each.selector for number, each in enumerate(self._config.budgets)}

@@ -92,7 +92,6 @@ class SourceSettings:
     """How a source (failback, drain) asks for moves.
 
     Attributes:
-        mode: whether it asks for moves.
         after_s: for how long the reason must hold without a break.
         headroom_percent: the capacity that must be free beyond the replicas of the workload, in percent of them.
     """
@@ -166,14 +165,9 @@ class Budget:
     """Limits on moves that are under way at the same time.
 
     Attributes:
-        name: the name in messages and metrics.
-        selector: the bindings whose moves count.
         max_moves: the limit of moves in all; None for none, as for the other limits.
-        max_moves_per_policy: the limit of moves of workloads of one policy.
-        max_moves_from_cluster, max_moves_to_cluster: the limit of moves that leave one cluster, and that arrive there.
         replicas_percent: the limit of moving replicas, in percent of the replicas of all selected bindings.
         limits_failover: whether a failover waits for these limits, too. It never waits for windows.
-        windows: when moves may begin.
     """
 
     name: str
@@ -216,11 +210,7 @@ class MovesConfig:
     """The whole configuration of moves.
 
     Attributes:
-        pause: which moves wait.
-        defaults: how bindings move.
         rules: exceptions. For each setting, the first rule that matches and states it applies.
-        budgets: the limits. All that select a binding apply to it.
-        brake: the storm brake.
     """
 
     pause: Pause = "None"

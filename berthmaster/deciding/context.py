@@ -18,12 +18,7 @@ from berthmaster.model.work import Copies
 
 @dataclass(frozen=True, slots=True)
 class PolicyMoves:
-    """What configuration and policy say about the moves of one binding.
-
-    Attributes:
-        reschedules: whether a requested rescheduling is a move.
-        problem: what is wrong with the annotations of its policy; empty if nothing is.
-    """
+    """What configuration and policy say about the moves of one binding."""
 
     settings: MoveSettings = field(default_factory=MoveSettings)
     reschedules: bool = False
@@ -34,11 +29,7 @@ class MoveContext(NamedTuple):
     """The configuration of moves at one time.
 
     Attributes:
-        now: the time of day.
-        policy: returns what applies to a binding.
         admit: asks the budgets for a move that is about to start; returns what it waits for, or None.
-        producer: the ``producer`` of eviction tasks.
-        braked: why the storm brake stops moves; empty if it does not.
         copies: the copies of the binding by their Works; None if they were not read. A decision that needs them then
             raises ``CopiesNotReadError``.
     """
@@ -52,11 +43,7 @@ class MoveContext(NamedTuple):
 
 
 class MoveTrace:
-    """Passes the questions of one decision on, and keeps the answers.
-
-    Attributes:
-        context: what the decision asks.
-    """
+    """Passes the questions of one decision on, and keeps the answers."""
 
     def __init__(self, context: MoveContext) -> None:
         self._asked = context

@@ -33,9 +33,6 @@ def unhealthy_by_report(
     """Return the clusters of the target whose copies are not healthy by ``status.aggregatedStatus``, and why.
 
     Args:
-        binding: the binding with its reported status.
-        state: a move in the phase Surging or Soaking.
-        now: the time of day.
         unready: the clusters that are not ready. What they reported last does not count.
     """
     if lag_left_s(state, now) > 0:
@@ -54,14 +51,7 @@ def unhealthy_by_report(
 def unhealthy_by_works(
     binding: Binding, state: MoveState, copies: Copies, unready: Container[str] = ()
 ) -> dict[str, str]:
-    """Return the clusters of the target whose copies are not healthy by their Works, and why.
-
-    Args:
-        binding: the binding.
-        state: a move in the phase Surging or Soaking.
-        copies: the copies by their Works.
-        unready: the clusters that are not ready.
-    """
+    """Return the clusters of the target whose copies are not healthy by their Works, and why."""
     if copies.problem:
         return dict.fromkeys(state.target, copies.problem)
     newest = max((each.generation for each in copies.by_cluster.values() if not each.deleting), default=0)
@@ -86,10 +76,6 @@ def rollback_loses_replicas(binding: Binding, state: MoveState) -> bool:
 
     The last report of a cluster that is not ready counts: its pods may still serve. With BreakBeforeMake there is
     nothing to compare: the old copies are gone, and they start again only after the new ones are gone.
-
-    Args:
-        binding: the binding with its reported status.
-        state: a move under way.
     """
     if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE:
         return False

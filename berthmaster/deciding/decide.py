@@ -58,8 +58,6 @@ class ClusterState:
     Attributes:
         scheduler: schedules over the fleet, in which assumed replicas are deducted.
         unready_since_s: the monotonic time since which a cluster is not ready, by name.
-        failover: what happens to replicas on clusters that are not ready.
-        draining: the clusters with the taint that asks for a drain.
     """
 
     scheduler: Scheduler
@@ -72,23 +70,13 @@ class BindingDecision(msgspec.Struct, frozen=True):
     """What the scheduler does for a binding. It never changes; ``msgspec.structs.replace`` makes another one.
 
     Attributes:
-        trigger: why it is scheduled.
         binding: the binding, with the effective group of its assignment.
-        request: the request that it was scheduled with.
-        result: the content of its condition.
-        write: the write to the binding; None if it does not change.
-        refresh: whether the time of the last scheduling changes.
-        warning: a message for an event; empty for none.
-        requeue_after_s: when to reconcile the binding again; None for never.
         clusters: the decided replicas by cluster; None if the assignment stays.
         assumed_before: what was assumed for the binding before this decision; None if that did not change. The
             cache sets it.
         attempts: the steps of the decision, one entry per group; empty unless they were asked for.
         inputs: what it read, for a ledger; None without a ledger, or if the decision is not recorded. The cache sets
             it.
-        replaced: the failover that the decision performs; None for none.
-        change: what the step of a move that it performs does to the copies.
-        waits_for_place: whether the binding should move, and no place for it exists.
         plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
     """
 
@@ -140,9 +128,6 @@ def decide(
     """Decide for a binding with a placement. ``moves.decide_with_moves`` adds moves.
 
     Args:
-        state: the clusters.
-        binding: the latest binding.
-        now_s: monotonic time.
         bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
         explain: whether the result carries the steps of the decision. They cost extra time.
         may_fail_over: returns why a failover must wait; empty if it may happen.

@@ -24,11 +24,8 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     A new field stands at the end and has a default: records of earlier versions lack it.
 
     Attributes:
-        producer: the ``producer`` of eviction tasks.
-        braked: why the storm brake stops moves; empty if it does not.
         policy: what applies to the binding, as JSON; empty if the decision did not ask.
         admissions: the answers of the budgets in order: reason, seconds to wait and cause; None for an admission.
-        abouts: what each of these answers is about.
         copies: the copies of the binding by their Works, as JSON; empty if they were not read.
     """
 
@@ -50,7 +47,6 @@ class DecisionInputs(msgspec.Struct, frozen=True, gc=False):
             without failover and without moves.
         bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
         peers: for each affinity group of the binding, the clusters of each other workload, by its binding's name.
-        moves: what it asked about moves; None without moves.
     """
 
     fleet: LoggedFleet
@@ -66,12 +62,9 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         reason, message, group: the content of the condition ``Scheduled``, and the group of the assignment.
-        warning: the message of an event; empty for none.
         clusters: the decided replicas by cluster; None if the assignment stays.
         annotations: the annotations of the binding that change; None removes one.
         evictions: all graceful eviction tasks; None if they do not change.
-        refresh: whether the time of the last scheduling changes.
-        requeue_after_s: when to reconcile the binding again; None for never.
         targets: the assignment as it is written, with components; None if it does not change.
         event: the event of a move: its reason and its message; empty for none.
     """
@@ -94,8 +87,6 @@ class DecisionRecord(msgspec.Struct, frozen=True, gc=False):
     """A decision with everything that it read, and what became of its write.
 
     Attributes:
-        at: when it was taken.
-        inputs: what else it read.
         duration_s: the seconds from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was, or if there was nothing to write.
     """

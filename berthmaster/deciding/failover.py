@@ -28,7 +28,6 @@ class FailoverOptions:
 
     Attributes:
         after_s: how long a cluster may be not ready; None disables failover.
-        producer: the ``producer`` of graceful eviction tasks.
     """
 
     after_s: float | None = None
@@ -40,7 +39,6 @@ class Replacement:
     """An assignment without lost clusters.
 
     Attributes:
-        group: the group that the status names for it; empty without groups.
         left: the lost clusters that it no longer contains.
         kept: the present replicas on the other clusters. They are healthy until they are removed.
     """
@@ -58,8 +56,6 @@ def replacement(
 
     Args:
         scheduler: schedules. Clusters of its fleet that are not ready get no more replicas.
-        request: the workload with its whole assignment.
-        lost: the assigned clusters to replace.
         leaves: whether a duplicated workload leaves the clusters even if no other cluster takes their copies, as long
             as a copy stays.
     """

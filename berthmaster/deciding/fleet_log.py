@@ -23,7 +23,6 @@ class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
     """The clusters of a fleet at one time. Any thread may read it.
 
     Attributes:
-        start: the clusters at an earlier time, by name.
         changes: what changed since, in order, with the name of the cluster. Later snapshots share the list and append
             to it.
         length: how many of these changes the snapshot has.

@@ -47,9 +47,6 @@ class BrakeRecord(Value, frozen=True):
     """The state of the storm brake.
 
     Attributes:
-        reason: why it is engaged; empty if it is not.
-        since: since when it is engaged.
-        unready: the number of unready clusters that it counts.
         resumed_at: when a user last ended it. The loss of clusters that turned unready before is accepted.
     """
 
@@ -60,11 +57,7 @@ class BrakeRecord(Value, frozen=True):
 
 
 class ResumeRequest(Value, frozen=True):
-    """A request to end the storm brake.
-
-    Attributes:
-        message: why, for the log.
-    """
+    """A request to end the storm brake."""
 
     at: Timestamp
     message: str = ""
@@ -95,8 +88,6 @@ class SourcesRecord(Value, frozen=True):
     """The configuration that the leader uses.
 
     Attributes:
-        failback, drain: the default modes.
-        pause: which moves wait.
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
         budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
@@ -116,9 +107,7 @@ class LeaseRecord(NamedTuple):
 
     Attributes:
         sources: the configuration that the leader uses; None if it has no file.
-        renewed_at: when the leader last renewed its lease; None if that is not known.
         controllers: the switches of the last holder; None if they are not recorded.
-        held: whether a process holds the lease.
     """
 
     brake: BrakeRecord
@@ -172,11 +161,7 @@ def sources_record(text: str | None) -> SourcesRecord | None:
 
 
 def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
-    """Read what a Lease records.
-
-    Args:
-        lease: the object as JSON.
-    """
+    """Read what a Lease records."""
     metadata = lease.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     found = annotations if isinstance(annotations, dict) else {}

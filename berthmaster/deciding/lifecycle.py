@@ -77,9 +77,7 @@ class MoveEvent:
     """An event of a move.
 
     Attributes:
-        urgency: the type of the event.
         change: what the step of the event does. Its value is the reason of the event.
-        note: its message.
     """
 
     urgency: Urgency
@@ -93,7 +91,6 @@ class Step:
 
     Attributes:
         state: the state after it; None removes the record.
-        change: what it does to the copies.
         clusters: the assignment after it: replicas by cluster; None if it stays.
         tasks: all eviction tasks after it; None if they stay.
         wait_s: when to look again; None if only a change of the binding matters.
@@ -113,10 +110,7 @@ class Surroundings:
     """What a step of a move depends on besides its binding and its state.
 
     Attributes:
-        producer: the ``producer`` of eviction tasks.
-        unready: the clusters that are not ready.
         clusters: the clusters that exist; None if that does not matter.
-        braked: why the storm brake stops moves; empty if it does not.
         returnable: whether the source is whole, so that a failed move can be rolled back.
         copies: the copies by their Works; None if they were not read.
     """
@@ -146,8 +140,6 @@ def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
 
     Args:
         binding: the binding, with the assignment ``state.source``.
-        state: the source, the target and the reason.
-        around: what else the step depends on.
     """
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if breaks:
@@ -173,9 +165,7 @@ def advanced(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     The storm brake stops what removes copies. It never stops what restores a workload without copies.
 
     Args:
-        binding: the binding, with what its members report.
         state: the state of its move; clusters that were evicted are left out.
-        around: what else the step depends on.
 
     Raises:
         CopiesNotReadError: the step depends on the Works of the binding, and they were not read.
@@ -203,11 +193,7 @@ def retargeted(binding: Binding, state: MoveState, target: Mapping[str, int], gr
     With BreakBeforeMake the copies of the former target go before those of other clusters start.
 
     Args:
-        binding: the binding with the wanted replicas.
-        state: the state of the move.
         target: the new target; it differs from the old one.
-        group: the group of the new target.
-        around: what else the step depends on.
     """
     now, replicas = around.now, binding.spec.replicas
     note = f"{state.reason.value}: the target is {short_assignment(target)} instead of {short_assignment(state.target)}"
@@ -301,11 +287,7 @@ def refused(
     A workload that runs somewhere stays there. A workload without copies starts where the API server lets it.
 
     Args:
-        binding: the binding before the refused step.
         change: what the refused step would have done.
-        after: the state that it would have written.
-        around: what else the step depends on.
-        why: why it was refused.
     """
     before = move_of(binding)
     match change:
@@ -530,9 +512,6 @@ def _stalled(state: MoveState, now: Timestamp, why: str, deadline_s: float | Non
     """Report a move that failed and has nothing better to return to. Old and new copies stay as they are.
 
     Args:
-        state: the state of the move.
-        now: the time of day.
-        why: why it failed.
         deadline_s: after how many seconds it may be rolled back; None if it waits for healthy new copies only.
     """
     until = None if deadline_s is None else later(now, deadline_s)

@@ -59,13 +59,7 @@ SOON_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MoveDecider:
-    """Decides with what a decision with moves depends on besides the binding.
-
-    Attributes:
-        now_s: monotonic time.
-        bounds: see ``decide``.
-        explain: see ``decide``.
-    """
+    """Decides with what a decision with moves depends on besides the binding."""
 
     state: ClusterState
     now_s: float

@@ -31,12 +31,7 @@ _READY: Final = "Ready"
 
 
 class Target(NamedTuple):
-    """Where a workload could go.
-
-    Attributes:
-        clusters: replicas by cluster.
-        group: the group; empty without groups.
-    """
+    """Where a workload could go."""
 
     clusters: dict[str, int]
     group: str
@@ -47,10 +42,8 @@ class MoveRequest:
     """A reason for a binding to move.
 
     Attributes:
-        policy: what configuration and policy say about its moves.
         target: where it can go, or why it can go nowhere.
         after_s: how long the target must exist before the move.
-        dry_run: whether the move is only reported.
         stable_since: since when no cluster of the target has changed its readiness; None if that is not known.
     """
 
@@ -68,10 +61,7 @@ def move_request(
     """Return why a binding should move; None if it should not. A drain comes before a failback.
 
     Args:
-        state: the clusters.
         binding: the effective binding. No move of it is under way.
-        moves: the configuration.
-        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
     """
     draining = draining_clusters(state, binding)
     if draining:
@@ -168,11 +158,8 @@ def earlier_target(
     """Return the best earlier group that can hold a workload, by full decisions, or why none can.
 
     Args:
-        scheduler: schedules on the present fleet.
-        binding: the binding, with the effective group of its assignment.
         avoided: clusters that get nothing, for example those that are not ready.
         headroom_percent: the capacity beyond the replicas that must be free, in percent of them.
-        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
     """
     placement = binding.spec.placement
     if placement is None:
@@ -203,11 +190,8 @@ def drain_target(
     """Return where a workload goes when clusters are drained: its group or a later one, otherwise an earlier one.
 
     Args:
-        scheduler: schedules on the present fleet.
-        binding: the binding, with the effective group of its assignment.
         draining: the clusters that it leaves.
         avoided: clusters of earlier groups that get nothing.
-        bounds: see ``earlier_target``.
     """
     found = replacement(scheduler, replace(Request.of(binding), bounds=bounds), draining, leaves=True)
     if isinstance(found, Replacement):

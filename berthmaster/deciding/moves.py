@@ -72,12 +72,7 @@ def decide_with_moves(
     """Decide for a binding with a placement, and for its move.
 
     Args:
-        state: the clusters.
-        binding: the latest binding.
-        now_s: monotonic time.
-        bounds: see ``decide``.
         moves: the configuration of moves; None decides without moves.
-        explain: see ``decide``.
 
     Raises:
         CopiesNotReadError: the decision depends on the Works of the binding, and ``moves`` does not have them.
@@ -331,8 +326,6 @@ class WaitingRecord:
 
     Attributes:
         ready: whether only budgets and old copies decide now.
-        wait_s: when to look again.
-        known: the record before.
     """
 
     state: MoveState

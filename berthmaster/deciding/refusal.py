@@ -39,8 +39,6 @@ class MoveRefusal(NamedTuple):
     """Why something cannot happen.
 
     Attributes:
-        cause: the kind of the reason.
-        message: the reason for people.
         about: the names and times that the reason is about. Numbers of the fleet, which change all the time, are not
             part of it. Two refusals with the same cause and the same ``about`` say the same.
     """

@@ -39,7 +39,6 @@ class BrakeState:
     """The state of the brake, for the record, metrics and messages.
 
     Attributes:
-        reason: why the brake is engaged; empty if it is not.
         unready: the number of clusters that count as part of the storm.
     """
 
@@ -85,9 +84,6 @@ class StormBrake:
         """Record whether a cluster is ready.
 
         Args:
-            cluster: the name.
-            now_s: the time.
-            ready: whether it is ready.
             unready_since_s: for the first observation of a cluster: since when it is unready; None if it was never
                 ready.
         """
@@ -115,9 +111,7 @@ class StormBrake:
         """Judge the clusters that were observed so far. Until then, ``engaged`` reports that the process starts.
 
         Args:
-            now_s: the time.
             engaged: whether the previous leader left the brake engaged.
-            resumed_s: when a user last ended the brake; None for never.
             outage_s: how long no process led, although the previous leader had not released its lease.
         """
         self._begun = True

@@ -31,8 +31,6 @@ class Window:
 
     Attributes:
         schedule: the starts, in cron's five fields.
-        duration_s: how long the window stays open.
-        time_zone: the IANA name of the time zone of the schedule.
     """
 
     def __init__(self, schedule: str, duration_s: int, time_zone: str = "UTC") -> None:
@@ -48,11 +46,7 @@ class Window:
             raise InputError(f"{duration_s}s is not accepted; accepted are durations from 1s to {MAX_DURATION_S}s")
 
     def is_open(self, now: datetime) -> bool:
-        """Whether the window is open.
-
-        Args:
-            now: an aware time.
-        """
+        """Whether the window is open."""
         return self._start_after(now - timedelta(seconds=self.duration_s)) <= now
 
     def next_start(self, now: datetime) -> datetime:
@@ -81,11 +75,7 @@ class Windows:
         self._opens_at: datetime | None = None
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """Return None if a window is open, else the next start.
-
-        Args:
-            now: an aware time.
-        """
+        """Return None if a window is open, else the next start."""
         if not self.windows:
             return None
         if not self._computed_at <= now < self._valid_until:

@@ -131,7 +131,6 @@ class AssignmentWrite:
     Attributes:
         annotations: the annotations that change; None removes one.
         clusters: the new assignment; None if it does not change.
-        evictions: all graceful eviction tasks; None if they do not change.
     """
 
     annotations: Mapping[str, str | None]
@@ -218,11 +217,7 @@ def assignment_write(
     """Return the write that assigns a binding; None if it has this assignment already.
 
     Args:
-        binding: the current binding.
-        placement: the placement that the assignment results from.
         clusters: replicas by cluster; empty removes the assignment.
-        group: the group that won; empty without groups.
-        evictions: graceful eviction tasks to add.
         components: the pods of each template on each cluster, for a workload of several templates; empty for others.
             A stored list without components is completed only with another assignment: an older API has no such field.
     """
@@ -252,13 +247,8 @@ def move_write(
     """Return the write of a step of a move; None if it changes nothing.
 
     Args:
-        binding: the current binding.
         record: the state of its move after the write; None removes it.
         clusters: the assignment after the write; None if it stays.
-        group: the group of that assignment.
-        evictions: all graceful eviction tasks after the write; None if they stay.
-        annotations: further annotations to write.
-        components: the replicas of each pod template on every cluster; empty for most workloads.
     """
     wanted: dict[str, str | None] = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
     if clusters is not None:
@@ -278,10 +268,7 @@ def status_write(
     """Return the write to a binding's status; it is falsy if nothing changes.
 
     Args:
-        binding: the current binding.
-        result: the content of its condition.
         now: the time; it is written in whole seconds, as the API server stores it.
-        refresh: whether the time of the last scheduling changes.
         of: the binding directly after the assignment was written, if it has changed since.
     """
     of = of or binding

@@ -49,13 +49,7 @@ class ScriptRequest(msgspec.Struct):
 
 
 class ScriptReply(msgspec.Struct, omit_defaults=True):
-    """The first two results, or the problem of the script.
-
-    Attributes:
-        problem: why there are none.
-        exhausted: whether the script exceeded a limit.
-        seconds: the processor time.
-    """
+    """The first two results, or the problem of the script."""
 
     results: tuple[Any, Any] = (None, None)
     problem: str | None = None

@@ -35,10 +35,7 @@ class Candidate:
         """Prepare a candidate. ``start`` starts it.
 
         Args:
-            lease: the lease to hold.
-            clock: the clock.
             on_lost: called once with the reason when leadership is lost, from any thread. It must end all work.
-            draw: the source of jitter.
             wait: waits for some seconds or until ``stop``. Returns whether ``stop`` was called.
         """
         self.elected = threading.Event()

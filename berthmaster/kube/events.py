@@ -62,11 +62,9 @@ class EventContent(NamedTuple):
     """The content of an event. Equal contents are repeats of one event.
 
     Attributes:
-        regarding: the object that the event is about.
         reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
         action: what was done, in one CamelCase word, as ``Scheduling``.
         note: a description for people; cut at 1,024 bytes.
-        related: a second object that is involved.
     """
 
     regarding: Reference
@@ -89,10 +87,6 @@ class Series:
     """An event and its repeats.
 
     Attributes:
-        name: the name of the Event object.
-        first, last: when it was observed first and last.
-        observed_s: when it was observed last, on the monotonic clock.
-        count: how often it was observed.
         stored: the count that the API server has; 0 before the Event object exists.
         written_s: when it was written last, on the monotonic clock.
     """
@@ -198,11 +192,8 @@ class EventRecorder:
         """Prepare a recorder. ``start`` starts it.
 
         Args:
-            client: a client of the API server that stores the events.
-            clock: the clock.
             controller: ``reportingController``, as ``berthmaster.io/controllers``.
             instance: ``reportingInstance``, as the name of the pod; cut at 128 characters.
-            count: called with the result of each event.
             max_waiting: how many events may wait. The recorder drops more.
         """
         self._client = client

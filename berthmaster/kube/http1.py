@@ -109,7 +109,6 @@ class HTTP1Response:
     Attributes:
         status: the HTTP status; 0 before the head is complete.
         headers: names in lower case, and values, in order.
-        complete: whether the end of the body has arrived.
         reusable: whether the connection can be used again after the body.
     """
 

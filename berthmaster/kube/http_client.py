@@ -51,7 +51,6 @@ class ReloadingClient:
 
         Args:
             load: makes a client with the present credentials. Raises ``InputError`` if they are not usable.
-            clock: the time.
 
         Raises:
             InputError: the credentials are not usable.

@@ -42,10 +42,6 @@ class Informer(Generic[T]):
     An object that cannot be decoded is skipped with a warning, or with an error and its traceback if the decoder
     crashes. Its last readable state stays. A handler that raises is called again after the next message of the server,
     and then with backoff. Other handlers are not affected.
-
-    Attributes:
-        problem: why the objects are stale; empty if they are not.
-        stale_since: since when the objects are stale; None if they are not.
     """
 
     def __init__(self, collection: Collection, read: Callable[[bytes], T], clock: Clock) -> None:

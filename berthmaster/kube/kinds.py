@@ -81,7 +81,6 @@ class WatchOptions(NamedTuple):
         kinds: one of ``CLUSTER_KINDS``, optionally with ``POLICIES``. ``BINDINGS`` and ``WORKLOADS`` imply what they
             need.
         kubeconfig: access to the API server; None for the cluster that this process runs in.
-        context: the context of the kubeconfig; None for the current context.
     """
 
     kinds: Sequence[str]

@@ -50,9 +50,6 @@ def find_access(
 
     Args:
         kubeconfig: the only file to use; None for kubectl's order.
-        context: the context; None for the current one.
-        environ: the environment, with ``KUBECONFIG`` and ``HOME``.
-        service_account: the folder with the service account of a pod.
 
     Raises:
         InputError: a file is not usable, the context does not exist, or there is no access at all.

@@ -37,7 +37,6 @@ class LeaseOptions:
     """The name and the timing of a lease.
 
     Attributes:
-        namespace, name: the key of the Lease.
         identity: the unique identity of this process. An earlier process on this host has another one.
         lease_s: how long other candidates wait after the last change of the record, in whole seconds.
         renew_s: how long the leader goes on without a successful renewal. The rest of ``lease_s`` is for requests that
@@ -273,13 +272,6 @@ def remove_lease(
     """Delete a Lease as soon as no process holds it.
 
     The holder is judged as candidates judge it. A Lease that is still renewed after ``patience_s`` stays.
-
-    Args:
-        client: a client of the API server.
-        key: the key of the Lease.
-        clock: the clock.
-        patience_s: how long to wait for the holder to go.
-        sleep: waits for some seconds.
 
     Raises:
         ApiError: the Lease could not be read or deleted.

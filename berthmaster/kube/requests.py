@@ -37,7 +37,6 @@ class Collection(NamedTuple):
 
     Attributes:
         path: the path on the API server, as in ``/api/v1/nodes``.
-        plural: the plural name of the kind.
     """
 
     path: str
@@ -72,11 +71,7 @@ class APIRequest(NamedTuple):
     """One request to an API server.
 
     Attributes:
-        query: the query parameters in order.
         read_timeout_s: the longest time the server may send nothing.
-        body: the body; empty for none.
-        content_type: the media type of the body.
-        accept: the ``Accept`` header.
         headers: more headers, such as those that impersonate a user.
     """
 
@@ -118,12 +113,7 @@ def page(
     """List one page of a consistent list.
 
     Args:
-        collection: the collection.
         continue_token: the token of the page; empty for the first page.
-        read_timeout_s: the longest time the server may send nothing.
-        namespace: the namespace; empty for all.
-        labels: a label selector; empty for all objects.
-        accept: the ``Accept`` header.
     """
     optional = (("continue", continue_token), ("labelSelector", labels))
     query = (("limit", str(PAGE_SIZE)), *(each for each in optional if each[1]))
@@ -191,10 +181,7 @@ def apply(
     """Set the fields that ``field_manager`` owns by server-side apply. Fields of other managers stay.
 
     Args:
-        collection: the collection of the object.
-        key: the key of the object. A missing object is created.
         content: apiVersion, kind and the fields.
-        field_manager: the owner of the fields.
         force: take over fields of other managers instead of a conflict (409).
     """
     query = (("fieldManager", field_manager), *((("force", "true"),) if force else ()))

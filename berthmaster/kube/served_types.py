@@ -24,12 +24,7 @@ _MAX_GROUP_VERSIONS: Final = 512
 
 
 class ServedType(NamedTuple):
-    """A resource type of one version.
-
-    Attributes:
-        namespaced: whether its objects belong to namespaces.
-        verbs: what the server can do with its objects, as in RBAC.
-    """
+    """A resource type of one version."""
 
     api_version: str
     names: KindNames

@@ -43,7 +43,6 @@ class SourceCheck:
 
         Args:
             collections: the watched collections that the client may list.
-            clock: the clock.
             report: called after ``problem`` changed. It must not raise.
         """
         self.problem = ""

@@ -31,9 +31,7 @@ def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool
     """Explain a recorded decision.
 
     Args:
-        store: the ledger.
         wanted: the id of the decision, or a query: the latest decision that it finds is explained.
-        difference: whether to compare its inputs with those of the decision before on the same binding.
 
     Raises:
         NotRecordedError: the ledger has no such decision.

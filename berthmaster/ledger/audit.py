@@ -23,7 +23,6 @@ class Audit(NamedTuple):
     """The result of an audit.
 
     Attributes:
-        problems: what is wrong, one sentence each. Empty if every record is as it was written.
         gaps: the notes about records that are missing, one sentence each. They are no problems of the chain.
         head: the digest of everything. Keep it elsewhere to find out later that the whole ledger was replaced.
     """
@@ -62,12 +61,7 @@ def audit(store: Store) -> Audit:
 
 
 class _SegmentAudit:
-    """The audit of one segment.
-
-    Attributes:
-        gaps: its notes about missing records.
-        removed: the segments that its notes say the retention removed, with their opening digests.
-    """
+    """The audit of one segment."""
 
     def __init__(self, store: Store, segment: Row[Any]) -> None:
         self.segment = segment

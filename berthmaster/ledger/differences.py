@@ -35,11 +35,7 @@ class InputChange(NamedTuple):
     """A change between the inputs of two decisions.
 
     Attributes:
-        subject: the name of a cluster, or ``binding``.
         aspect: what changed, such as ``taints``.
-        before: the earlier value, as text.
-        after: the later value.
-        reverted: returns inputs with the earlier value.
     """
 
     subject: str

@@ -19,15 +19,7 @@ NO_DOCUMENT: Final = -1
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
-    """How a process decides. A document; every decision refers to one.
-
-    Attributes:
-        plugins: the names of the filters and scores, in order.
-        keep_empty: whether selected clusters without replicas stay in the assignment.
-        limits: the largest placement that is scheduled.
-        failover_after_s: how long a cluster may be not ready; None disables failover.
-        producer: the ``producer`` of graceful eviction tasks.
-    """
+    """How a process decides. A document; every decision refers to one."""
 
     version: str
     plugins: tuple[str, ...]
@@ -44,10 +36,8 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     Attributes:
         fleet: how the clusters changed since the decision before. It is the first field, so that a reader of the fleet
             can skip the others.
-        sequence: the position in its segment.
         at_us: when it was taken, in microseconds since 1970.
         duration_us: from the start of the decision to the last write.
-        reconcile_id: the id in the log records of its reconcile.
         error: why its assignment was not written; empty if it was.
         binding: the binding as it was read, as JSON, without placement and applied placement, and without the status of
             members unless it has a move.
@@ -55,9 +45,6 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
         configuration: the document with how the process decides.
         unready: the document with the monotonic time since which clusters are not ready.
         peers: the document with the clusters of the workloads in the binding's affinity groups.
-        bounds: more replicas that clusters can take, as estimators report; None if no estimator was asked.
-        moves: what the decision asked about moves; None without moves.
-        version: the digest of the fleet version.
         outcome: the decision, without the annotation of the applied placement.
         written: the document with that annotation; ``NO_DOCUMENT`` if it does not change.
     """
@@ -125,12 +112,9 @@ class RecordRow(NamedTuple):
     """What a record can be found by. It is derived from its entry, and the audit derives it again.
 
     Attributes:
-        sequence: the position in its segment.
-        at_us: the time in microseconds since 1970.
         kind: ``decision`` or the kind of a note.
         reason: the reason of a decision, or ``NotWritten``.
         namespace, resource_kind, name: the workload of a decision, or the object of a note.
-        policy: the policy, by kind, namespace and name.
     """
 
     sequence: int
@@ -148,13 +132,8 @@ class SealedBatch(NamedTuple):
     """Encoded entries that one transaction writes.
 
     Attributes:
-        number: the position in its segment.
         start: the number of the batch from which to read: the last one that starts with a whole fleet version.
-        first_document: the number of the first document in ``documents``.
-        document_count: how many documents ``documents`` has.
-        payload: the compressed entries.
         documents: the compressed documents that no earlier batch of the segment has.
-        rows: one per entry.
         clusters: the names of the clusters whose replicas a decision changes, or that a note is about.
     """
 

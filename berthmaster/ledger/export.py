@@ -24,9 +24,6 @@ class ExportedRecord(HistoryRow, frozen=True, rename="camel"):
     """A record with everything that its decision read, without the fleet.
 
     Attributes:
-        binding: the binding as it was read; None for other records.
-        bounds: more replicas that clusters can take, as estimators report; None if no estimator was asked.
-        version, plugins: those that decided.
         clusters: the names of the clusters of the fleet version whose numbers or fields changed since the record
             before, and their free and allocated amounts; empty without ``--fleet``.
     """

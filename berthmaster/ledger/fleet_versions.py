@@ -34,7 +34,6 @@ class ClusterParts(NamedTuple):
 
     Attributes:
         identity: the document with everything that is no other part. Its numbers are 0.
-        apis: the document with the served API groups.
         numbers: the allocatable, allocated and allocating amounts in billionths, and the numbers of nodes by grade.
     """
 
@@ -47,8 +46,6 @@ class ClusterChange(NamedTuple):
     """A change of a cluster.
 
     Attributes:
-        identity: the document of its identity; None if it is the same.
-        apis: the document of its API groups; None if it is the same.
         added: what is added to its numbers; to 0 if its identity has changed. A text, because MessagePack has no
             integers above 64 bits.
     """
@@ -88,7 +85,6 @@ class FleetWriter:
 
         Args:
             number_of: returns the number of a document, and stores the document if it is new.
-            digest: returns the digest of a document by its number.
         """
         self._number_of = number_of
         self._digest = digest

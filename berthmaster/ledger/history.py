@@ -30,12 +30,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def page(store: Store, query: Query, limit: int, after: RecordId | None = None) -> Page:
     """Return records, the latest first.
 
-    Args:
-        store: the ledger.
-        query: which records.
-        limit: how many.
-        after: the last record of the page before.
-
     Raises:
         InputError: the ledger is damaged.
         LedgerError: the database cannot be read.
@@ -68,8 +62,6 @@ def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple
     """Return the records that were written since, in the order of their times, whatever times they have.
 
     Args:
-        store: the ledger.
-        query: which records.
         known: the result of ``written``, or of the last call.
 
     Returns:

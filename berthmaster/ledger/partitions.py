@@ -31,8 +31,6 @@ def begin_partition(connection: Connection, segment: int, opened_us: int) -> Non
 
     Args:
         connection: a transaction that has locked the table ``ledger``, so that there is no later segment.
-        segment: the segment that is about to be opened.
-        opened_us: the time.
     """
     last = partitions(connection)[-1]
     held = select(func.min(segments.c.opened_us), func.sum(segments.c.records)).where(segments.c.segment >= last)

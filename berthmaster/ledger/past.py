@@ -41,10 +41,6 @@ class PastDecision:
 
     Attributes:
         binding: the binding as it was read; without the status of members unless it has a move.
-        configuration: how the process decided.
-        unready_since_s: as in ``DecisionInputs``.
-        peers: as in ``DecisionInputs``.
-        bounds: as in ``DecisionInputs``.
     """
 
     segment: int

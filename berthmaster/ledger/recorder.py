@@ -74,18 +74,11 @@ class LedgerRecorder:
 
         Args:
             url: the database, or the file that holds its URL.
-            role: which kind of process writes: ``controllers``, ``webhook``, ``command``.
-            writer: the identity of this process.
-            configuration: how this process decides.
-            clock: the time.
-            metrics: counts what happens.
             retention: what to remove, and when; None removes nothing.
-            most_waiting: how many records may wait to be written.
             flush_s: how long a few records wait for others of their batch. More wait up to five times as long.
             segment_s: the longest time of a segment. Then it ends, even if nothing is written.
             alone: whether no other process of this role writes at the same time. Otherwise a segment without an end is
                 that of a process that ended only after twice the longest time of a segment.
-            opened: opens the database.
         """
         self._url, self._role, self._writer = url, role, writer
         self._configuration = configuration
@@ -128,9 +121,6 @@ class LedgerRecorder:
 
     def flush(self, *, last: bool = False) -> None:
         """Write what waits at once. Only for processes that do not start the thread.
-
-        Args:
-            last: whether the segment ends.
 
         Raises:
             InputError, LedgerError: the database cannot be written.

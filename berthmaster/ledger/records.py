@@ -40,13 +40,10 @@ class Query(NamedTuple):
     """Which records to find. Empty fields match all.
 
     Attributes:
-        namespace, resource_kind, name: the workload, or the object of a note.
         cluster: a cluster whose replicas the decision changes, or that the note is about.
         policy: the policy: its name, ``NAMESPACE/NAME``, or kind and both.
         trigger: the trigger of a decision, or the kind of a note.
         since_us, until_us: the range of times, in microseconds since 1970.
-        decisions_only: whether notes are left out.
-        cluster_scoped: whether only workloads without a namespace count.
         namespaces: the namespaces of the objects, ``CLUSTER_SCOPED`` for those without one; None for all.
         moves_only: whether only decisions that change an assignment or evict from a cluster count.
     """
@@ -71,17 +68,11 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         id: ``SEGMENT.NUMBER``.
         time: when, in RFC 3339 with microseconds.
-        kind: ``decision``, or the kind of a note.
-        namespace, resource_kind, name: the workload, or the object of a note.
         trigger: the trigger of a decision; ``Move`` for a step of a move.
         reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
         message: the message of the condition, the error of the write, the event of a move, or the message of a note.
-        policy: the policy that holds the workload: kind, namespace and name.
         before, after: the replicas by cluster; equal if nothing moved. None for notes.
         duration_ms: from the start of the decision to the last write.
-        fleet: the digest of the fleet version.
-        details: further fields of a note.
-        evicted_from: the clusters from which the workload is evicted at the decision.
     """
 
     id: str
@@ -130,10 +121,6 @@ class ChangeRecord(msgspec.Struct, frozen=True, rename="camel"):
     """A change between the inputs of two decisions.
 
     Attributes:
-        subject: the name of a cluster, or ``binding``.
-        aspect: what changed, such as ``taints``.
-        before: the earlier value, as text.
-        after: the later value.
         decisive: whether it is in the set that made the difference.
     """
 
@@ -148,11 +135,9 @@ class InputDifference(msgspec.Struct, frozen=True, rename="camel"):
     """What changed between two decisions on a binding.
 
     Attributes:
-        previous_time: when it was taken, in microseconds since 1970.
         changes: all changes, the decisive ones first.
         without: the replicas by cluster that the later decision would have given without the decisive changes.
         smallest: whether no smaller set makes the difference. Otherwise none of its changes can be left out.
-        summary: one sentence.
     """
 
     previous: str
@@ -170,7 +155,6 @@ class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
         explanation: the diagnosis, made now from what the decision read.
         reproduced: whether this version decides the same, byte for byte. If not, the diagnosis is that of this
             version, and can differ from the record.
-        notes: what to know about both, one sentence each.
         difference: how its inputs differ from those of the decision before on the same binding. None if it was not
             asked, or if the ledger has no such decision.
     """

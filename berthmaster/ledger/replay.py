@@ -35,12 +35,7 @@ Rewrite = Callable[[PastDecision], Binding | None]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A decision that was taken again.
-
-    Attributes:
-        past: the recorded decision.
-        outcome: the decision of this process on the same inputs.
-    """
+    """A decision that was taken again."""
 
     past: PastDecision
     outcome: DecisionOutcome

@@ -38,9 +38,7 @@ class Retention:
         """Remove some batches of the oldest segment that need not be kept; in PostgreSQL, the oldest partition.
 
         Args:
-            store: the ledger.
             own: the segment that the caller writes. It and later ones are kept.
-            now: the time.
 
         Returns:
             A note for the chain if this starts to remove a segment. The caller writes it.

@@ -56,12 +56,7 @@ class SegmentLostError(LedgerError):
 
 @dataclass(slots=True)
 class OpenSegment:
-    """A segment that this process writes.
-
-    Attributes:
-        segment: its number.
-        last_us: the latest time of a record.
-    """
+    """A segment that this process writes."""
 
     segment: int
     digest: bytes
@@ -110,9 +105,6 @@ class Store:
         """Open a segment, and return it with the segments of the same role that have no end.
 
         Args:
-            role: which kind of process writes.
-            writer: the identity of the process.
-            opened_us: the time.
             before_us: segments that were opened later may belong to a process that still writes.
 
         Returns:

@@ -22,8 +22,6 @@ class ManifestLimits(NamedTuple):
     """The limits that guard against mistakes and attacks.
 
     Attributes:
-        file_bytes: the largest size of a file, in bytes.
-        depth: the deepest nesting of lists and mappings in a document.
         aliased_nodes: the largest number of values that the aliases of a YAML file may expand to, in total.
         documents: the largest number of documents in all files. Each item of a ``List`` counts.
     """
@@ -137,11 +135,8 @@ class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         resource: the plural name with the API group, as in ``deployments.apps``.
-        namespace: the namespace; empty for all.
         resource_version: the version of the list; empty if single objects were read.
-        objects: the number of objects that the server returned.
         read_at: when the last page arrived.
-        metadata_only: whether only metadata was requested.
     """
 
     resource: str
@@ -156,10 +151,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
     """The record of a dump, an object of kind ``FleetSnapshot`` among the others.
 
     Attributes:
-        name: the context that was read.
         read_at: when reading started. Simulations of the dump start at this time.
-        existing: whether the objects exist that policies wait for and that a workload needs, by kind and name.
-        redacted: whether values were left out.
     """
 
     name: str

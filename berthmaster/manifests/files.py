@@ -48,7 +48,6 @@ def read_documents(
     Args:
         paths: files and folders; ``-`` is standard input.
         stdin: the standard input; None is that of the process.
-        limits: the limits of reading.
 
     Raises:
         ManifestError: at the first invalid document, after the documents before it.
@@ -67,11 +66,6 @@ def read_documents(
 
 def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the content of each file once. Folders are read as by ``read_documents``.
-
-    Args:
-        paths: files and folders; ``-`` is standard input.
-        stdin: the standard input.
-        limit: the largest size of a file, in bytes.
 
     Raises:
         ManifestError: a file cannot be read or is too large.
@@ -197,12 +191,6 @@ def _refuse_constant(text: str) -> None:
 
 def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.depth) -> Iterator[Document]:  # noqa: ANN401
     """Yield the objects of a document: the document itself, or the items of a list.
-
-    Args:
-        source: where the document was read, for errors.
-        number: the number of the document there, from 1.
-        raw: the document, any JSON value.
-        depth: the deepest nesting of lists and mappings.
 
     Raises:
         ManifestError: the document is not an object or a list of objects, is nested too deeply, or an object has no

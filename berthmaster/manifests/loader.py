@@ -72,7 +72,6 @@ class FederationManifests:
     """The KubeAdmiral objects of a set of files.
 
     Attributes:
-        clusters: the member clusters, converted to ``Cluster``.
         policies: the policies of both kinds, with the defaults of their CRDs.
     """
 
@@ -92,20 +91,14 @@ class Manifests:
         policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
         policy_documents: the same policies as they are written, in the same order.
         policy_edits: the policies that files would create or replace, each as it is stored and as it would be.
-        bindings: the bindings, which hold the current assignments.
         templates: all other resources. A namespaced resource has its namespace in ``raw``.
-        ignored: resources that Karmada never propagates.
         federation: the KubeAdmiral objects. They exclude Karmada clusters.
         applied: the identities of the objects that would be applied: files beside stored objects.
-        customizations: the interpreter scripts of the control plane.
         interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
             interprets then has no replicas.
-        warnings: what is suspicious about the objects but is no error, one sentence each with its position.
-        gaps: what could not be read from an API server.
         found: the objects of files that policies can wait for, by kind and name.
         known: whether objects exist that policies of a control plane wait for, as far as they were read.
         read_at: when the objects were read from an API server; None for files that no server was read for.
-        dumps: the files that are dumps of a control plane.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -201,8 +194,6 @@ def manifests_of(
     reported as a gap: the user cannot correct it in a file.
 
     Args:
-        documents: the documents.
-        origin: where they were read, for errors.
         lenient: whether a misspelled field of a policy is a warning. A field without a similar known one is a warning
             in any case, and so is one of a stored policy: both come from another version of Karmada.
         hold_unknown: whether such fields make a placement an ``UnsupportedPlacement``. Otherwise they are ignored.
@@ -234,11 +225,6 @@ def manifests_of(
 
 def objects_of(documents: Iterable[Document], *, lenient: bool = False, hold_unknown: bool = True) -> Manifests:
     """Return the manifests of documents that need not contain a cluster, such as those that a change applies.
-
-    Args:
-        documents: the documents.
-        lenient: as for ``manifests_of``.
-        hold_unknown: as for ``manifests_of``.
 
     Raises:
         ManifestError: at the first invalid or duplicate document of a file.
@@ -470,7 +456,6 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
     """Return the documents of the base, in order, replaced by those of the top; new objects follow.
 
     Args:
-        base: the stored objects.
         top: the objects that would be applied. Each replaces the stored object of the same identity. It keeps what
             an apply never changes: the status if it has none, the UID, and the labels and annotations by which Karmada
             and KubeAdmiral record claims.

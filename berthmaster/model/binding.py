@@ -204,13 +204,11 @@ def binding_of(
     """Return the binding of a resource under the policy that claims it (karmada ``detector`` ``ApplyPolicy``).
 
     Args:
-        raw: the resource.
         policy: the policy with its defaults (``policy.defaulted``).
         replicas: the replicas of the resource (``replicas.replicas_of``).
         current: the existing binding. The result keeps its assignment, its eviction tasks, the time of the last
             triggered rescheduling and its status, and also its components and priority, which policy and resource
             alone do not determine. Everything else that comes from the policy or the resource is replaced.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
     """
     template = template_of(raw)
     namespaced = bool(template.namespace)

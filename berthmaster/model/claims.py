@@ -126,7 +126,6 @@ def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
     """Return the change of a resource's metadata when a policy claims it.
 
     Args:
-        resource: the current metadata.
         policy: the claiming policy; it has a permanent ID.
 
     Returns:
@@ -276,7 +275,6 @@ class Holding(NamedTuple):
     Attributes:
         reference: the policy that holds the resource; None if none does.
         claims: the policies that match. The holder is the first one, if it is known; the others are sorted by rank.
-        recorded: the policy that labels and annotations name; None without a record.
         note: why the record is not in effect, or what is not known about it; empty otherwise.
     """
 
@@ -325,7 +323,6 @@ class PolicyCatalog:
         have yet takes the resource over if preemption allows it. A policy that is stored already had its chance.
 
         Args:
-            template: the resource.
             records: the metadata of the resource and of its binding. The first record counts.
         """
         matching, records = self.matching(template), tuple(records)

@@ -19,12 +19,7 @@ _MAX_DEPENDENCIES: Final = 10_000
 
 
 class Dependency(Value, frozen=True):
-    """A resource that a workload needs, or all resources of a kind that a selector matches.
-
-    Attributes:
-        name: the name; empty if ``label_selector`` selects the resources.
-        label_selector: selects the resources if there is no name.
-    """
+    """A resource that a workload needs, or all resources of a kind that a selector matches."""
 
     api_version: str
     kind: str

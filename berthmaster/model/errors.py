@@ -122,11 +122,7 @@ class LedgerError(ServiceError):
 
 
 class DamagedLedgerError(InputError):
-    """A part of the ledger is not as it was written.
-
-    Attributes:
-        problem: what is wrong, without the remedy.
-    """
+    """A part of the ledger is not as it was written."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem}; run `berthmaster ledger verify` to find all damage")
@@ -144,7 +140,6 @@ class FieldError(InputError):
         path: the field path, such as ``spec.clusters[2].name``; empty for the document itself.
         problem: what is wrong and what is accepted, without the path.
         fault: the problem without the remedy.
-        remedy: how to correct it; empty if the problem says it.
     """
 
     def __init__(self, path: str, fault: str, remedy: str = "") -> None:
@@ -168,8 +163,6 @@ class ManifestError(InputError):
     Attributes:
         source: the path of the file, or ``<stdin>``.
         document: the number of the document in the file, from 1; None if the file itself is the problem.
-        path: the field in the document; may be empty.
-        problem: what is wrong, without the position.
 
     The message has the source as printable text; the attribute has the exact path.
     """
@@ -202,12 +195,7 @@ _UNUSUAL_IN_JSON: Final = re.compile(r"[^\n -~]")
 
 
 def printable(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
-    """Return text as one printable line: control and format characters escaped, lone surrogates replaced.
-
-    Args:
-        text: any text.
-        limit: the largest number of characters of the text that are kept.
-    """
+    """Return text as one printable line: control and format characters escaped, lone surrogates replaced."""
     if len(text) > limit:
         text = f"{text[: limit - 1]}…"
     return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)

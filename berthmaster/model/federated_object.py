@@ -162,12 +162,7 @@ class UnavailableCluster(Value, frozen=True):
 
 
 class AppliedMigration(Value, frozen=True):
-    """The annotation ``applied-migration-configuration``: a custom migration that KubeAdmiral accepted.
-
-    Attributes:
-        limited_capacity: the largest number of replicas for each cluster.
-        unavailable_clusters: the clusters that the workload must not use, each until a point in time.
-    """
+    """The annotation ``applied-migration-configuration``: a custom migration that KubeAdmiral accepted."""
 
     limited_capacity: dict[str, Int64] = {}
     unavailable_clusters: tuple[UnavailableCluster, ...] = ()

@@ -20,11 +20,7 @@ class DecodingProblem(NamedTuple):
 
     Attributes:
         location: where in the document, as msgspec writes it.
-        text: the message without the location.
         expected: the accepted type of a value of a wrong type; empty for another problem.
-        got: the type of that value; empty for another problem.
-        missing: the name of a field that is missing; empty for another problem.
-        invalid_choice: whether the value is none of an enumeration.
         out_of_range: whether a number, the length of a text or that of a list is out of range.
     """
 

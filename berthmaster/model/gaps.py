@@ -153,10 +153,8 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is not known.
 
     Attributes:
-        kind: what is not known.
         about: the resources that the sentence names, each as ``NAMESPACE/KIND/NAME``; None if it is not known which
             resources it names.
-        facts: names and numbers of the sentence.
     """
 
     kind: GapKind

@@ -105,9 +105,7 @@ def interpreted(
     """Return the replicas of a resource, or why they are not known.
 
     Args:
-        raw: the resource.
         paths: the paths that the user gave; they come first.
-        interpreter: the scripts of the control plane.
         complete: whether these are all interpreters of the control plane. A kind without one then has no replicas.
 
     Raises:

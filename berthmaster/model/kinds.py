@@ -208,12 +208,7 @@ _VERSION: Final = re.compile(r"v\d+(?:(?:alpha|beta)\d+)?")
 
 
 class KindNames(NamedTuple):
-    """The names of a kind.
-
-    Attributes:
-        group: the API group; empty for the core group.
-        plural: the plural as in paths of the API.
-    """
+    """The names of a kind."""
 
     group: str
     kind: str

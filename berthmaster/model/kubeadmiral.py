@@ -152,7 +152,6 @@ def missing_defaults(spec: Mapping[str, Any], *, documented: bool = False) -> It
     Automatic migration has defaults only if the spec enables it.
 
     Args:
-        spec: the spec as decoded from JSON or YAML.
         documented: whether to include defaults that the CRD does not set: ``disableRescheduling``, and
             ``rescheduleWhen`` of a ``reschedulePolicy`` without one.
     """

@@ -94,23 +94,20 @@ class MoveState(Value, frozen=True):
     """The content of the annotation ``MOVE``. Times are wall clock times in UTC, in whole seconds.
 
     Attributes:
-        reason, phase, strategy: see the enums.
         source: the assignment before the move: replicas by cluster. A failover lists only the clusters that it keeps.
         target: the assignment after the move; empty in the phase Eligible.
         source_group, target_group: the groups of the two; empty without groups.
         started_at: since when the binding should move.
-        since: since when the phase lasts.
         until: when the wait of the phase ends: stabilised, deadline, soaked, or the end of the hold-down; None if the
             phase has no end of its own.
         failures: how many moves of the binding failed or did not last, since the last success or policy edit.
-        held_down_until: no move except a failover starts before; None for no hold-down.
+        held_down_until: until this time only a failover may start; None for no hold-down.
         template: the version of the workload when the phase began. A newer template starts new pods.
         gone_since: since when the old copies of a move with BreakBeforeMake are gone; None if they are not.
         termination_s: how long the pods of the old copies may take to end, in seconds.
         returning: a move with BreakBeforeMake failed, and returns to where it came from.
         message: what the move waits for, or how it ended.
         cause: the kind of what a move waits for (``deciding.refusal.Cause``); empty in other phases.
-        about: the names and times that the message is about.
     """
 
     reason: MoveReason

@@ -20,16 +20,7 @@ NoteKind = Literal[
 
 
 class Note(msgspec.Struct, frozen=True, array_like=True):
-    """A fact that the ledger records.
-
-    Attributes:
-        message: one sentence for people.
-        namespace, name: the object that it is about; empty for none.
-        resource_kind: the kind of that object; empty for none.
-        policy: the policy that it is about: kind, namespace and name; empty for none.
-        clusters: the names of the clusters that it is about.
-        details: further fields, as JSON values.
-    """
+    """A fact that the ledger records."""
 
     kind: NoteKind
     message: str

@@ -103,10 +103,8 @@ class AffinityTerm:
 
     Attributes:
         names: the clusters that it names; empty means any.
-        excluded: the clusters that never match.
         fields: requirements on provider and region, evaluated like labels.
         zones: requirements on zones, evaluated on the whole list.
-        invalid: whether a selector is invalid, so that no cluster matches.
     """
 
     __slots__ = ("_texts", "excluded", "fields", "invalid", "labels", "names", "zones")

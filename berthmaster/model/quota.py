@@ -25,12 +25,7 @@ class FederatedResourceQuota(Value, frozen=True):
 
 
 def is_looser(before: FederatedResourceQuota, after: FederatedResourceQuota | None) -> bool:
-    """Whether an assignment may pass after a change of a quota that did not pass before it.
-
-    Args:
-        before: the quota before the change.
-        after: the quota after it; None if it is gone.
-    """
+    """Whether an assignment may pass after a change of a quota that did not pass before it."""
     if after is None:
         return True
     old, new = before.spec.overall or {}, after.spec.overall or {}

@@ -146,7 +146,6 @@ class ReplicaPath(NamedTuple):
     """The fields in which a kind keeps its replicas and their requests.
 
     Attributes:
-        api_version: group and version, as in a manifest.
         replicas: the path of the replica count, such as ``spec.replicas`` or ``spec.groups[0].size``; empty for a kind
             without replicas.
         pod_template: the path of the pod template; None if the requests are not known.

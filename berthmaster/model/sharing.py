@@ -46,7 +46,6 @@ class SharedParts:
 
         Args:
             place: the field. Parts of different types have different places: their JSON may be the same.
-            value: the part.
         """
         if not value:
             return value
@@ -69,12 +68,7 @@ class SharedParts:
 
 
 class SharingReader:
-    """Decodes bindings and clusters. Objects share their equal parts.
-
-    Args:
-        hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the fields
-            are ignored.
-    """
+    """Decodes bindings and clusters. Objects share their equal parts."""
 
     def __init__(self, *, hold_unknown: bool = True) -> None:
         self._hold_unknown = hold_unknown

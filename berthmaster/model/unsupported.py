@@ -66,7 +66,6 @@ def checked_placement(placement: Placement, raw: Any) -> Placement:  # noqa: ANN
     """Return a placement, or an ``UnsupportedPlacement`` if its document has unknown fields.
 
     Args:
-        placement: the decoded placement.
         raw: the same placement as dicts and lists. Null fields count as absent.
     """
     found = unknown_placement_fields(raw)
@@ -122,7 +121,6 @@ def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placem
     """Decode a binding. A value of its placement that is not known makes it an ``UnsupportedPlacement``.
 
     Args:
-        document: the binding as JSON.
         checked: returns the placement to use instead of a decoded one. It gets the placement as JSON, too.
 
     Raises:

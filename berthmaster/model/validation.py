@@ -158,11 +158,8 @@ class PlacementLimits(NamedTuple):
 
     Attributes:
         groups: groups of a Karmada placement (``clusterAffinities``), or terms of a KubeAdmiral ``clusterAffinity``.
-        overflow_affinities: overflow affinities of one group.
-        static_weights: entries of ``staticWeightList``.
         expressions: label and field expressions of all selectors of a placement together. An entry of ``matchLabels``
             or of KubeAdmiral's ``clusterSelector`` counts as one.
-        values: values of all these expressions together.
         cluster_names: names of clusters in all affinities of a placement together, included and excluded.
         steps: the work of one decision over all groups of the placement. A step takes about ten nanoseconds.
     """

@@ -68,7 +68,6 @@ class CopyOfWorkload(msgspec.Struct, frozen=True, array_like=True, gc=False):
         deleting: whether Karmada is deleting it. The member may run it as long as the Work exists.
         replicas: the replicas that the Work asks the member for; None for a kind without replicas.
         generation: the generation of the template that the Work carries; 0 if the Work does not say.
-        grace_s: how long its pods may take to end.
         item: what Karmada reports of it in the status of a binding, computed from the Work.
     """
 
@@ -84,7 +83,6 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         by_cluster: the copies by cluster, also those that are being deleted.
-        problem: why the Works could not be read; empty if they were.
     """
 
     by_cluster: dict[str, CopyOfWorkload] = {}

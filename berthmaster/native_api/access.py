@@ -17,10 +17,7 @@ class ExtenderAccess:
 
     Attributes:
         url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
-        ca_file: the CAs of its certificate; None for those of the system.
         token_file: its first line is the bearer token, up to a comma; None for no token.
-        certificate_file, key_file: the client certificate and its key; None for none.
-        connections: the connections that are kept open.
     """
 
     url: str

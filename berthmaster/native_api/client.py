@@ -66,10 +66,6 @@ class Client:
 
         Args:
             url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
-            token_file: the bearer token is its first line, up to a comma.
-            ca_file: the trusted CAs of the service's certificate; those of the system if absent.
-            certificate: the client certificate and its key, if the service requires one.
-            timeout_s: the timeout for each part of an answer.
             connections: the connections that are kept open, for that many threads.
 
         Raises:
@@ -139,14 +135,8 @@ class Client:
         """Return what changes of policies, clusters and replicas would move.
 
         Args:
-            create: policies that do not exist yet.
-            update: policies that replace stored ones.
-            delete: policies that are deleted.
-            changes: changes of clusters and of replicas.
             limit: the most entries of each list in the answer.
             namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
-            failover: what moves off lost clusters.
-            preemption: whether policies take workloads over.
 
         Raises:
             ServiceError: the service refuses the request, does not know enough, or cannot be reached.
@@ -192,11 +182,6 @@ class Client:
     def binding(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> BindingView:
         """Return a binding as the service knows it; one without a namespace is cluster-scoped.
 
-        Args:
-            name: its name.
-            namespace: its namespace.
-            namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
-
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
@@ -238,17 +223,9 @@ class Client:
         """Return what is on record, the latest first. An empty argument selects everything.
 
         Args:
-            namespace: the namespace of the workload.
-            kind: its kind.
-            name: its name.
-            cluster: only records of decisions that changed this cluster.
-            policy: only records about workloads of this policy.
-            since: only records from this time on; None for all.
-            until: only records up to this time; None for all.
             moves: only decisions that change an assignment or evict from a cluster.
             after: ``next`` of the page before.
             limit: the most records. A page can have fewer.
-            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: the service has no ledger, refuses the request, or cannot be reached.
@@ -264,9 +241,6 @@ class Client:
         """Return the smallest change under which a cluster would get a workload.
 
         Args:
-            cluster: the cluster.
-            name: the name of the binding.
-            namespace: its namespace; empty for a cluster-scoped one.
             record: the id of a recorded decision; empty for the present.
 
         Raises:
@@ -304,14 +278,9 @@ class Client:
         """Return policies: what they claim, what the rules find, takeovers and priority drops.
 
         Args:
-            q: a part of the name or of the namespace.
-            kind: only this kind.
-            name: only this name.
             only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
             namespaces: only these namespaces, ``-`` for ClusterPropagationPolicies; None for all.
             sort: one of ``POLICY_SORTS``, with a leading ``-`` for descending; empty for kind, namespace and name.
-            offset: how many policies to leave out first.
-            limit: the most policies.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
@@ -343,9 +312,6 @@ class Client:
 
         Args:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
-            limit: the most failures, the worst first.
-            namespaces: as in ``binding``.
-            failover: what moves off lost clusters.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
@@ -360,7 +326,6 @@ class Client:
         Args:
             tolerance: by how many percent a share may differ from its weight.
             limit: the most workloads, those with the most moves first.
-            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: the service refuses the request, or cannot be reached.
@@ -373,10 +338,7 @@ class Client:
         """Return all that the state of the service says about a binding; one without a namespace is cluster-scoped.
 
         Args:
-            name: the name of the binding.
-            namespace: its namespace.
             group: the group whose clusters are explained, empty for a placement without groups; None for none.
-            namespaces: as in ``binding``.
 
         Raises:
             ServiceError: there is no such binding or group, the service refuses the request, or cannot be reached.

@@ -25,13 +25,7 @@ T = TypeVar("T")
 
 
 class RequestRefusedError(ServiceError):
-    """The service refused a request, and said why.
-
-    Attributes:
-        detail: the reason, as the service wrote it.
-        errors: the invalid fields of the request.
-        request_id: the id of the request in its log.
-    """
+    """The service refused a request, and said why."""
 
     def __init__(self, problem: Problem, status: int) -> None:
         self.detail = problem.detail
@@ -44,9 +38,7 @@ class UnansweredError(ServiceError):
     """The service did not answer, or its answer cannot be read.
 
     Attributes:
-        url: the address of the service.
         problem: what is wrong, without the address.
-        late: whether the timeout passed.
     """
 
     def __init__(self, url: str, problem: str, status: int = 0, *, late: bool = False) -> None:
@@ -71,12 +63,6 @@ class WebClient:
         self, url: str, timeout_s: float, trust: ssl.SSLContext | None = None, *, connections: int = 1
     ) -> None:
         """Prepare the client, without a request.
-
-        Args:
-            url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
-            timeout_s: the timeout of a connection, and of each part of an answer.
-            trust: which certificates are trusted; those of the system's CAs by default.
-            connections: the connections that are kept open.
 
         Raises:
             ValueError: the URL is invalid.
@@ -205,11 +191,6 @@ class ServiceConnection:
 
     def stream(self, path: str, lines: Iterator[bytes], decode: Callable[[bytes], T]) -> Iterator[T]:
         """Yield one answer for each line, in order. A request has as many lines as fit in a few kilobytes.
-
-        Args:
-            path: the path to POST to.
-            lines: the lines of the bodies.
-            decode: decodes a line of the answer.
 
         Raises:
             ServiceError: the service refuses a request or cannot be reached; the errors of ``decode``.

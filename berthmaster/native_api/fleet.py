@@ -24,7 +24,6 @@ class StateVersion(AnswerPart, frozen=True):
     Attributes:
         version: another text after each change of an object that the service reads. Services with the same objects
             have the same version.
-        staleness: how current the state of the service is.
     """
 
     version: str
@@ -62,14 +61,7 @@ class FleetCluster(AnswerPart, frozen=True):
 
     Attributes:
         name, region, provider, zones, kubernetes_version: as the cluster reports; empty if it does not.
-        ready: whether its condition Ready is True.
-        ready_message: why it is not ready; empty if it is.
-        deleting: whether it is being removed from the fleet.
         draining: whether it is being drained: it has the taint of Berthmaster's drains.
-        taints: its taints.
-        resources: its resources by name; empty if it reports none.
-        workloads: how many workloads are assigned to it.
-        replicas: their replicas on it.
         by_group: how many of the workloads are in the first group of their placement, in the second, and so on.
         without_groups: how many have a placement without groups. The group of all others is not known.
         arriving: how many workloads a move brings to it.
@@ -96,14 +88,7 @@ class FleetCluster(AnswerPart, frozen=True):
 
 
 class FleetView(AnswerPart, frozen=True):
-    """All clusters of the fleet.
-
-    Attributes:
-        clusters: the clusters, by name.
-        version: the version of the state; see ``StateVersion``.
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
-    """
+    """All clusters of the fleet."""
 
     clusters: list[FleetCluster]
     version: str
@@ -169,15 +154,8 @@ class WorkloadQuery(RequestPart, frozen=True):
         q: words that ``NAMESPACE/KIND/NAME`` contains, in any case; empty for all.
         namespaces: the namespaces that the reader may see; null for all. ``-`` stands for cluster-scoped workloads.
         namespace: only workloads of this namespace, or ``-``; empty for all.
-        policy: only workloads that this policy holds, as ``WorkloadRow.policy`` names it; empty for all.
-        cluster: only workloads on this cluster; empty for all.
-        group: only workloads in the group of this name; empty for all.
         parts: whether namespace, policy, cluster and group may be parts of names, in any case.
         only: further restrictions. A workload that meets one of them is listed.
-        sort: the order.
-        descending: reverse the order.
-        offset: how many workloads to skip.
-        limit: the most workloads of the page.
     """
 
     q: _Text = ""
@@ -198,21 +176,12 @@ class WorkloadRow(AnswerPart, frozen=True):
     """A workload that has a binding.
 
     Attributes:
-        api_version, kind, namespace, name: those of the workload. The namespace is empty if it is cluster-scoped.
-        binding: the name of its binding.
         policy: the policy that holds it, such as ``PropagationPolicy shop/web``; null if its binding names none.
         scheduler: the scheduler that decides on it; null for a binding without a placement.
-        group: the group of the assignment; null without one.
         group_index: the position of the group in the placement, from 0; null if the placement has no such group.
-        groups: the number of groups of the placement.
         clusters: replicas by cluster, 0 for a workload without replicas. A dependency is where its workloads are.
-        replicas: the desired replicas.
-        state: what is known about its place.
         preferred: whether it is in the first group; null without groups, or if its group is not known.
-        moving: whether a move is under way.
-        held_down: whether it may not move for some time.
         message: what its move waits for, or why its scheduler did not place it; empty without either.
-        last_scheduled_time: the time of the last successful scheduling; null before the first.
     """
 
     api_version: str
@@ -242,8 +211,6 @@ class WorkloadFacets(AnswerPart, frozen=True):
 
     Attributes:
         namespaces, policies, clusters, groups: by name, the most frequent values first.
-        states: by state.
-        only: by restriction.
     """
 
     namespaces: dict[str, int]
@@ -258,13 +225,7 @@ class WorkloadPage(AnswerPart, frozen=True):
     """A page of workloads.
 
     Attributes:
-        items: the workloads of this page.
-        matched: how many workloads the query matches.
         total: how many workloads the reader may see.
-        facets: the values that the query can ask for.
-        version: the version of the state; see ``StateVersion``.
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
     """
 
     items: list[WorkloadRow]

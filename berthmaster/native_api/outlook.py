@@ -14,11 +14,7 @@ class BindingOutlook(AnswerPart, frozen=True):
         groups: one entry for each group, in order; one without a name for a placement without groups. Empty for a
             binding without a placement.
         diagnosis: each cluster in the group of the query; null without one.
-        move: the state of the binding's move; null without one.
         move_note: the same in one sentence, as it stands in the notes of the explanation; empty without a move.
-        notes: what to know about the answer, one sentence each.
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
     """
 
     groups: list[GroupOutlook]
@@ -31,16 +27,7 @@ class BindingOutlook(AnswerPart, frozen=True):
 
 
 class BindingOverview(AnswerPart, frozen=True):
-    """All that the service knows about a binding, except what the ledger has. A part that is missing is null.
-
-    Attributes:
-        binding: the binding.
-        decision: the decision that would be made now.
-        outlook: what each group could hold.
-        claims: which policy holds the workload, and which others match it.
-        missing: why a part is missing, by its name.
-        version: the version of the state; see ``StateVersion``.
-    """
+    """All that the service knows about a binding, except what the ledger has. A part that is missing is null."""
 
     binding: BindingView
     decision: BindingExplanation | None

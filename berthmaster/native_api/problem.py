@@ -15,7 +15,6 @@ class InvalidField(msgspec.Struct, frozen=True):
 
     Attributes:
         path: the field, as in ``binding.spec.replicas``; empty for the body itself.
-        detail: what is wrong, and what is accepted.
     """
 
     path: str
@@ -26,11 +25,6 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     """Why a request failed.
 
     Attributes:
-        title: the name of the status.
-        status: the HTTP status.
-        detail: the cause, and how to correct it.
-        request_id: the id of the request in the log.
-        errors: the invalid fields.
         type: a URI for the kind of problem; ``about:blank`` if the status is enough.
     """
 

@@ -11,12 +11,7 @@ from berthmaster.simulation.plan_review import ReviewLimits
 
 
 class PolicySet(RequestPart, frozen=True, tag="set", tag_field="type"):
-    """A policy is created, or replaces a stored one.
-
-    Attributes:
-        policy: the policy.
-        creates: whether it does not exist yet.
-    """
+    """A policy is created, or replaces a stored one."""
 
     policy: Policy
     creates: bool = False
@@ -32,10 +27,8 @@ class ChangeReview(RequestPart, frozen=True):
     """A change of one policy to review.
 
     Attributes:
-        change: the change.
         limits: the limits. A large change is not planned in full if it exceeds one of them. Null to plan everything.
         accepts: whether the user accepts a plan, so that the id of the plan is needed.
-        dry_run: whether nothing would be stored.
         timeout_ms: the longest time to compute, in milliseconds; null for the limit of the service.
     """
 
@@ -50,15 +43,10 @@ class ReviewedWorkload(AnswerPart, frozen=True):
     """What a change does to one workload. It names few clusters.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
         failure: whether it has no cluster (``nowhere``) or not all replicas (``short``) because of the change.
-        message: why it cannot be scheduled.
         leaves: some clusters that it leaves.
         reaches: some clusters that it reaches, with the replicas there.
         changes: some clusters that keep it, with the replicas before and after.
-        more_left: how many further clusters it leaves.
-        more_reached: how many further clusters it reaches.
-        more_changed: on how many further clusters its replicas change.
     """
 
     resource: str
@@ -78,16 +66,9 @@ class ReviewAnswer(AnswerPart, frozen=True):
     Attributes:
         id: the id of the plan, as of ``/v1/plan``; empty if the change was not planned in full.
         complete: whether everything is known that the plan depends on. Otherwise the numbers are lower bounds.
-        workloads: the number of all workloads.
-        concerned: how many of them the change concerns.
-        moved: how many of them move.
-        replicas: the replicas that move.
         lost: how many have no cluster afterwards, because of the change.
         short: how many keep clusters, but not all replicas, because of the change.
-        deleted_copies: how many copies in clusters are deleted.
-        worst: what happens to some workloads, the worst first.
         assumes_preemption: whether the numbers assume that preemption is on, and depend on it.
-        gaps: what is not known and what follows, one sentence each.
         planning: whether the service goes on to plan the change, so that a later review gets the plan.
     """
 

@@ -100,10 +100,7 @@ class SimulateRequest(RequestPart, frozen=True):
     """Changes to simulate. All changes are made in order, before anything is scheduled again.
 
     Attributes:
-        changes: the changes.
         all: return every workload, not only those that stop, move or fail.
-        failover: what moves off lost clusters: ``auto``, ``on`` or ``off``.
-        preemption: whether policies take workloads over: ``auto``, ``on`` or ``off``.
     """
 
     changes: Annotated[tuple[Change, ...], msgspec.Meta(max_length=1000)]
@@ -116,16 +113,8 @@ class SimulateAnswer(AnswerPart, frozen=True):
     """The effect of changes.
 
     Attributes:
-        workloads: the number of workloads.
-        moved: the number of workloads that would move.
         unplaced: the number of workloads that run nowhere or with too few replicas after the changes.
-        plan: what moves in total, and which workloads are left without a place.
-        clusters: the replicas and resources of each cluster before and after.
-        rows: the replicas per cluster of each workload, before and after.
-        assumptions: the switches of the control plane that the answer assumes.
         loss: what stops running; null if no cluster is lost or deleted.
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
     """
 
     workloads: int
@@ -141,13 +130,7 @@ class SimulateAnswer(AnswerPart, frozen=True):
 
 
 def simulate_answer(fleet: PlannedFleet, *, show_all: bool, observed: bool = True) -> SimulateAnswer:
-    """Return the answer about a fleet before and after changes.
-
-    Args:
-        fleet: the fleet.
-        show_all: whether the answer has all workloads, and not only those that stop, move or fail.
-        observed: whether it is known what clusters run.
-    """
+    """Return the answer about a fleet before and after changes."""
     rows = [change_row(each, fleet.gone) for each in fleet.workloads]
     summary = fleet.summary
     return SimulateAnswer(
@@ -179,16 +162,11 @@ class PlanRequest(RequestPart, frozen=True):
 
     Attributes:
         create: policies that do not exist yet. One that exists already is replaced.
-        update: policies that replace stored ones.
-        delete: policies that are deleted.
-        limit: the most entries of each list in the answer.
         timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
         changes: changes of clusters and of replicas. Scales take effect before all policies, the others after them.
         namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; null for all. The answer
             names no workloads and policies of others, and a scale means only workloads of these. Its id and its totals
             are still about all workloads.
-        failover: what moves off lost clusters: ``auto``, ``on`` or ``off``.
-        preemption: whether policies take workloads over: ``auto``, ``on`` or ``off``.
     """
 
     create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
@@ -206,14 +184,6 @@ class PlanCounts(AnswerPart, frozen=True):
     """The totals of a plan.
 
     Attributes:
-        workloads: the number of workloads.
-        concerned: how many of them the changes concern.
-        moved: how many of them move.
-        replicas: the replicas that move.
-        lost: how many have no cluster afterwards, because of the changes.
-        short: how many keep clusters, but not all replicas, because of the changes.
-        deleted_copies: how many copies in clusters are deleted.
-        staying: how many the changes concern without moving them.
         overcommitted: on how many clusters the replicas that arrive request more than is free.
     """
 
@@ -232,10 +202,7 @@ class PlanAnswer(AnswerPart, frozen=True):
     """What changes of policies would move.
 
     Attributes:
-        counts: the totals, of everything.
         plan: the plan, with at most ``limit`` entries in each list.
-        truncated: whether a list of the plan has more entries.
-        staleness: how current the state of the service is.
     """
 
     counts: PlanCounts

@@ -40,7 +40,12 @@ class ReaderRequest(RequestPart, frozen=True):
 
 
 class AnswerPart(msgspec.Struct, frozen=True, rename="camel"):
-    """The base of the parts of answers."""
+    """The base of the parts of answers.
+
+    Some fields mean the same in each answer. ``version`` is the version of the state that the answer is about, as
+    ``GET /v1/version`` gives it. ``gaps`` says what the service does not know and what follows, one sentence each.
+    ``staleness`` says how current the state is.
+    """
 
 
 class Staleness(AnswerPart, frozen=True):
@@ -49,7 +54,6 @@ class Staleness(AnswerPart, frozen=True):
     Attributes:
         loaded_at: the last update from the source.
         stale_since: when the source failed; null while it works.
-        problem: the error of the source; empty without one.
     """
 
     loaded_at: datetime | None
@@ -70,11 +74,7 @@ class ScheduleRequest(RequestPart, frozen=True):
 
 
 class BatchLine(ScheduleRequest, frozen=True):
-    """One line of a batch.
-
-    Attributes:
-        id: returned with the answer.
-    """
+    """One line of a batch."""
 
     id: str | int | None = None
 
@@ -83,15 +83,11 @@ class Decided(AnswerPart, frozen=True):
     """The decision on a binding.
 
     Attributes:
-        namespace, name: those of the binding.
         trigger: why Karmada would schedule the binding; ``None`` if it would not. The decision is made in any case.
-        mode: how the current assignment was used.
         group: the selected group of clusters; null without groups, or if all failed.
         clusters: replicas by cluster, 0 for a workload without replicas; empty if all groups failed.
         error: the stage at which the first group failed; null if a group was selected.
-        message: the failure in words; null without one.
         clears_assignment: whether the current assignment must be removed although there is no new one.
-        diagnosis: the result of each group and cluster, if requested.
     """
 
     namespace: str
@@ -110,9 +106,6 @@ class BatchAnswer(AnswerPart, frozen=True, omit_defaults=True):
     """The answer to a line: a decision or a problem.
 
     Attributes:
-        id: the id of the line.
-        line: the number of the line, from 1.
-        decision: the decision on the binding.
         problem: why the line failed; without ``line`` it ended the batch.
     """
 
@@ -123,12 +116,7 @@ class BatchAnswer(AnswerPart, frozen=True, omit_defaults=True):
 
 
 class BindingExplanation(Explanation, frozen=True, rename="camel"):
-    """The explanation of the decision on a binding, as the service knows it.
-
-    Attributes:
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
-    """
+    """The explanation of the decision on a binding, as the service knows it."""
 
     gaps: list[str] = []
     staleness: Staleness | None = None
@@ -175,22 +163,8 @@ class BindingView(AnswerPart, frozen=True):
     Attributes:
         kind, namespace, name: those of the binding. A ClusterResourceBinding has no namespace.
         present: whether the control plane has the binding. One from a folder of manifests may only be due.
-        deleting: whether the binding is being deleted.
-        resource: the workload.
         policy: the policy that holds the workload; null if there is none or it is not known.
-        scheduler: the scheduler that decides; null for a binding without a placement.
-        suspended: whether its scheduling is suspended.
-        replicas: the desired replicas.
-        groups: the affinity groups of the placement, in order; null for a placement without groups, and without one.
-        observed_group: the group of the last assignment; null without one.
-        clusters: the assignment: replicas by cluster, 0 for a workload without replicas.
-        eviction_tasks: the clusters that it is being evicted from.
         required_by: the bindings that it follows as a dependency.
-        conditions: the conditions, as Karmada writes them.
-        last_scheduled_time: the time of the last successful scheduling; null before the first.
-        notes: what else to know about the workload, one sentence each.
-        gaps: what the service does not know and what follows, one sentence each.
-        staleness: how current the state of the service is.
         requests: what one replica requests, by resource; empty if that is not known.
     """
 
@@ -242,7 +216,6 @@ class HistoryPage(AnswerPart, frozen=True):
     """A page of the ledger, the latest record first.
 
     Attributes:
-        items: the records.
         next: the value of ``after`` for the next page; null on the last page.
     """
 
@@ -251,14 +224,7 @@ class HistoryPage(AnswerPart, frozen=True):
 
 
 class ClusterList(AnswerPart, frozen=True):
-    """A page of the fleet, sorted by name.
-
-    Attributes:
-        total: the number of clusters in the fleet.
-        items: the clusters of this page.
-        next: the value of ``after`` for the next page; null on the last page.
-        staleness: how current the fleet is.
-    """
+    """A page of the fleet, sorted by name."""
 
     total: int
     items: list[ClusterView]

@@ -31,10 +31,5 @@ class ConsoleLink:
         self._url = url.rstrip("/")
 
     def workload(self, namespace: str, binding: str) -> str:
-        """Return the address of a workload's page.
-
-        Args:
-            namespace: the namespace of its binding; empty for a cluster-scoped one.
-            binding: the name of its binding.
-        """
+        """Return the address of a workload's page."""
         return f"{self._url}/workloads/{quote(namespace or CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"

@@ -9,13 +9,7 @@ _VALUES: Final = {"true": True, "false": False}
 
 
 class Gate(NamedTuple):
-    """One gate.
-
-    Attributes:
-        name: the name in ``--feature-gates``.
-        stage: the maturity of the feature.
-        summary: what the gate enables, in a few words.
-    """
+    """One gate."""
 
     name: str
     stage: Literal["alpha", "beta", "stable"]

@@ -61,7 +61,6 @@ class BurstFilter(logging.Filter):
         Args:
             per_s: records per second in the long run; more than 0.
             burst: records that may pass at once; at least 1.
-            clock: the clock; the one of the machine by default.
         """
         super().__init__()
         self._bucket = TokenBucket(clock or SystemClock(), per_s, burst)

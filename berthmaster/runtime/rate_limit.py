@@ -12,7 +12,6 @@ class TokenBucket:
         """Start with a full bucket.
 
         Args:
-            clock: the clock.
             per_s: tokens added per second; more than 0.
             burst: the largest number of tokens; at least 1.
         """

@@ -65,10 +65,8 @@ def span(
     """Return a context that is a span, within the span of the caller.
 
     Args:
-        name: the name.
         parent: the header ``traceparent`` of a request, whose trace the span continues.
         since_ns: when it began, if that is earlier: ``began_ns``. The wait until now is a span of its own.
-        attributes: what it is about.
     """
     return _NOTHING if _tracer is None else _span(_tracer, name, parent, since_ns, attributes)
 

@@ -37,8 +37,6 @@ class BoundedCache(Generic[K, V]):
         """Add an entry, or replace the one with the same key. An entry above the limit is not kept.
 
         Args:
-            key: the key.
-            value: the value.
             size_bytes: the bytes that the entry holds, without the fixed cost of an entry.
 
         Returns:

@@ -26,11 +26,8 @@ class Candidates:
     Candidates that ``at`` returned are in selection order. All others are in no particular order.
 
     Attributes:
-        rows: their rows in the fleet.
         scores: the sum of all score plugins. None if all are 0.
         tiers: the overflow order. None if all are 0.
-        allocatable: how many more replicas fit.
-        assigned: replicas that are assigned now. None if there are none.
     """
 
     __slots__ = ("_fleet", "_picked", "allocatable", "assigned", "rows", "scores", "tiers")

@@ -34,7 +34,6 @@ class Journal:
     """The rows that changed, in order. ``version`` counts the changes.
 
     Attributes:
-        version: the number of changes.
         arrays: bounds the bytes of the columns that follow this journal.
     """
 

@@ -98,10 +98,8 @@ class Group:
     """One term of ``clusterAffinities``. The scheduler tries the groups of a placement in order.
 
     Attributes:
-        name: the affinity's name. None for a placement without groups.
         own: the group's own affinity. None if it matches every cluster.
         overflow: the affinities that widen the group when it is full, in order. None if the field is absent.
-        feasible: the rows that pass the placement filters (``FeasibleRows``), by kind of workload.
     """
 
     __slots__ = ("feasible", "name", "overflow", "own")
@@ -132,7 +130,6 @@ class CompiledPlacement:
     """The meaning of a placement on one fleet. A profile may extend it with what its stages need.
 
     Attributes:
-        placement: the source.
         groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
             name. A placement with an empty list has no group.
         steps: the steps that do not depend on the groups that are tried, see ``Work``.

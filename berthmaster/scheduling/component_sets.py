@@ -26,12 +26,7 @@ MAX_NODES: Final = 2**13
 
 
 class SetTemplate(NamedTuple):
-    """One pod template of a workload.
-
-    Attributes:
-        replicas: the number of its pods in a set.
-        requests: what each of them requests; None without requirements.
-    """
+    """One pod template of a workload."""
 
     replicas: int
     requests: Requests | None
@@ -118,8 +113,6 @@ def sets_on_nodes(grades: Sequence[NodeGrade], templates: ComponentSet, limit: i
     it. A set that does not fit ends the count. What it took is not given back.
 
     Args:
-        grades: the nodes, in order.
-        templates: the pods of a set.
         limit: the most sets to place. Above ``MAX_SETS``, the result is the limit if ``MAX_SETS`` sets fit.
     """
     named = sorted({name for each in templates for name, _ in filter(counts_for_nodes, each.requests or ())} | {PODS})

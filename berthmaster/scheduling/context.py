@@ -67,7 +67,6 @@ class Context:
     """One attempt: a request, and the group of clusters that is being tried.
 
     Attributes:
-        peers: where the other workloads of the request's affinity groups are.
         work: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
     """
 

@@ -48,9 +48,7 @@ class Attempt:
     Attributes:
         rows: the rows of the clusters that passed the filters.
         candidates: the same clusters with scores and available replicas. None if scoring was not reached or failed.
-        selected: the candidates that were selected. None if selection was not reached or failed.
         assignment: replicas by cluster. None if assignment was not reached or failed.
-        failure: why the group failed. None if it won.
     """
 
     group: Group
@@ -70,7 +68,6 @@ class Decision:
         assignment: replicas by cluster, 0 for a workload without replicas. Empty if all groups failed.
         failure: the failure of the first group that was tried. None if a group won.
         mode: how replicas that were already assigned were treated.
-        attempts: all groups that were tried, in order.
     """
 
     group: str | None

@@ -48,10 +48,7 @@ class ClusterDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
         reason: why it did not pass the next stage. Empty if it got the workload.
         rejections: all filters that reject it, not only the first.
         capacity: how many more replicas fit. None if nothing limits them, or if they were not estimated.
-        bound_by: the resource that limits the capacity. Empty without a capacity.
-        current: replicas that are assigned now. None if it does not have the workload.
         weight: its weight in the division. None if it took no part.
-        replicas: the replicas that it gets. None if it does not get the workload.
     """
 
     cluster: str
@@ -82,7 +79,6 @@ class GroupFailure(NamedTuple):
     """Why one group that was tried failed.
 
     Attributes:
-        group: its name; None without groups.
         rejected: how many clusters each filter was the first to reject, largest number first. Empty if clusters fit.
     """
 
@@ -95,10 +91,7 @@ class Diagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """A decision explained.
 
     Attributes:
-        strategy: how replicas are divided.
         skipped: groups before the one that the scheduler started with.
-        groups: those that were tried, in order.
-        untried: groups after the one that won.
     """
 
     strategy: Strategy

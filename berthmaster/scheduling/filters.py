@@ -25,7 +25,6 @@ class Filter(ABC):
     """A filter plugin.
 
     Attributes:
-        name: identifies the plugin in switches and in reasons.
         exempts_current: clusters that already have the workload pass.
     """
 

@@ -32,15 +32,10 @@ class Fleet:
 
     Attributes:
         clusters: by row. None in a free row.
-        row_of: the row of each cluster by name.
-        occupied: mask of rows that hold a cluster.
         structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
             annotations, spec, API enablements, conditions.
         resources: capacity, with a journal of its own, because numbers change far more often than structure.
         taints: interned tuples of taints. ``taint_code`` has the code of each row.
-        kinds: interned sets of served (groupVersion, kind). ``kinds_code`` has the code of each row.
-        regions: interned names of regions. ``region_code`` has the code of each row.
-        has_provider, has_region, has_zones: masks of rows where the field is not empty.
     """
 
     def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
@@ -190,7 +185,6 @@ class ClusterColumn(Column[Scalar]):
     """A column that calls a function with each cluster, for questions that no index answers.
 
     Args:
-        fleet: the clusters.
         journal: one of the two journals of the fleet, the one that records the changes which affect the function.
         of: the function. It must read nothing but the cluster.
         nothing: the value of free rows. Its type is the type of the column.

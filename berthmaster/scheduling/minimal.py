@@ -34,7 +34,6 @@ class MinimalDecision:
         assignment: replicas by cluster with the fewest moves; the present one if no group can hold the workload.
         drift: in what way the present assignment does not satisfy the policy, and how many replicas that concerns.
         moved: the replicas that the minimal decision starts or stops, whichever are more.
-        moved_fresh: the same for the fresh decision.
         is_exact: whether it is proven that no assignment which satisfies the policy starts and stops fewer replicas.
     """
 
@@ -58,7 +57,6 @@ def decide_minimal(
 
     Args:
         scheduler: has Karmada's profile. Its filters, scores, groups and capacities count.
-        request: the workload with its present assignment.
         tolerance: by how many percent a share may differ from its weight.
         stuck: the replicas that do not run, by cluster. They leave if they are divided by capacity and other clusters
             hold them.

@@ -33,9 +33,6 @@ class PendingReplicas(NamedTuple):
 
     Attributes:
         replicas: the number; for a workload of several pod templates, the number of sets of its pods.
-        requests: the resources that each of them requests.
-        until_s: the monotonic time at which they expire.
-        templates: the pods of a set; empty for replicas.
     """
 
     replicas: int

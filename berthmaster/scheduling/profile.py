@@ -98,8 +98,6 @@ class Stages(Generic[Compiled]):
         candidates: adds to the given rows and scores what selection and assignment need.
         select: chooses and orders the candidates that get the workload, or returns why none can.
         assign: returns the replicas of each selected cluster, or why they cannot be assigned.
-        reasons: explains the result of an attempt.
-        excess: returns what exceeds the limits in a placement.
     """
 
     members: PlacementFilter
@@ -116,11 +114,9 @@ class Profile:
     """How a scheduler decides.
 
     Attributes:
-        plugins: the filters and scores that take part.
         stages: the other stages. Their type of compiled placement is their own: the engine only passes it on.
         keep_empty: selected clusters stay in the assignment even with no replicas (Karmada's
             ``--enable-empty-workload-propagation``).
-        limits: the largest placement that is scheduled.
     """
 
     plugins: Plugins

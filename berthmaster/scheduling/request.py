@@ -15,16 +15,11 @@ class Request:
 
     Attributes:
         name: the name of the workload's binding. It distinguishes the workload from its peers.
-        namespace: the namespace of the workload, empty if it is cluster-scoped.
-        api_version, kind, uid: those of the workload.
         requests: what one replica requests. None without replica requirements, which differs from an empty request.
         current: replicas by cluster, in the order of the binding. Clusters with 0 replicas count as current, too.
-        evicted_from: clusters that the workload is being evicted from.
         fresh: a rescheduling was requested. The current assignment has no preference.
-        observed_group: the group that the current assignment came from, empty for none.
         is_workload: it has replicas, requirements or components.
         components: how many pod templates it has, 0 if unknown.
-        component_set: the pods of its templates; empty if unknown.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.
         bounds: how many more replicas clusters can take, by name, as reported by estimators. Never negative. They
             apply in addition to the fleet's own numbers. None if no estimator was asked.

@@ -75,12 +75,7 @@ class NodeGrade(NamedTuple):
 
 
 class Resources:
-    """The capacity of all clusters in columns.
-
-    Attributes:
-        journal: the rows whose numbers changed.
-        allowed_pods: how many more pods each row can hold, never negative.
-    """
+    """The capacity of all clusters in columns."""
 
     def __init__(self, arrays: ArrayBudget | None = None) -> None:
         self.journal = Journal(arrays)

@@ -134,7 +134,6 @@ class Scheduler:
     Attributes:
         filters: all filters in the order in which a diagnosis lists their reasons. The first is the profile's
             ``members``, which no switch disables.
-        peers: where the workloads of each workload affinity group are.
     """
 
     def __init__(self, fleet: Fleet, profile: Profile, peers: Peers | None = None) -> None:
@@ -189,8 +188,6 @@ class Scheduler:
         """Try the groups in order, also those after one that fits. For explanations; no decision comes of it.
 
         Args:
-            request: the workload.
-            limit: the most groups that are tried.
             work: counts the steps; by default up to the limit of the profile.
 
         Raises:

@@ -23,11 +23,7 @@ class UnscorableError(Exception):
 
 
 class Score(ABC):
-    """A score plugin.
-
-    Attributes:
-        name: identifies the plugin in switches and in diagnoses.
-    """
+    """A score plugin."""
 
     name: str
 

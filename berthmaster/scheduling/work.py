@@ -36,7 +36,6 @@ class Work:
         """Start without steps.
 
         Args:
-            limit: the largest number of steps.
             check: called before each group. An exception that it raises, for example at a deadline, ends the decision.
         """
         self.steps = 0

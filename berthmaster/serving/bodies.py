@@ -23,11 +23,7 @@ _PIECE_BYTES: Final = 64 * 2**10
 
 
 class BodyError(Exception):
-    """A body could not be read within its limits.
-
-    Attributes:
-        received: the part of the body that was read.
-    """
+    """A body could not be read within its limits."""
 
     def __init__(self, status: int, problem: str, received: bytes = b"") -> None:
         super().__init__(problem)

@@ -49,21 +49,12 @@ class Connection:
 
     Attributes:
         socket: the socket. The TLS handshake replaces it.
-        fd: the file descriptor, which stays the same while the connection is open.
-        parser: parses its requests.
         environ: the part of the WSGI environment that all requests share.
         rest: bytes behind the current request, which are not parsed yet.
-        peer: the IP address of the client.
-        phase, since, until: what it waits for, since when, and until when, by the monotonic clock.
         waits_for, step: the event that the poller waits for, and what to do then; 0 for none.
         queue: the queue in which it waits for a thread, or from which it has one.
-        arrived_bytes: what has arrived since the last answer.
-        began_at: the monotonic time of the first byte of the current request.
         read_at: the monotonic time of the last read. Bytes behind the current request arrived with it.
-        keep: whether the connection stays open after the current answer.
         knows_interim: whether the client may get interim responses. HTTP/1.0 has none.
-        ended: the client will send no more bytes.
-        out: what is sent next.
         held_since: the monotonic time since which a thread waits for the client; infinite if none does.
     """
 
@@ -74,14 +65,7 @@ class Connection:
         parser: RequestParser,
         limits_s: Mapping[Phase, float],
     ) -> None:
-        """Take over a socket.
-
-        Args:
-            client: a connected socket without TLS.
-            environ: see the attribute.
-            parser: see the attribute.
-            limits_s: how long it may wait in each phase.
-        """
+        """Take over a socket."""
         client.settimeout(0.0)
         self.socket = client
         self.fd = client.fileno()

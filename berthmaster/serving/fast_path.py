@@ -25,7 +25,6 @@ class HTTPReply(NamedTuple):
     """The response of a view.
 
     Attributes:
-        status: the HTTP status code.
         body: the whole body, or an iterator whose pieces are sent one by one.
     """
 
@@ -44,9 +43,7 @@ class ViewRoute(NamedTuple):
     """One entry of the route table.
 
     Attributes:
-        method: the HTTP method.
         path: an exact path, or a path with ``{names}`` that each match one segment.
-        view: answers the requests.
     """
 
     method: str
@@ -76,11 +73,7 @@ def create_app(name: str, routes: Iterable[ViewRoute], refuse: Refuse) -> Flask:
 
 
 class FastPath:
-    """WSGI middleware that calls the views of exact POST paths without Flask's dispatch.
-
-    Attributes:
-        flask: Flask's own WSGI application, for all other requests.
-    """
+    """WSGI middleware that calls the views of exact POST paths without Flask's dispatch."""
 
     def __init__(self, app: Flask) -> None:
         """Take the views from the route table of an application of ``create_app``."""

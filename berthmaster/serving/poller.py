@@ -16,18 +16,13 @@ _MAX_CLOSING_BYTES: Final = 64 * 2**10
 
 
 class Poller:
-    """Waits for connections and listeners.
-
-    Attributes:
-        open: the connections that are not closed.
-    """
+    """Waits for connections and listeners."""
 
     def __init__(self, pipe: tuple[int, int], changed: Callable[[], None]) -> None:
         """Start to wait.
 
         Args:
             pipe: both ends of a pipe that does not block. A byte in it ends a wait.
-            changed: called when the number of open connections has changed.
         """
         self.open: set[Connection] = set()
         self._wake, self._waker = pipe

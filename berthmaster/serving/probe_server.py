@@ -41,12 +41,7 @@ class _Client:
     """A connection.
 
     Attributes:
-        peer: the address of the client, without its port.
-        until_s: the end of its time limit, on the monotonic clock.
-        head: the bytes of the request that have arrived.
         rest: the pieces of the answer that are not sent yet. All clients share the text of the metrics.
-        rest_bytes: the number of bytes that arrived after the request.
-        step: what to do when the socket is ready.
     """
 
     sock: socket.socket
@@ -59,20 +54,14 @@ class _Client:
 
 
 class ProbeServer:
-    """An HTTP server for probes.
-
-    Attributes:
-        port: the port that it listens on.
-    """
+    """An HTTP server for probes."""
 
     def __init__(self, host: str, port: int, probes: Probes, clock: Clock | None = None) -> None:
         """Bind the port.
 
         Args:
-            host: the address to listen on.
             port: the port; 0 lets the system choose one.
             probes: the functions that supply the answers. The thread that serves calls them.
-            clock: the clock; the one of the machine by default.
 
         Raises:
             InputError: the port cannot be bound.

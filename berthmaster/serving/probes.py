@@ -31,7 +31,6 @@ class Readiness(NamedTuple):
 
     Attributes:
         problem: the reason why the service should get no requests; empty if it is ready.
-        note: a remark about a ready service; empty if there is none.
     """
 
     problem: str = ""
@@ -42,10 +41,8 @@ class Probes(NamedTuple):
     """The functions that supply the answers.
 
     Attributes:
-        readiness: returns the state of the service.
         metrics: returns the content type and the text of all metrics.
         dead: returns the reason why the process must be restarted; empty if it need not.
-        pages: further pages by path: each returns its content type and its text.
     """
 
     readiness: Callable[[], Readiness]

@@ -14,9 +14,7 @@ def require_protection(server: ServerOptions, *, authenticates: bool, remedy: st
     """Refuse to serve beyond loopback without TLS and authentication.
 
     Args:
-        server: the options of the server.
         authenticates: whether the service authenticates clients, by client certificates or otherwise.
-        remedy: which options turn on what is missing.
 
     Raises:
         InputError: TLS or authentication is missing.

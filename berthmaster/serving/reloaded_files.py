@@ -49,12 +49,9 @@ class ReloadedFiles(Generic[Content]):
         """Read the files for the first time.
 
         Args:
-            paths: the files.
             load: reads the files. It raises OSError or ValueError if they cannot be used.
             on_failure: called with the reason why new files cannot be used, once for each state of the files. A missing
                 file is a state too.
-            check_interval_s: the minimum time between two checks for changes.
-            monotonic_s: the clock of the checks.
 
         Raises:
             OSError, ValueError: the files cannot be used.

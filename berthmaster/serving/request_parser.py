@@ -24,11 +24,7 @@ _SINGLE: Final = frozenset({"HTTP_HOST", "CONTENT_TYPE"})
 
 
 class ServerRefusal(NamedTuple):
-    """Why a request is refused.
-
-    Attributes:
-        problem: the reason.
-    """
+    """Why a request is refused."""
 
     status: int
     problem: str
@@ -38,7 +34,6 @@ class BodyCollection(NamedTuple):
     """What the polling thread collects.
 
     Attributes:
-        body_bytes: the size limit of a body.
         streams: the POST paths whose bodies the application reads while they arrive.
         admits: returns whether a client may send a large body, given the header fields by their names in a WSGI
             environment. The application refuses the others, and needs only the beginning of their bodies.
@@ -56,16 +51,9 @@ class ClientRequest:
     """A request. Its attributes change while it arrives.
 
     Attributes:
-        method, path, query: the parts of the request line.
-        fields: the header fields by their names in a WSGI environment.
         knows_chunks: whether the client has HTTP/1.1. Other clients know neither chunks nor interim responses.
-        keep: whether the client wants to keep the connection.
-        expects: the client waits for ``100 Continue`` before it sends the body.
         streamed: the application reads the body while it arrives, or sends an answer that lasts.
-        body: the part of the body that has arrived.
         enough_bytes: with this much of the body the application can refuse the request; None if it needs all.
-        began_at: the monotonic time of the first byte.
-        refusal: why the application must refuse the request; None if it need not.
     """
 
     method: str = ""
@@ -94,7 +82,6 @@ class RequestParser:
     """Parses the requests of a connection.
 
     Attributes:
-        requests: the requests that have begun to arrive and are not answered, in their order.
         problem: why nothing more of the connection can be parsed; None while it can.
     """
 

@@ -39,14 +39,7 @@ class WSGICaller:
         return {**self._common, **own, "SERVER_NAME": server[0], "SERVER_PORT": str(server[1])}
 
     def answer(self, request: ClientRequest, environ: "WSGIEnvironment", body: IO[bytes], *, keep: bool) -> bytes:
-        """Return the encoded response.
-
-        Args:
-            request: the request.
-            environ: from ``connection_environ``.
-            body: the body of the request.
-            keep: whether the connection stays open after the response.
-        """
+        """Return the encoded response."""
         response = _Response(request, keep=keep)
         pieces = self._call(response, environ, body)
         try:

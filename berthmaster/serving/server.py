@@ -45,18 +45,10 @@ class ServerOptions:
     """The options of a server.
 
     Attributes:
-        name: the process name.
-        host, port: the address for requests.
-        probe_host, probe_port: the address for probes and metrics, in plain text.
-        tls: the certificate and its key; None for plain HTTP.
         worker_class: a key of ``WORKER_CLASSES``.
-        workers, threads: the number of processes, and of threads in each.
-        connections: the most connections of each process.
         request_memory_bytes: the memory for requests in each process: see ``sharing``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
-        keepalive_s: the time after which an idle connection is closed.
         drain_s: the time for which readiness fails, and responses close their connections, before the port closes.
-        grace_s: the time limit for running requests after the port has closed.
     """
 
     name: str
@@ -80,7 +72,6 @@ class ServedApp(NamedTuple):
     """The application of a worker.
 
     Attributes:
-        wsgi: the WSGI application.
         cheap: for paths of POST requests, whether the answer to a body takes at most about 2 ms and waits for
             nothing. The polling thread of ``FastWorker`` answers such a request itself. It calls the function for
             bodies of up to 64 KiB.

@@ -66,7 +66,6 @@ class MemoryUse(Enum):
 
     Attributes:
         ARRIVED: requests that arrive, or wait for a thread.
-        PROCESSED: requests in progress.
         UNREAD: answers that clients have not read.
     """
 

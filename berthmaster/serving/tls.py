@@ -35,9 +35,7 @@ class TLSFiles:
 
     Attributes:
         certificate: the certificate chain in PEM, leaf certificate first.
-        key: the private key of the leaf certificate in PEM.
         client_ca: the CAs that must have signed client certificates, in PEM. None requires no client certificates.
-        minimum_version: a key of ``MINIMUM_VERSIONS``.
     """
 
     certificate: Path
@@ -52,22 +50,13 @@ class TLSFiles:
 
 
 class ServerContext(ssl.SSLContext):
-    """A TLS context of a server.
-
-    Attributes:
-        client_authorities: fingerprints of the CAs of client certificates.
-    """
+    """A TLS context of a server."""
 
     client_authorities: frozenset[bytes] = frozenset()
 
 
 class _UsedSet(NamedTuple):
-    """The set of files in use.
-
-    Attributes:
-        version: the version of the shared bytes that hold it.
-        expires_at: the expiry of its certificate, in seconds since the epoch.
-    """
+    """The set of files in use."""
 
     version: int
     context: ServerContext

@@ -16,12 +16,7 @@ _SCHEME: Final = "bearer "
 
 
 class TokenUser(NamedTuple):
-    """The user of a token.
-
-    Attributes:
-        name: the name; empty if the file has none.
-        digest: the SHA-256 of the token.
-    """
+    """The user of a token."""
 
     name: str
     groups: tuple[str, ...]

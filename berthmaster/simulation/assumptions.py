@@ -52,17 +52,10 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
     """The switches that an answer assumes.
 
     Attributes:
-        failover: the option ``--failover``.
         evicts: whether Karmada's taint manager evicts workloads that do not tolerate the NoExecute taints of a cluster.
         taints_lost: whether a cluster that is lost gets a NoExecute taint.
         tainted_by: the ClusterTaintPolicies that give a cluster that is not ready a NoExecute taint.
         replaces: the ``spec.schedulerName`` of the bindings whose lost clusters Berthmaster replaces; empty for none.
-        replaced_after_s: the seconds after which it does that.
-        failover_basis: what these follow from.
-        preemption: the option ``--preemption``.
-        preempts: whether policies take workloads over from weaker policies.
-        preemption_basis: what that follows from.
-        brake: the limits of the storm brake of Berthmaster's controllers.
     """
 
     failover: Switch = Switch.AUTO
@@ -78,12 +71,7 @@ class Assumptions(msgspec.Struct, frozen=True, rename="camel"):
     brake: BrakeLimits = DEFAULT_BRAKE
 
     def after_loss(self, lost: int, ready: int) -> "Assumptions":
-        """Return what holds after a loss of several clusters at once, which can engage the storm brake.
-
-        Args:
-            lost: the number of clusters that turn unready.
-            ready: the number of those that stay ready.
-        """
+        """Return what holds after a loss of several clusters at once, which can engage the storm brake."""
         if not self.replaces or not self.brake.exceeded(lost, ready):
             return self
         return msgspec.structs.replace(self, replaces="", replaced_after_s=0.0, failover_basis=Basis.BRAKES)
@@ -119,13 +107,8 @@ def assumptions(
     """Return what an answer assumes.
 
     Args:
-        failover: the option ``--failover``.
-        preemption: the option ``--preemption``.
         controllers: what the running controllers record; None if none run, or if that is not known.
         bindings: the bindings of the control plane. Their eviction tasks say whether Karmada evicts.
-        braked: whether the storm brake of the controllers is engaged.
-        brake: the limits of that brake.
-        tainted_by: the ClusterTaintPolicies that give a cluster that is not ready a NoExecute taint.
     """
     found = _failover(failover, controllers, bindings, braked=braked)
     preempts, basis = _preemption(preemption, controllers)

@@ -34,11 +34,7 @@ class ChangeSet:
     Attributes:
         policies: the policies that are created or replaced, with their defaults (``policy.defaulted``).
         clusters: the clusters that join or are replaced. An empty status keeps the reported one.
-        deleted_clusters: the names of the clusters that leave.
         workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
-        deleted_workloads: the workloads whose template is deleted.
-        scales: workloads that get another number of replicas.
-        edits: further changes, in order, such as ``changes.Down``.
         existence: the objects that policies can wait for, and whether they exist after the changes.
         overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
     """
@@ -133,9 +129,6 @@ class ChangedWorkloads:
     Attributes:
         clusters_world: the clusters after the changes, without workloads; None if no cluster changes.
         after: the workloads that the changes concern; None for one that is deleted.
-        edits: the changes of policies, in the order in which they take effect.
-        gaps: what is not known about them.
-        existing: whether the objects exist that policies wait for, after the changes.
         blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
         preemption_matters: whether a policy preempts because of the changes if preemption is on.
     """
@@ -153,12 +146,6 @@ def changed_workloads(
     index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None]
 ) -> ChangedWorkloads:
     """Return the workloads that changes concern, as they are after the changes.
-
-    Args:
-        index: the world before.
-        changes: the changes.
-        now: the time of the changes.
-        check: called before each workload; an exception that it raises ends the call.
 
     Raises:
         InputError: a deleted object does not exist, or the fleet is full.
@@ -248,12 +235,7 @@ def edited_workloads(
     """Record what one edit of a policy makes of the workloads, and yield each after that.
 
     Args:
-        index: the world before.
-        edit: the edit.
-        policies: all policies after the edit.
         found: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
-        check: see ``changed_workloads``.
-        only: look only at these workloads; None for all that the edit can concern.
     """
     world, catalog = index.world, PolicyCatalog(policies)
     if edit.has_effect and any(True for _ in preemptors(edit, catalog)):

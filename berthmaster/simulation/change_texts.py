@@ -81,9 +81,7 @@ def full_name(name: ResourceName, namespace: str = "", known: Iterable[KindNames
     """Return a name with the kind that a plural or short name means, and without the namespace of a cluster-scoped one.
 
     Args:
-        name: the name as a user wrote it.
         namespace: the namespace if the name has none; empty for any.
-        known: kinds that come before the built-in ones.
     """
     found = resolve(name.kind, [*known, *BUILT_IN_NAMES])
     if found is None:

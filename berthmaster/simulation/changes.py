@@ -117,10 +117,6 @@ class Scale:
     def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
         """Return the workload with its new replicas.
 
-        Args:
-            workload: the workload.
-            policies: all policies.
-
         Raises:
             InputError: it has no binding or no replicas.
         """
@@ -255,10 +251,6 @@ class RemoveTaint:
 
     As in Karmada, workloads do not return on their own: eviction tasks stay, and a divided workload is scheduled again
     only for another reason.
-
-    Attributes:
-        cluster: the name of the cluster.
-        effect: only the taint with this effect; empty for all effects.
     """
 
     cluster: str
@@ -364,10 +356,6 @@ class SetPolicy:
     first of the other matching policies claims a workload that loses its policy or has none. A policy with
     ``preemption: Always`` takes the workloads that it names from weaker policies, if the world assumes preemption (see
     ``berthmaster.model.claims``). Under a Lazy policy bindings stay as they are.
-
-    Attributes:
-        policy: the policy with its defaults (``policy.defaulted``).
-        check: called before each workload; an exception that it raises ends the change.
     """
 
     policy: Policy

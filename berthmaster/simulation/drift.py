@@ -30,14 +30,9 @@ class WorkloadDrift(msgspec.Struct, frozen=True, rename="camel"):
     """The drift of one workload.
 
     Attributes:
-        policy: the policy that holds it; empty if that is not known.
-        group: the group that it is in; empty for none.
-        kinds: the replicas concerned, by kind of drift. Empty without drift.
-        clusters: the replicas by cluster.
         minimal, full: the same after a minimal repair, and after a full one.
         moves, full_moves: the replicas that each repair starts or stops, whichever are more.
         is_exact: whether no repair is known to move less.
-        unplaced: why no group can hold the workload; empty if one can.
     """
 
     resource: str
@@ -78,9 +73,6 @@ class FleetDrift(msgspec.Struct, frozen=True, rename="camel"):
         total: all workloads that a scheduler looks at.
         heuristic: the drifted workloads for which a repair with fewer moves may exist.
         unplaced: the workloads that no group can hold. They do not count as drifted.
-        kinds: the workloads by kind of drift.
-        policies, groups, clusters: those with drift, the most moves first. The policy precedes the name of a group.
-        workloads: the workloads with drift, the most moves first.
     """
 
     total: DriftTotal
@@ -105,12 +97,7 @@ def workload_drifts(
     """Return the drift of each workload that a scheduler looks at.
 
     Args:
-        world: the clusters, and the workloads with their bindings.
-        profile: the plugins that decide.
-        now: the time.
-        tolerance: by how many percent a share may differ from its weight.
         pending_s: how long after the last scheduling replicas that do not run count, in seconds.
-        check: called before each workload; an exception that it raises ends the computation.
     """
     scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
     found = []

@@ -130,9 +130,7 @@ def woken(
     """Return workloads after a change of a cluster, which makes the scheduler try those again that may use it.
 
     Args:
-        workloads: the workloads.
         before: the cluster before; None if it joins. Karmada taints a new cluster, which is a change of its spec.
-        after: the cluster after.
     """
     if before is not None and (before.metadata.labels, before.spec, before.deleting) == (
         after.metadata.labels, after.spec, after.deleting,
@@ -161,7 +159,6 @@ class Due(NamedTuple):
 
     Attributes:
         binding: the binding as the decision sees it: as if its move had ended, or had not begun.
-        trigger: why it must be scheduled.
     """
 
     binding: Binding

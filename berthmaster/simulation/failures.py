@@ -52,17 +52,10 @@ class Impact(msgspec.Struct, frozen=True, rename="camel"):
     """What a failure does: first what stops running, then what moves under the assumptions.
 
     Attributes:
-        domain, name: what fails.
         stopping: the number of workloads that lose copies.
-        stopped: the number of their replicas that stop.
         only_copy: the workloads that have no other copy on a cluster that is ready.
-        nowhere: the workloads that run on no cluster afterwards.
-        short: the workloads that run with too few replicas afterwards.
         staying: the workloads whose bindings keep a lost cluster.
         not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated.
-        arriving: the replicas that each other cluster gets.
-        overcommitted: the clusters that get more than is free: the resources by cluster.
-        assumptions: the switches of the control plane that the answer assumes.
     """
 
     domain: FailureDomain
@@ -126,10 +119,7 @@ class _Settled:
     """The world after the scheduling that is due, and what the next scheduling would do without a failure.
 
     Attributes:
-        idle: the result for each workload without a failure.
-        holders: the positions of the workloads on each cluster.
         fitting: the positions of the workloads that are scheduled at every event, for each cluster that fits them.
-        always: the positions of the workloads that every failure may affect.
     """
 
     world: World
@@ -145,9 +135,7 @@ class Failures:
     Args:
         world: the world; the bindings of its workloads hold the current assignments.
         profile: the plugins that decide. A filter must not accept a cluster because it failed.
-        now: the time of the scheduling that is due anyway.
         shared_capacity: whether decisions see the replicas of the decisions before them.
-        check: called before each decision; an exception that it raises ends the simulation.
     """
 
     def __init__(

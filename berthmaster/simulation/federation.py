@@ -51,12 +51,6 @@ class FederatedResult:
     """The result for a workload.
 
     Attributes:
-        bound: the workload after the run.
-        trigger: why the workload was scheduled.
-        unit: the scheduling unit; None if nothing was scheduled.
-        decision: the decision; None if the workload was not scheduled.
-        diagnosis: the explanation of the decision; None without a decision or if no cluster was considered.
-        notes: remarks: ignored annotations, and changes that do not trigger scheduling.
         unplaced: the replicas that the policy divides and no cluster has.
     """
 
@@ -73,12 +67,6 @@ def run_federation(
     federation: Federation, now: datetime, *, diagnose: bool = False, check: Callable[[], None] = lambda: None
 ) -> tuple[Federation, list[FederatedResult]]:
     """Schedule every workload that needs it.
-
-    Args:
-        federation: the federation; its workloads hold the current assignments.
-        now: the time, which decides whether custom migration still excludes a cluster.
-        diagnose: whether to explain every decision.
-        check: called before each decision; an exception that it raises ends the run.
 
     Returns:
         The federation after the run, and a result for each workload in order.
@@ -97,7 +85,6 @@ class FederatedComparison(NamedTuple):
     Attributes:
         before: where FederatedObjects say that workloads are. Without any, the first scheduling of the manifests.
         settled: after the scheduling that is due without the changes.
-        after: after the changes.
     """
 
     before: list[FederatedResult]

@@ -31,14 +31,9 @@ class BoundWorkload:
     """A workload and the policy that its labels bind it to.
 
     Attributes:
-        workload: the object and its current assignment.
-        annotations: the annotations of the object, which may override parts of the policy.
-        policy: the policy; None if there is no label or the policy does not exist.
         missing: a message that the named policy or profile does not exist, or empty. Nothing is scheduled then.
         plugins: the plugins of the profile, or why the profile is invalid, which fails every attempt.
-        snapshot: the inputs of the last scheduling, as text.
         others: the clusters that other controllers of KubeAdmiral place the object on.
-        present: whether a FederatedObject says where the workload is.
     """
 
     workload: UnitWorkload
@@ -61,9 +56,7 @@ class Federation:
     """Clusters by name, and workloads.
 
     Attributes:
-        workloads: the workloads, in the order of scheduling.
         forced: whether the next run schedules every workload, even without a trigger.
-        webhooks: the scheduler plugins that are webhooks, by name.
         duplicate_limits: in mode Duplicate, ``minReplicas`` and ``maxReplicas`` limit the replicas of each cluster, as
             KubeAdmiral's manual says. KubeAdmiral's scheduler ignores them.
     """
@@ -86,12 +79,6 @@ def federation_of(
 
     FederatedObjects hold the present: their placements, the replicas in their overrides and the inputs of the last
     scheduling. A resource without one was never scheduled.
-
-    Args:
-        manifests: the clusters, policies, profiles, federated objects and resources.
-        replica_paths: where custom resources keep their replicas.
-        webhooks: what the webhooks that profiles name answer.
-        duplicate_limits: see ``Federation``.
 
     Raises:
         ManifestError: a field of a resource of a file that affects decisions is invalid. An invalid object of a control

@@ -9,13 +9,8 @@ class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
     """The result for one workload of a KubeAdmiral federation.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that its labels name; None without one.
         replicas: the number in the template; None for a kind without replicas.
-        unplaced: the replicas that are divided and no cluster has.
         clusters: replicas by cluster; None where the number of the template applies.
-        error: the stage that failed; None if none did, or if it was not scheduled.
-        message: the failure or another remark; None if there is none.
     """
 
     resource: str

@@ -28,8 +28,6 @@ class Companions:
     """The workloads that a workload follows, and those that follow it, by name.
 
     Attributes:
-        follows: the workloads that need it.
-        followed_by: its dependencies among the workloads.
         missing: its dependencies that are not among the workloads.
     """
 

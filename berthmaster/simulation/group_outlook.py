@@ -29,16 +29,11 @@ class GroupOutlook(msgspec.Struct, frozen=True, rename="camel"):
     """What one group could hold.
 
     Attributes:
-        group: its name; None for a placement without groups.
-        matched: how many clusters its affinity selects.
         rejected: how many of them each filter was the first to reject, largest number first. A cluster that has the
             workload now and may keep it counts here, and in ``fitting`` as well.
-        fitting: how many clusters pass all filters, or may keep the workload.
         capacity: how many replicas fit on these in total, with the replicas that the workload has there now; None if
             nothing limits them, or if they were not estimated.
         clusters: the replicas by cluster that a decision from scratch gives; empty if the group fails.
-        error: the stage that failed; None if the group can hold the workload.
-        message: the failure; empty without one.
     """
 
     group: str | None
@@ -52,13 +47,7 @@ class GroupOutlook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Outlook(msgspec.Struct, frozen=True, rename="camel"):
-    """What the groups of a workload could hold.
-
-    Attributes:
-        groups: one entry for each group in order; one entry for a placement without groups.
-        diagnosis: each cluster in the group that was asked for; None if none was.
-        problem: why groups were not tried; empty if all were.
-    """
+    """What the groups of a workload could hold."""
 
     groups: list[GroupOutlook]
     diagnosis: GroupDiagnosis | None = None
@@ -71,7 +60,6 @@ def outlook(scheduler: Scheduler, request: Request, explained: int | None = None
     Args:
         scheduler: decides. It is not changed.
         request: the workload. Its replicas are counted where they are now, and may stay there.
-        explained: the index of the group whose clusters are explained; None for none.
     """
     asked = replace(request, fresh=True)
     try:

@@ -36,10 +36,6 @@ def evicted(
     scheduler has written has no applied placement, and is never evicted. A limited toleration only delays the eviction.
 
     Args:
-        workload: the workload.
-        fleet: the clusters.
-        assumptions: whether the taint manager runs.
-        now: the time of the eviction.
         is_scheduled: whether a scheduler looks at the binding, so that it gets an applied placement.
     """
     binding = workload.binding
@@ -68,7 +64,6 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
 
     Args:
         taints: the NoExecute taints of the cluster; all of them are new.
-        tolerations: the tolerations of the workload.
     """
     given = list(tolerations)
     used = [next((each for each in given if each.tolerates(taint)), None) for taint in taints]
@@ -81,12 +76,7 @@ def evicted_after_s(taints: Sequence[Taint], tolerations: Iterable[Toleration]) 
 
 
 class Replaced(NamedTuple):
-    """What Berthmaster's failover does with a workload.
-
-    Attributes:
-        binding: the binding afterwards.
-        note: why the workload stays on a cluster that is not ready; empty if it does not stay.
-    """
+    """What Berthmaster's failover does with a workload."""
 
     binding: Binding
     note: str = ""
@@ -96,10 +86,7 @@ def replaced(scheduler: Scheduler, binding: Binding, assumptions: Assumptions, n
     """Return a binding after Berthmaster's failover; None if that does not concern it (``deciding/failover.py``).
 
     Args:
-        scheduler: decides.
         binding: the binding, without a move under way. A scheduler looks at it.
-        assumptions: whether Berthmaster replaces lost clusters, and of which bindings.
-        now: the time of the eviction tasks.
     """
     if not assumptions.replaces or binding.scheduler != assumptions.replaces:
         return None

@@ -15,13 +15,7 @@ from berthmaster.simulation.workload import NotScheduled
 
 
 class Gone(NamedTuple):
-    """The clusters whose copies stop.
-
-    Attributes:
-        lost: those that fail.
-        removed: those that are deleted.
-        ready: the clusters that are ready after the changes.
-    """
+    """The clusters whose copies stop."""
 
     lost: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()

@@ -13,8 +13,6 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
-        nowhere: the workloads that run on no cluster afterwards.
-        short: the workloads that run with too few replicas afterwards.
         new_failures: those of the last two that are so because of the changes.
         due: how many of the workloads that move would move in the same way without the changes.
     """
@@ -49,10 +47,7 @@ class ClusterTotal(msgspec.Struct, frozen=True, rename="camel"):
     """A cluster before and after changes.
 
     Attributes:
-        cluster: the name.
         arriving: the replicas that the cluster does not run now; None if it is not known what clusters run.
-        resources: ``cpu`` and ``memory``.
-        overcommitted: the resources of which more is requested than is available.
     """
 
     cluster: str
@@ -87,12 +82,7 @@ class StayReason(Enum):
 
 
 class ClaimChange(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource that another policy holds after the change.
-
-    Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        before, after: the policy that holds it; None if none does.
-    """
+    """A resource that another policy holds after the change."""
 
     resource: str
     before: str | None
@@ -103,12 +93,9 @@ class PolicyEffect(msgspec.Struct, frozen=True, rename="camel"):
     """What the change of one policy does to claims.
 
     Attributes:
-        policy: kind, namespace and name.
         action: ``created``, ``updated``, ``deleted`` or ``unchanged``.
         keeps: how many resources it holds before and after.
         gains: the resources that it holds afterwards, except for ``takes``.
-        takes: the resources that it takes from other policies by preemption.
-        loses: the resources that another policy holds afterwards.
         unclaimed: the resources that no policy holds afterwards. Bindings and copies stay, and nothing moves them.
     """
 
@@ -125,19 +112,12 @@ class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
     """A workload that moves.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy_before, policy: the policy that holds it before and after; None if none does.
-        group_before, group: the affinity group of the assignment; None without one.
-        before, after: the replicas by cluster; 0 for a workload without replicas.
         moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
-        replicas: the replicas that move: those that arrive or those that leave, whichever are more.
         deleted: the clusters whose copy Karmada deletes.
         preserved: the clusters that keep their copy although the workload leaves (``preserveResourcesOnDeletion``).
         evicting: the clusters that the workload leaves by an eviction task: Karmada deletes the copy later.
         trigger: why it is scheduled; NONE for a dependency, which follows other workloads.
-        reason: the same in words, with the cause.
         due: whether it would move in the same way without the change, at its next scheduling.
-        removed: whether the workload itself is deleted.
     """
 
     resource: str
@@ -162,11 +142,8 @@ class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
     """A workload that cannot be scheduled after the change.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that holds it.
         nowhere: whether it has no cluster at all. If not, it keeps its clusters, but not with all replicas.
         by_change: whether it can be scheduled without the change.
-        message: why it cannot be scheduled.
     """
 
     resource: str
@@ -177,14 +154,7 @@ class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StayingWorkload(msgspec.Struct, frozen=True, rename="camel"):
-    """A workload that the change concerns and that does not move.
-
-    Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that holds it.
-        reason: why it does not move.
-        message: the same in words.
-    """
+    """A workload that the change concerns and that does not move."""
 
     resource: str
     policy: str | None
@@ -196,12 +166,9 @@ class Loss(msgspec.Struct, frozen=True, rename="camel"):
     """What stops running, and what nothing starts again.
 
     Attributes:
-        replicas: how many of their replicas stop.
-        only_copy: the workloads that have no other copy on a cluster that is ready.
         left: those of them that run nowhere or with too few replicas afterwards.
         not_simulated: the workloads that lose copies and belong to a scheduler that is not simulated. Where that
             scheduler places them is not known, and they are not in ``left``.
-        preserved: the workloads whose copies the member keeps although the cluster is deleted.
         hanging: for each deleted cluster that stays in deletion, the workloads whose bindings still name it.
     """
 
@@ -225,18 +192,9 @@ class Plan(msgspec.Struct, frozen=True, rename="camel"):
         concerned: how many workloads the change concerns: those whose policy, template or clusters it changes.
         complete: whether everything is known that the answer depends on. If not, ``gaps`` says what is missing, and
             more workloads may move.
-        gaps: what is not known and what follows, one sentence each.
-        policies: what happens to claims, one entry for each changed policy.
         unplaced: the workloads that cannot be scheduled: those by the change first, those without a cluster first.
         moves: the workloads that move, the largest number of replicas first.
-        overcommitted: the names of clusters on which arriving replicas request more than is free.
-        clusters: the clusters whose replicas change.
-        staying: the workloads that the change concerns and that do not move.
-        overrides: the changed OverridePolicies and ClusterOverridePolicies. They never move anything.
-        assumptions: the switches of the control plane that the answer assumes.
-        preemption_matters: whether the answer can depend on whether preemption is on.
         evicting_taints: whether a cluster gets a NoExecute taint, so that the answer depends on whether Karmada evicts.
-        loss: what stops running; None if no cluster is lost or deleted.
     """
 
     id: str

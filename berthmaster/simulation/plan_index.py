@@ -37,11 +37,6 @@ class PlanIndex:
     Args:
         world: the world. It must contain all resources that the policies of later plans can select: also those
             that no policy selects yet. A plan does not see others.
-        profile: the plugins that decide.
-
-    Attributes:
-        scheduler: decides on the clusters of the world. Its peers are those of the present.
-        replicas: the replicas of all present workloads by cluster.
     """
 
     def __init__(self, world: World, profile: Profile) -> None:

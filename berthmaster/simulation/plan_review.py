@@ -39,14 +39,7 @@ class OutOfTimeError(Exception):
 
 
 class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The most that a change may do. Null is no limit.
-
-    Attributes:
-        moved: the most workloads that move.
-        percent: the most workloads that move, in percent of all workloads.
-        lost: the most workloads that have no cluster afterwards because of the change.
-        deleted: the most copies in clusters that are deleted.
-    """
+    """The most that a change may do. Null is no limit."""
 
     moved: float | None = None
     percent: float | None = None
@@ -56,15 +49,7 @@ class ReviewLimits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
 @dataclass(slots=True)
 class MoveCounts:
-    """What has been counted of a change: a lower bound until all workloads are examined.
-
-    Attributes:
-        concerned: the workloads that the change concerns, as far as they are known.
-        lost, short: the workloads that have no cluster, or not all replicas, because of the change.
-        deleted: the copies that are deleted.
-        preempts: whether a policy preempts because of the change.
-        worst: some workloads that are lost or move.
-    """
+    """What has been counted of a change: a lower bound until all workloads are examined."""
 
     workloads: int
     concerned: int = 0
@@ -77,12 +62,7 @@ class MoveCounts:
     worst: list[PlannedWorkload] = field(default_factory=list)
 
     def add(self, planned: PlannedWorkload, *, fails: bool) -> None:
-        """Count a decided workload.
-
-        Args:
-            planned: the workload.
-            fails: whether it cannot be scheduled because of the change.
-        """
+        """Count a decided workload."""
         if planned.moves:
             self.moved += 1
             self.replicas += moved_replicas(planned.moves)
@@ -109,7 +89,6 @@ class PlanReview:
     """The result of a review.
 
     Attributes:
-        counts: what has been counted.
         plan: the whole plan, without the list of workloads that stay; None if the review ended early.
     """
 
@@ -133,9 +112,6 @@ def review_plan(
     Args:
         index: the world before the change. The caller holds its lock.
         changes: creates, replaces or deletes one policy.
-        now: the time of the change.
-        limits: the limits; None to plan everything.
-        gaps: what is not known about the world.
         check: called before each workload. It raises ``OutOfTimeError`` when the time is over.
 
     Raises:

@@ -303,8 +303,6 @@ def summary_of(planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = 
 
     Args:
         planned: the workloads that the changes concern, in the order of the names in the answer.
-        workloads: the number of all workloads.
-        gone: the clusters whose copies stop.
     """
     moving = [each for each in planned if each.moves]
     failed = [each for each in planned if each.after.failure is not None or is_left(each, gone)]
@@ -332,8 +330,6 @@ def cluster_totals(
 
     Args:
         clusters: the clusters after the changes. What runs there now is part of their status.
-        planned: the workloads.
-        observed: whether it is known what clusters run, see ``world.is_observed``.
     """
     totals = {each.name: _Total(each) for each in clusters}
     for each in planned:

@@ -60,16 +60,10 @@ class PlanDecider:
     """Decides the workloads of one plan.
 
     Args:
-        index: the world before the change.
         changed: the workloads after the change, before any scheduler looks at them.
-        now: the time of the change.
-        check: called before each workload; an exception that it raises ends the plan.
         everything: whether a scheduler looks at all workloads, and each failure is explained.
         shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
             Berthmaster's scheduler, which deducts the replicas that it adds.
-
-    Attributes:
-        clusters: the clusters after the change.
     """
 
     def __init__(
@@ -206,13 +200,7 @@ class PlanDecider:
 def with_followers(
     index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
-    """Return the concerned workloads as dependencies follow them, and the dependencies that only follow.
-
-    Args:
-        index: the world before the change.
-        decider: decides the dependencies that have a policy of their own.
-        concerned: the workloads that the change concerns.
-    """
+    """Return the concerned workloads as dependencies follow them, and the dependencies that only follow."""
     if not any(_leads_or_follows(index.get(key), each) for key, each in concerned.items()):
         return list(concerned.values()), []
     known = _workloads_before(index)
@@ -343,9 +331,7 @@ def plan(
 
     Args:
         index: the world before the changes, with all resources that the changed policies can select.
-        changes: the changes.
         now: the time of the changes; later than every scheduling in the world.
-        gaps: what is not known about the world and can change the answer.
         check: called before each workload; an exception that it raises ends the plan.
         reader: the reader of the sentences in the answer. The rows are those of all workloads; ``visible_plan`` leaves
             out what the reader may not see.
@@ -364,9 +350,6 @@ class PlannedFleet:
 
     Attributes:
         workloads: the workloads, in the order of the world. ``settled`` is set.
-        clusters: the clusters after the changes, with the status that they report.
-        gone: the clusters whose copies stop.
-        assumptions: the switches of the control plane that the answer assumes.
     """
 
     workloads: Sequence[PlannedWorkload]
@@ -399,11 +382,6 @@ def planned_fleet(
 
     Args:
         world: the world before the changes. Without any binding, a first scheduling says where workloads are.
-        changes: the changes.
-        profile: the plugins that decide.
-        now: the time of the scheduling that is due; later than every scheduling in the world.
-        shared_capacity: whether each decision sees the replicas that the others add (``PlanDecider``).
-        check: called before each workload; an exception that it raises ends the plan.
 
     Raises:
         InputError: a change names a cluster or workload that does not exist, or the fleet is full.
@@ -435,13 +413,7 @@ def plan_of(
     """Return the plan of decided workloads.
 
     Args:
-        index: the world before the changes.
-        changes: the changes.
-        changed: what they make of the workloads.
-        decider: has decided the workloads.
         decided: the workloads that the changes concern (``PlanDecider.concerned``).
-        gaps: see ``plan``.
-        reader: see ``plan``.
         lists_staying: whether the plan lists the workloads that stay. Its id does not depend on them.
     """
     concerned, followers = with_followers(index, decider, decided)
@@ -535,7 +507,6 @@ def plan_id(changes: ChangeSet, answer: Plan) -> str:
     workloads that do not move do not enter. ``docs/plan.md`` has the table.
 
     Args:
-        changes: the change.
         answer: the plan. Its own id does not count.
     """
     content = [_FORMAT, changes.digest_input(), _effect(answer)]

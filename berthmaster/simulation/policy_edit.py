@@ -94,18 +94,7 @@ class PolicyEdit:
 
 
 class Detector:
-    """Applies one edit of a policy to workloads.
-
-    Args:
-        edit: the edit.
-        catalog: all policies after the edit.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-        existing: whether the objects exist that policies wait for.
-        preempts: whether policies take workloads over from weaker ones.
-
-    Attributes:
-        preemptors: the policies that preempt because of the edit, in the order in which they do.
-    """
+    """Applies one edit of a policy to workloads."""
 
     def __init__(
         self,
@@ -207,8 +196,6 @@ class Detector:
         """Return a workload after a reconcile of its template.
 
         Args:
-            workload: the workload.
-            template: the part of its template that policies match.
             lazily: whether a Lazy policy waits: the reconcile follows from the event of one.
         """
         reference = recorded(workload)
@@ -284,16 +271,7 @@ def after_edits(
     existing: Existing = UNKNOWN,
     preempts: bool = False,
 ) -> list[SimulatedWorkload]:
-    """Return workloads after edits of policies, one after the other, with all policies that match them then.
-
-    Args:
-        workloads: the workloads before.
-        stored: all policies before.
-        edits: the edits.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-        existing: whether the objects exist that policies wait for.
-        preempts: whether policies take workloads over from weaker ones.
-    """
+    """Return workloads after edits of policies, one after the other, with all policies that match them then."""
     before = list(workloads)
     policies, after = tuple(stored), before
     for edit in edits:

@@ -49,14 +49,7 @@ _CLAIMED: Final = frozenset({NotScheduled.DEFERRED, NotScheduled.MISSING_OVERRID
 
 
 class _Given(NamedTuple):
-    """What the manifests say about one resource.
-
-    Attributes:
-        raw: the template.
-        template: the part that policies match.
-        applied: whether the template would be applied by the user: a file changes it.
-        holding: the policy that holds the resource.
-    """
+    """What the manifests say about one resource."""
 
     raw: Mapping[str, Any]
     template: Template
@@ -83,14 +76,9 @@ class WorkloadBuilder:
         """Prepare the builder.
 
         Args:
-            manifests: the objects.
-            replica_paths: the fields where custom resources keep their replicas.
-            interpreter: the interpreter scripts of the control plane.
-            workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
             catalog: the policies, if they are indexed already; None to index the stored ones of the manifests.
             live: whether the bindings of a control plane are known; None if the manifests say so.
             existing: whether the objects exist that policies wait for; None if the manifests say so.
-            preempts: whether policies take resources over from weaker ones.
         """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
         self._existing = manifests.existing if existing is None else existing
@@ -292,7 +280,6 @@ def dependencies_for(
 
     Args:
         binding: the binding. Without ``propagateDeps`` nothing follows, and neither without a namespace.
-        raw: the template; None if it is not known.
         applied: whether the template is newer than the record on the binding.
     """
     if binding is None or not binding.spec.propagate_deps or not binding.spec.resource.namespace:
@@ -380,7 +367,6 @@ def recorded_by_binding(workload: SimulatedWorkload, reference: PolicyReference,
 
     Args:
         workload: the workload. A binding that no API server has stored records the policy that holds the workload.
-        reference: the policy.
         policy_id: its permanent ID; empty if it has none yet.
     """
     binding = workload.binding
@@ -416,8 +402,6 @@ def without_record(
     """Return a workload whose template and binding do not record a policy of this kind.
 
     Args:
-        workload: the workload.
-        reference: the policy.
         only_id: the binding keeps its record unless that has this permanent ID; None to remove any.
     """
     found = replace(workload, held_by=None, claims=(), why_not=())

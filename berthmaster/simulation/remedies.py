@@ -33,15 +33,7 @@ class Case:
 
 
 class Remedy(NamedTuple):
-    """A small change.
-
-    Attributes:
-        kind: what it changes, such as ``taint``.
-        text: the change as an instruction.
-        applied: returns the case after the change.
-        field: the number that it sets; None for another change.
-        value: the new value of the number.
-    """
+    """A small change."""
 
     kind: str
     text: str
@@ -54,11 +46,7 @@ class NumberField(NamedTuple):
     """A number that can be changed in one direction.
 
     Attributes:
-        kind: what it belongs to, as in ``Remedy``.
-        now: the present value.
         limit: the last value to try, above or below the present one.
-        text: returns the instruction to set a value.
-        changed: returns the case with a value.
         parts: fields that change less by the same value, the smallest first.
     """
 
@@ -226,12 +214,7 @@ def replica_fields(case: Case) -> Iterator[NumberField]:
 
 
 def spread_fields(placement: Placement, clusters: int) -> Iterator[NumberField]:
-    """Yield the bounds of the spread constraints, in both directions.
-
-    Args:
-        placement: the placement.
-        clusters: how many clusters the fleet has.
-    """
+    """Yield the bounds of the spread constraints, in both directions."""
     for index, each in enumerate(placement.spread_constraints):
         least, most = max(each.min_groups, 1), each.max_groups
         about = each.spread_by_field or each.spread_by_label

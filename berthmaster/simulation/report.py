@@ -24,19 +24,8 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     """The result for one workload.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that holds it; None if there is none or it is not known.
         replicas: the desired replicas; None if no policy claims the workload.
-        group: the affinity group of the assignment; None without one.
-        clusters: the replicas by cluster; 0 for a workload without replicas.
-        error: the stage that failed; None if scheduling succeeded or did not run.
-        message: the failure, or why no scheduler looks at the workload; None if there is none.
         present: the replicas by cluster that its binding has now; None if the binding is new or not known.
-        scheduler: the scheduler that its binding names; None without a placement.
-        not_scheduled: why no scheduler looks at the workload; None if one does.
-        follows: the workloads that it follows as a dependency.
-        evicting: the clusters that it is being evicted from, by the eviction tasks of its binding.
-        notes: what else to know about it, one sentence each.
     """
 
     resource: str
@@ -59,14 +48,10 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
     """The results for one workload before and after the changes.
 
     Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
         before, after: the two results. If bindings are known, ``before`` is what they say now, without a decision.
-        moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
         due: the moves that happen without the changes, too, in the same form. Empty for a settled workload.
         caused: whether the changes make a difference: without them the result would be another one.
         stops: the replicas that stop because their cluster is lost or deleted, by cluster.
-        only_copy: whether no other copy is left on a cluster that is ready.
-        left: whether the changes leave the workload nowhere or with too few replicas.
     """
 
     resource: str
@@ -84,10 +69,7 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
     """A policy that matches a workload.
 
     Attributes:
-        policy: kind, namespace and name.
         matched_by: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
-        holds: whether it holds the workload.
-        why_not: why it does not hold the workload; empty for the holder.
     """
 
     policy: str
@@ -101,14 +83,9 @@ class Explanation(Row, frozen=True, kw_only=True, rename="camel"):
     """The explanation of the decision for one workload.
 
     Attributes:
-        claims: the policies that match the workload, starting with the one that holds it.
-        replicated: whether the workload has replicas.
         mode: how the decision treats replicas that were assigned before; None if scheduling did not run.
         diagnosis: the findings for each group and cluster; None if scheduling did not run. Without a trigger they
             say what the scheduler would find if it looked now, and nothing moves.
-        missing: its dependencies that are not among the workloads.
-        assumptions: the switches of the control plane that the explanation assumes; None without changes.
-        loss: what of it stops running; None if no cluster is lost or deleted.
     """
 
     claims: list[ClaimRow]
@@ -162,12 +139,7 @@ def change_row(planned: PlannedWorkload, gone: Gone = _NONE_GONE) -> ChangeRow:
 
 
 def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Explanation:
-    """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled.
-
-    Args:
-        result: the result.
-        now: what the binding says now; None if that is not known.
-    """
+    """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled."""
     workload, decision = result.workload, result.decision
     return Explanation(
         **msgspec.structs.asdict(row(result, now)),

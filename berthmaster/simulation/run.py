@@ -50,8 +50,6 @@ class SharedCapacity:
         """Deduct what an assignment adds to the present one, which the status of the clusters contains.
 
         Args:
-            key: the binding.
-            request: the request that was decided.
             assignment: replicas by cluster, or 0 for each cluster that gets one set of the pods of several templates.
         """
         before, after = request.occupied(request.current), request.occupied(assignment)
@@ -92,13 +90,7 @@ class WorkloadResult:
     """The result for a workload.
 
     Attributes:
-        workload: the workload with its binding after the run.
-        trigger: why the workload was scheduled; NONE if it was not.
-        decision: the decision; None if the workload was not scheduled.
-        diagnosis: the explanation of the decision, if it was requested.
         failures: why each group failed, if no group can place the workload and reasons were requested.
-        unscheduled: why no scheduler looks at the workload; None if one does.
-        companions: the workloads that it follows, and those that follow it.
         as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
     """
 
@@ -160,10 +152,7 @@ class PlannedWorkload:
 
     Attributes:
         before: where it is now. In a world without any binding: where the first scheduling places it.
-        after: where it will be.
         settled: where it would be without the changes; None if it is new, or if no caller asks for it.
-        is_new: whether the changes create it.
-        is_deleted: whether the changes delete it.
         has_event: whether its binding changes, so that a scheduler looks at it.
     """
 
@@ -215,9 +204,6 @@ def run(
 
     Args:
         world: the world; the bindings of its workloads hold the current assignments.
-        profile: the plugins that decide.
-        now: the time that is recorded as the time of scheduling.
-        diagnose: what is explained.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision; an exception that it raises ends the run.
 
@@ -296,11 +282,6 @@ def schedule_one(
     Before that it leaves the clusters that Karmada's taint manager or Berthmaster's failover takes it off.
 
     Args:
-        scheduler: decides.
-        workload: the workload; its binding holds the current assignment.
-        now: the time that is recorded as the time of scheduling.
-        world: says which schedulers are simulated, and what is assumed.
-        diagnose: what is explained.
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
     """
     unscheduled = why_not_scheduled(workload, world.schedulers)
@@ -403,12 +384,6 @@ def explained(
 
     All workloads are scheduled, because workload affinity and dependencies depend on the others. If nothing triggers
     the scheduling of the workload, the explanation is what a scheduler would find now; the result changes nothing.
-
-    Args:
-        world: the world.
-        workload: a workload of the world.
-        profile: the plugins that decide.
-        now: the time that is recorded as the time of scheduling.
     """
     index = next(position for position, each in enumerate(world.workloads) if each is workload)
     current = present(world)[index]

@@ -45,7 +45,6 @@ class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
         taken: whether a decision takes the cluster without any change.
         reasons: why not: for each group that was tried, what rejected the cluster or preferred others.
         changes: the smallest set of changes that was found; empty if none helps or none is needed.
-        alternatives: other sets of the same size that help as well.
         clusters: the replicas by cluster after the changes; the decision without changes if none were found.
         unknown: what was not tried, and what no change of this kind can help. One sentence each.
     """
@@ -84,9 +83,6 @@ def why_not(
 
     Args:
         scheduler: decides. Its fleet is changed and restored.
-        request: the workload.
-        cluster: the cluster.
-        check: called before each decision; an exception that it raises ends the search.
         due: whether something triggers scheduling. Otherwise the workload stays where it is until something does.
 
     Raises:

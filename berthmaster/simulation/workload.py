@@ -58,7 +58,6 @@ class SimulatedWorkload:
         binding: the binding that the control plane has or will write; None without one.
         template: the manifest of the resource; None if only its binding is known.
         replicas: the replicas of the manifest; those of the binding if the manifest does not say them.
-        held_by: the policy that holds the resource; None if none does.
         present: whether the control plane has the binding now, with this assignment.
         unscheduled: why no scheduler looks at it, as far as the binding does not say so; None otherwise.
         deferred: the binding that the next change of the template brings under a Lazy policy; None if it is the same.
@@ -66,7 +65,6 @@ class SimulatedWorkload:
         waits: what its policy waits for, so that neither policy nor template reach the binding; None for nothing.
         stalled_at: the spec of its binding when karmada-scheduler gave up on it; None if it has not (``stalls``).
         why_not: why each policy of ``claims`` does not hold the resource; empty for the holder.
-        notes: what to know about it: recorded claims without effect, differences of template and binding.
         dependencies: the resources that it needs and that follow it (``propagateDeps``); None if they are not known.
     """
 

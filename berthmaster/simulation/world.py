@@ -31,15 +31,9 @@ class World:
     """Clusters, workloads and policies.
 
     Attributes:
-        workloads: the workloads, in the order of scheduling.
-        policies: the policies that may claim workloads, with their defaults.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
         schedulers: the names of the schedulers that are simulated; bindings of others stay as they are.
         existing: whether the objects exist that policies wait for.
-        assumptions: the switches of the control plane, as far as the answer depends on them.
-        lost: the clusters that changes have taken down.
-        removed: the clusters that changes have deleted.
-        taint_policies: the ClusterTaintPolicies, which taint clusters that fail.
         unclaimed: returns resources that a dependency means and that ``workloads`` may leave out: no policy selects
             them, and they have no binding.
     """
@@ -66,12 +60,7 @@ class World:
 
 
 def is_observed(manifests: Manifests, world: World) -> bool:
-    """Return whether it is known what clusters run: by bindings, or because a control plane without bindings was read.
-
-    Args:
-        manifests: the objects of the input.
-        world: the world that they describe.
-    """
+    """Return whether it is known what clusters run: bindings exist, or a control plane without any was read."""
     return manifests.read_at is not None or world.has_bindings
 
 
@@ -79,10 +68,6 @@ def file_gaps(manifests: Manifests, world: World) -> list[Gap]:
     """Return what files of manifests do not say about a fleet.
 
     Files without workloads are no fleet without workloads. A dump of a control plane is complete.
-
-    Args:
-        manifests: the objects of the files.
-        world: the world that they describe.
     """
     if is_observed(manifests, world):
         return []
@@ -98,7 +83,6 @@ class Change(Protocol):
         """Return the world after the change.
 
         Args:
-            world: the world before the change.
             now: the time of the change; it is later than every scheduling in the world.
 
         Raises:
@@ -124,12 +108,7 @@ def world_of(
     after the other, as Karmada's detector decides (``policy_edit``).
 
     Args:
-        manifests: the objects.
         replica_paths: the fields where custom resources keep their replicas. They precede all other interpreters.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-        interpreter: the interpreter scripts of the control plane.
-        schedulers: the names of the schedulers that are simulated.
-        assumptions: the switches that the answer assumes.
 
     Raises:
         ManifestError: a field of a resource of a file that affects decisions is invalid.

@@ -19,14 +19,7 @@ def as_option(switch: str, value: str) -> str:
 
 
 def loss_lines(assumptions: Assumptions, loss: Loss, moved: int, named: SwitchName = as_option) -> Iterator[str]:
-    """Yield what an answer about lost or deleted clusters says first, one line each.
-
-    Args:
-        assumptions: what the answer assumes.
-        loss: what stops running.
-        moved: the number of workloads that move.
-        named: how the reader sets a switch.
-    """
+    """Yield what an answer about lost or deleted clusters says first, one line each."""
     stops = stopping_text(loss)
     if loss.lost:
         yield f"{failover_text(assumptions, moved, named)}{stops}. {_other(assumptions, named)}"
@@ -86,9 +79,7 @@ def failover_lines(assumptions: Assumptions, largest: int, named: SwitchName = a
     """Yield what an answer about possible failures says first about failover.
 
     Args:
-        assumptions: what the answer assumes.
         largest: the most clusters that one of the failures takes.
-        named: how the reader sets a switch.
     """
     text = failover_text(assumptions, 0, named).rstrip(", ").removesuffix(": nothing moves").removesuffix(":")
     if assumptions.moves_off_lost:

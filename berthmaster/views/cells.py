@@ -22,13 +22,7 @@ def columns_of(*names: str | TableColumn) -> list[TableColumn]:
 
 
 class Word(NamedTuple):
-    """A part of a cell.
-
-    Attributes:
-        text: the text.
-        is_name: whether it is the name of an object, and no prose.
-        cluster: the cluster that it is about; empty without one.
-    """
+    """A part of a cell."""
 
     text: str
     is_name: bool = True
@@ -39,10 +33,7 @@ class Cell(NamedTuple):
     """A cell of a table.
 
     Attributes:
-        text: all of it.
-        is_bad: whether it is bad news.
         words: its parts, if it lists names; empty for a sentence.
-        workload: the workload that it names; empty without one.
     """
 
     text: str

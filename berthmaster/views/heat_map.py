@@ -59,11 +59,8 @@ def heat_map(
     """Return an SVG document.
 
     Args:
-        impacts: the failures, the worst first.
-        clusters: the names of all clusters, or of the groups of them that the failures name.
         limits: the most rows and columns. The rest is left out, and the picture says so.
         failures: the number of all failures, if ``impacts`` has fewer.
-        noun: what a column is.
         embedded: whether the picture is a part of a page that has the style sheet.
     """
     shown, columns = impacts[: limits[0]], clusters[: limits[1]]

@@ -47,10 +47,7 @@ class LeaderMoves:
 
     Attributes:
         config: the pause and the budgets of its configuration; None if they are not known.
-        braked: why the storm brake stops moves; empty if it does not, or if that is not known.
-        annotations: the annotations of policies; None if they are not known.
         totals: the replicas that each budget with a percentage selects; None if they are not known.
-        counted: the moves under way by the budget that they count against.
     """
 
     config: MovesConfig | None
@@ -115,9 +112,6 @@ def budget_uses(
     """Return the budgets and the moves that count against them; None if the budgets are not known.
 
     Args:
-        leader: the budgets and the moves under way.
-        waits: what each listed move waits for.
-        now: the time.
         reader: the reader. Namespaces and policies that they may not see have no names, and neither have budgets that
             apply to no workload of theirs: the name can say whose workloads it is about. The numbers count all.
     """
@@ -206,12 +200,7 @@ def _names(names: Iterable[str], sees: Callable[[str], bool]) -> str:
 
 
 def percent_totals(config: MovesConfig | None, subjects: Iterable[tuple[MoveSubject, int]]) -> dict[str, int] | None:
-    """Return the replicas that each budget with a percentage selects; None if no budget has one.
-
-    Args:
-        config: the configuration.
-        subjects: every binding of the scheduler, with its replicas.
-    """
+    """Return the replicas that each budget with a percentage selects; None if no budget has one."""
     if config is None or not (budgets := Budgets(config)).needs_totals:
         return None
     return budgets.totals(subjects)
@@ -235,9 +224,6 @@ class KnownMoves:
 
     Attributes:
         bindings: all bindings; those without a move only count for budgets with a percentage.
-        lease: what the lease of the controllers records; None if it is not known.
-        annotations: the annotations of policies; None if they are not known.
-        gaps: what is not known and what follows, one sentence each.
         complete: whether ``bindings`` are those of all namespaces. Otherwise the use of budgets is not known.
     """
 
@@ -254,7 +240,6 @@ class MoveTotals(NamedTuple):
 
     Attributes:
         states: the number in each state, by its value, of all that the reader may see.
-        matched: how many the query selects.
     """
 
     states: dict[str, int]
@@ -265,7 +250,6 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     """Return the report, and how many bindings have a move.
 
     Args:
-        known: what is known.
         query: which moves the report lists. The default is all; the first ones move, then come those that wait.
     """
     moving = [each for each in known.bindings if MOVE in each.metadata.annotations]

@@ -48,14 +48,8 @@ class MoveQuery(NamedTuple):
 
     Attributes:
         q: a part of the name of the workload, in any case; empty for all.
-        state: only this state; None for all.
-        reason: only this reason, as in ``MoveReason``; empty for all.
         cluster: a part of the name of a cluster that the workload leaves or arrives at; empty for all.
-        namespaces: their namespaces, ``CLUSTER_SCOPED`` for cluster-scoped bindings; None for all.
         sort: the order. Equal values are ordered by state, then by name.
-        descending: reverse the order.
-        offset: how many moves to leave out first.
-        limit: the most moves; None for all.
     """
 
     q: str = ""
@@ -105,9 +99,6 @@ class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     Attributes:
         cause: ``brake``, ``paused``, ``place`` (no cluster can hold the workload), ``stabilising`` (the place must
             last), ``held-down``, ``window`` or ``limit`` (of a budget), or ``controller`` (the next look).
-        message: the same in words.
-        budget: the name of the budget; empty for other causes.
-        until: when it ends, if that is known.
     """
 
     cause: str
@@ -120,15 +111,7 @@ class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A binding with a move.
 
     Attributes:
-        workload: ``NAMESPACE/KIND/NAME``, or ``KIND/NAME``.
-        state: what it does.
         reason, phase, strategy: those of the move; empty if its annotation is invalid.
-        source, target: the replicas by cluster before and after.
-        since: since when the phase lasts.
-        until: when the phase ends by time.
-        held_down_until: no move except a failover starts before.
-        message: what it waits for, or how it ended.
-        namespace: the namespace of the binding; empty for a cluster-scoped one.
         waits_for: what it waits for, as far as the configuration of the leader is known; empty if it does not wait.
     """
 
@@ -163,7 +146,6 @@ class ControllersReport(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     """The controllers that run moves.
 
     Attributes:
-        renewed_at: when their leader last renewed its lease; absent if that is not known.
         silent: whether that is so long ago that no controller seems to run.
     """
 
@@ -172,14 +154,7 @@ class ControllersReport(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class WindowUse(msgspec.Struct, frozen=True, rename="camel"):
-    """A window of a budget.
-
-    Attributes:
-        schedule: the starts, in cron's five fields.
-        duration_s: how long it stays open.
-        time_zone: the IANA name of the time zone of the schedule.
-        open: whether it is open now.
-    """
+    """A window of a budget."""
 
     schedule: str
     duration_s: int
@@ -192,17 +167,10 @@ class BudgetUse(msgspec.Struct, frozen=True, rename="camel"):
     """A budget and the moves under way that count against it. A limit that is null does not exist.
 
     Attributes:
-        selects: which workloads it is about, in words.
-        limits_failover: whether failovers wait for its limits, too.
         moves, max_moves: the moves under way, and how many may be.
         by_policy, max_moves_per_policy: the same for each policy; empty without the limit. Policies that the reader may
             not see are one entry, with the moves of the one that has the most.
-        from_clusters, max_moves_from_cluster: the same for each cluster that workloads leave.
-        to_clusters, max_moves_to_cluster: the same for each cluster that workloads arrive at.
         replicas, replicas_percent: the replicas of all selected workloads, and how many percent of them may move.
-        windows: the times in which it is open; empty for always.
-        opens_at: when it opens; null while it is open.
-        waiting: how many moves wait for it.
     """
 
     name: str
@@ -229,9 +197,6 @@ class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     Attributes:
         sources: the configuration that the leader uses; None if it has none, or if it is not known.
-        gaps: what is not known and what follows, one sentence each.
-        budgets: the budgets of the leader and their use; None if they are not known.
-        controllers: whether controllers run.
     """
 
     read_at: datetime
@@ -245,12 +210,7 @@ class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """What rows depend on besides their binding.
-
-    Attributes:
-        now: the time.
-        braked: why the storm brake stops moves; empty if it does not, or if that is not known.
-    """
+    """What rows depend on besides their binding."""
 
     now: datetime
     braked: str = ""
@@ -302,12 +262,7 @@ def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
 
 
 def changed_rows(known: Mapping[str, MoveRow], rows: Sequence[MoveRow]) -> list[MoveRow]:
-    """Return the rows that differ from the known ones, and a last row for each binding without a move now.
-
-    Args:
-        known: the rows that were printed, by workload.
-        rows: the rows now.
-    """
+    """Return the rows that differ from the known ones, and a last row for each binding without a move now."""
     names = {row.workload for row in rows}
     gone = [
         MoveRow(name, RowState.DONE, row.binding, message="no move") for name, row in known.items() if name not in names

@@ -97,12 +97,7 @@ _DIVISIONS: Final = {
 
 
 def failback_words(policy: Policy, default: str | None) -> str:
-    """Return whether workloads move back to an earlier group.
-
-    Args:
-        policy: the policy.
-        default: the default mode of the controllers; None if it is not known.
-    """
+    """Return whether workloads move back to an earlier group."""
     if len(policy.spec.placement.cluster_affinities or ()) < 2:
         return "There is no earlier group to move back to."
     annotation = policy.metadata.annotations.get(FAILBACK)

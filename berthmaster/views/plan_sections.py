@@ -59,15 +59,7 @@ def opening(plan: Plan, named: SwitchName = as_option) -> list[str]:
 def assumed(
     assumptions: Assumptions, loss: Loss | None, moved: int, named: SwitchName = as_option, *, evicting_taints: bool
 ) -> list[str]:
-    """Return what an answer assumes about failover, and what stops running.
-
-    Args:
-        assumptions: what the answer assumes.
-        loss: what stops running; None if no cluster is lost or deleted.
-        moved: the number of workloads that move.
-        named: names a switch for the reader.
-        evicting_taints: whether a cluster gets a NoExecute taint.
-    """
+    """Return what an answer assumes about failover, and what stops running."""
     lines = list(loss_lines(assumptions, loss, moved, named)) if loss is not None else []
     return [eviction_line(assumptions, evicts=True, named=named), *lines] if evicting_taints else lines
 
@@ -98,13 +90,7 @@ def moved_text(summary: PlanSummary) -> str:
 
 
 class LeftBehind(NamedTuple):
-    """Workloads that a change leaves in one state.
-
-    Attributes:
-        workloads: how many.
-        text: the state in words.
-        also: how many of them are in this state also without the changes; empty if none is.
-    """
+    """Workloads that a change leaves in one state."""
 
     workloads: int
     text: str

@@ -25,8 +25,6 @@ class PolicyFinding(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         severity: ``error`` (the webhook would deny the policy today) or ``warning``.
-        path: the path of the field; empty for the whole policy.
-        message: what is wrong, and how to correct it.
     """
 
     rule: str
@@ -36,14 +34,7 @@ class PolicyFinding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TakeoverRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource that one policy may take from another by preemption.
-
-    Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        holder: the policy that holds it: kind, namespace and name.
-        taker: the policy that may take it over.
-        message: what prevents it now.
-    """
+    """A resource that one policy may take from another by preemption."""
 
     resource: str
     holder: str
@@ -55,10 +46,8 @@ class PriorityDropRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """A drop of the priority of a policy, after which others may take its resources.
 
     Attributes:
-        message: what happened, or what is still open.
         open: whether the preemption controller has not handled it yet.
         time: when it was handled, in RFC 3339; empty if it is open.
-        record: the id of the record in the ledger; empty without one.
     """
 
     message: str
@@ -71,16 +60,9 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
     """A policy.
 
     Attributes:
-        kind, namespace, name: those of the policy. A ClusterPropagationPolicy has no namespace.
-        preemption: ``Always`` or ``Never``.
-        scheduler: the scheduler of its bindings.
-        groups: the names of its affinity groups, in order; empty for a placement without groups.
-        selectors: what it selects, one text each.
         claims: how many workloads it holds; null if the workloads are not known.
         claimed: the first of them, at most ``MAX_CLAIMED``, by name.
         findings: what the rules find; null if the service does not run them.
-        takes: what it may take from other policies, at most ``MAX_CLAIMED``.
-        loses: what other policies may take from it, at most ``MAX_CLAIMED``.
         drops: drops of its priority that are open, and recent ones in the ledger.
     """
 
@@ -102,12 +84,7 @@ class PolicyRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PolicyUse:
-    """What the workloads say about one policy.
-
-    Attributes:
-        names: the workloads that it holds, in any order.
-        takes, loses: as in ``PolicyRow``.
-    """
+    """What the workloads say about one policy."""
 
     __slots__ = ("loses", "names", "takes")
 
@@ -120,12 +97,7 @@ class PolicyUse:
 def policy_uses(
     workloads: Iterable[SimulatedWorkload], check: Callable[[], None] = lambda: None
 ) -> dict[PolicyReference, PolicyUse]:
-    """Return which policy holds what, and which takeovers are possible. Policies without either are absent.
-
-    Args:
-        workloads: the workloads.
-        check: called for each workload; an exception that it raises ends the call.
-    """
+    """Return which policy holds what, and which takeovers are possible. Policies without either are absent."""
     uses: dict[PolicyReference, PolicyUse] = {}
     named: dict[PolicyReference, frozenset[Resource]] = {}
     for workload in workloads:

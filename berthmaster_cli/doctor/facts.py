@@ -23,7 +23,6 @@ class Unobserved:
     """Something that could not be observed.
 
     Attributes:
-        problem: the reason, in one line.
         status: the HTTP status of a refusal; 0 if there was no response.
     """
 
@@ -47,15 +46,6 @@ class Setup:
 
     Attributes:
         target, host: the ``kubectl`` command with the options that reach each API server, for remedies.
-        single: whether both are the same cluster.
-        namespace, release: namespace and name of the Helm release on the host. Names of its objects begin with it.
-        karmada_namespace: the namespace of Karmada's components on the host.
-        scheduler_name, other_schedulers: the scheduler name that our controllers serve, and names that others serve.
-        lease: namespace and name of the controllers' lease.
-        controllers: the names of the controllers that should run.
-        trial_namespace: the namespace for the dry run of a policy.
-        estimators: whether the controllers should ask Karmada's scheduler estimators.
-        moves: whether the controllers should have a configuration of moves.
     """
 
     target: str = "kubectl"
@@ -103,7 +93,6 @@ class ServerFacts:
     """An API server that responded.
 
     Attributes:
-        version, number: the version as text, for example ``v1.34.1``, and its major and minor number.
         ahead: how far its clock is ahead of the local clock. Servers report whole seconds only.
         slack: the error of ``ahead``, caused by the time that the response took.
     """
@@ -119,7 +108,6 @@ class ServedKinds:
     """What an API server serves of one API version.
 
     Attributes:
-        plurals: the names of the resources.
         schemas: the schema of each kind, with all references resolved. A kind may be missing.
     """
 
@@ -132,15 +120,8 @@ class WebhookFacts:
     """A webhook that an API server calls.
 
     Attributes:
-        kind, configuration: the kind and name of the configuration that registers it.
-        name: its name, which denials quote.
         url: the URL that the API server calls. A Service is given by its DNS name.
-        is_service: whether the configuration refers to a Service.
-        bundle: the CA certificates that the API server trusts.
         resources: ``RESOURCE.GROUP`` of the objects that it reviews.
-        fails_closed: whether writes are refused while the webhook is unavailable.
-        timeout_s: how long the API server waits for a response.
-        narrowed: whether selectors or conditions exclude some objects.
         has_bundle: whether ``caBundle`` has any content, readable or not.
     """
 
@@ -189,10 +170,7 @@ class EndpointFacts:
     Attributes:
         contact: ``served``: a TLS session; ``unresolved``: the name does not resolve; ``unreachable``: no connection;
             ``refused``: a connection, but no TLS session even without verification.
-        problem: the reason if there is no session, in one line.
-        leaf: the certificate that the server presents.
         verify_error: OpenSSL's reason why a client that trusts the bundle rejects the session; empty if it accepts.
-        verify_code: OpenSSL's number of that reason.
     """
 
     host: str
@@ -220,10 +198,7 @@ class DryRunFacts:
     Attributes:
         policy: the good policy as it would have been stored; None if it was refused.
         problem, status: why it was refused, and the HTTP status; 0 if there was no response.
-        took_s: the duration of each try.
         bad_problem: why the policy that breaks a rule of the webhook was refused; empty if it was accepted.
-        bad_warnings: the warnings about that policy if it was accepted.
-        bad_tried: whether that policy was tried.
     """
 
     policy: Mapping[str, Any] | None
@@ -240,7 +215,6 @@ class AccessFacts:
     """The permissions of a user.
 
     Attributes:
-        user, groups: the names, as the API server reports them; empty if it does not.
         denied: the rule and ``VERB RESOURCE`` of each permission that is missing.
     """
 
@@ -257,8 +231,6 @@ class LeaseFacts:
     Attributes:
         holder: the identity of the holder; empty if the lease was released.
         renewed: the last renewal by the holder's clock; None if the lease has none.
-        duration_s: how long the lease is valid without renewal.
-        sources: which moves are on; None if the lease does not record it.
     """
 
     namespace: str
@@ -287,10 +259,7 @@ class BindingFacts:
     """The bindings of both kinds.
 
     Attributes:
-        by_scheduler: the number of bindings for each scheduler name.
         stale: our bindings whose last change the scheduler has not observed for long.
-        unschedulable: our bindings that could not be scheduled, and the reason of each.
-        complete: whether all bindings were read.
     """
 
     by_scheduler: Mapping[str, int] = field(default_factory=dict)
@@ -306,7 +275,6 @@ class DeploymentFacts:
     Attributes:
         component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``,
             ``console``.
-        arguments: command and arguments of the container.
     """
 
     name: str
@@ -341,11 +309,6 @@ class Facts:
 
     Attributes:
         now: the time by the target's clock if it is known, else by the local clock.
-        kinds: what is served, by API version.
-        endpoints: one for each host, port and bundle of our webhooks.
-        secret: the webhook's serving Secret.
-        lease, other_leases, karmada_lease: the lease of the controllers, the leases of the same name in all
-            namespaces, and the lease of karmada-scheduler.
     """
 
     setup: Setup

@@ -13,7 +13,6 @@ class RequiredKind(NamedTuple):
     Attributes:
         fields: the feature that needs a field, by the field's path. Empty if nothing works without the field. Paths
             name no list indexes.
-        feature: the feature that needs the kind. Empty if nothing works without it.
     """
 
     api_version: str

@@ -27,7 +27,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "ve
     Attributes:
         check: ``GROUP/NAME``, the same in every release.
         severity: how bad it is; ``verdict`` in JSON.
-        message: what was found, subject first.
         remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
     """
 

@@ -36,11 +36,7 @@ ACROSS_RULES: Final = {
 
 @dataclass(slots=True)
 class Across:
-    """Collects objects, then checks them together. Linear in the number of objects and names.
-
-    Attributes:
-        default_namespace: the namespace of objects that name none.
-    """
+    """Collects objects, then checks them together. Linear in the number of objects and names."""
 
     default_namespace: str
     _clusters: set[str] = field(default_factory=set)

@@ -22,14 +22,7 @@ _ALWAYS: Final = {
 
 
 class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as ``lint --rules`` lists it.
-
-    Attributes:
-        id: the name in messages and in ``--rule``.
-        level: ``error``, ``warning`` or ``off``, with the options of the call.
-        configurable: whether ``--rule`` can change the level.
-        summary: what the rule finds.
-    """
+    """A rule as ``lint --rules`` lists it."""
 
     id: str
     level: str

@@ -33,13 +33,7 @@ FORMATS: Final = ("text", "json", "sarif", "github")
 
 
 def write(report: LintReport, output: str, docs_url: str = "") -> None:
-    """Print a report on standard output in one of ``FORMATS``.
-
-    Args:
-        report: the findings.
-        output: the format.
-        docs_url: the address of a rule's page, with ``{rule}`` for the id, for SARIF; empty if there is none.
-    """
+    """Print a report on standard output in one of ``FORMATS``."""
     match output:
         case "json":
             summary = {

@@ -15,11 +15,8 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One problem of one object, or of one file.
 
     Attributes:
-        level: ``error`` or ``warning``.
         rule: the id of the rule; ``invalid`` if the API server would never store the object.
         document, line: the number of the document and of the line in the file, from 1; document 0 is the whole file.
-        object: kind, namespace and name; empty for a file that cannot be read.
-        message: what is wrong and how to fix it.
     """
 
     level: str
@@ -33,13 +30,7 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one run found.
-
-    Attributes:
-        findings: the problems, in the order of the files.
-        objects: the number of objects that were read.
-        checked: the number of objects that the rules apply to.
-    """
+    """Everything that one run found."""
 
     findings: list[LintFinding]
     skipped: list[Skipped]

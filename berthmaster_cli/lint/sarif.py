@@ -20,7 +20,6 @@ def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
     """Return a report as a SARIF log.
 
     Args:
-        report: the findings.
         docs_url: the address of a rule's page, with ``{rule}`` for the id; empty for no ``helpUri``.
     """
     known = summaries()

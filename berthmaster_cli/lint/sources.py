@@ -49,11 +49,7 @@ class SourceObject:
     """One Kubernetes object of a file.
 
     Attributes:
-        source: the path of the file, or ``<stdin>``.
-        number: the number of the document in the file, from 1; empty documents count.
-        prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
         raw: the object; ``apiVersion`` and ``kind`` are non-empty strings, ``metadata`` is an object or absent.
-        lines: finds lines in the file.
     """
 
     source: str
@@ -90,8 +86,6 @@ class Skipped:
     """A file or a document that lint does not check.
 
     Attributes:
-        source: the path of the file, or ``<stdin>``.
-        line: the line, from 1.
         reason: completes a sentence that begins with the file or the document.
     """
 
@@ -102,15 +96,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A file or a document that cannot be read.
-
-    Attributes:
-        source: the path of the file, or ``<stdin>``.
-        document: the number of the document, from 1; 0 for the whole file.
-        line: the line, from 1.
-        path: the field; may be empty.
-        problem: what is wrong.
-    """
+    """A file or a document that cannot be read."""
 
     source: str
     document: int
@@ -122,13 +108,7 @@ class Broken:
 def scan(
     paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT_LIMITS
 ) -> Iterator[SourceObject | Skipped | Broken]:
-    """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error.
-
-    Args:
-        paths: files and folders; ``-`` is standard input.
-        stdin: the standard input.
-        limits: the limits of each file.
-    """
+    """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error."""
     seen: set[str] = set()
     count = 0
     for path in paths:

@@ -27,9 +27,6 @@ class ReadLimits(NamedTuple):
     """The limits of reading a control plane.
 
     Attributes:
-        timeout_s: the time for everything, in seconds.
-        objects: the largest number of objects.
-        total_bytes: the largest size of all responses, in bytes.
         lease: the namespace and the name of the Lease of Berthmaster's controllers; None to read none.
     """
 
@@ -54,11 +51,7 @@ class Listing(NamedTuple):
 
 
 class CollectionReader:
-    """Reads from one API server. Safe for several threads.
-
-    Attributes:
-        server: where the objects come from, for errors.
-    """
+    """Reads from one API server. Safe for several threads."""
 
     def __init__(
         self,

@@ -25,8 +25,6 @@ def read_waited_for(reader: CollectionReader, types: ServedTypes, read: FleetRea
     """Record whether the overrides and priority classes exist that policies name.
 
     Args:
-        reader: reads from the control plane.
-        types: what it serves.
         read: what was read; gets what exists, and the gaps.
         over: objects that will be laid over the stored ones.
     """
@@ -43,15 +41,7 @@ def read_waited_for(reader: CollectionReader, types: ServedTypes, read: FleetRea
 
 
 def read_dependencies(reader: CollectionReader, types: ServedTypes, read: FleetRead, workload: Key, kind: str) -> None:
-    """Add the metadata of the resources that follow a workload (``propagateDeps``), so that they are no unknown names.
-
-    Args:
-        reader: reads from the control plane.
-        types: what it serves.
-        read: what was read; gets the resources, and the gaps.
-        workload: the namespace and the name of the workload.
-        kind: its kind.
-    """
+    """Add the metadata of the resources that follow a workload (``propagateDeps``), so that their names are known."""
     known = {(each.kind, each.namespace, each.name) for each in read.documents}
 
     def look(each: Dependency) -> Document | Gap | None:

@@ -43,7 +43,6 @@ class TemplateSelection:
     """The templates that bindings name and policies select.
 
     Args:
-        bindings: the bindings.
         policies: the documents of the policies. Invalid ones are ignored here; the loader reports them.
     """
 
@@ -130,13 +129,7 @@ _HOLDER: Final = "a process"
 
 @dataclass(slots=True)
 class FleetRead:
-    """What was read.
-
-    Attributes:
-        documents: the objects in a fixed order.
-        gaps: what could not be read.
-        existing: whether the objects exist that policies wait for (``Manifests.known``).
-    """
+    """What was read."""
 
     documents: list[Document] = field(default_factory=list)
     records: list[ListRecord] = field(default_factory=list)
@@ -197,8 +190,6 @@ def read_fleet(
     """Read everything that a simulation needs.
 
     Args:
-        reader: reads from the control plane.
-        types: what the control plane serves.
         namespace: the only namespace to read; empty for all namespaces and cluster-scoped resources.
         over: objects that will be laid over the stored ones. Their policies select templates, too.
 
@@ -221,11 +212,6 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
     """Read the clusters, and return the other types of the control planes that have clusters.
 
     An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
-
-    Args:
-        reader: reads from the API server.
-        types: what it serves.
-        read: gets the clusters and the gaps.
 
     Raises:
         ApiError: the server does not respond or sends something else.

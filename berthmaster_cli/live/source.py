@@ -24,8 +24,6 @@ class LiveDocuments(NamedTuple):
 
     Attributes:
         documents: the objects in a fixed order, the same for the same state.
-        snapshot: when and what was read, and what is missing.
-        name: the workload with its kind and namespace, if one was named.
     """
 
     documents: list[Document]
@@ -69,11 +67,7 @@ def live_workload(
     """Read what the explanation of one workload needs; see ``read_workload``.
 
     Args:
-        access: the access to the control plane.
-        limits: the limits of reading.
-        name: the workload as the user wrote it.
         namespace: the namespace if the name has none; empty for that of the context.
-        over: objects that will be laid over the stored ones.
         with_peers: whether workload affinity refers to other bindings.
         with_others: whether changes can move workloads that it follows. Then all of its namespace are read.
     """

@@ -28,11 +28,6 @@ _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 def resolved(types: ServedTypes, name: ResourceName, namespace: str) -> tuple[ServedType, ResourceName]:
     """Return the type that a name means, and the name with its kind and namespace.
 
-    Args:
-        types: what the control plane serves.
-        name: the name as the user wrote it.
-        namespace: the namespace of a namespaced resource whose name has none.
-
     Raises:
         InputError: the server has no such type.
     """
@@ -52,14 +47,6 @@ def read_workload(
     with_peers: bool = False,
 ) -> FleetRead:
     """Read one workload, its binding, the policies that may claim it, and the clusters.
-
-    Args:
-        reader: reads from the control plane.
-        types: what the control plane serves.
-        served: the type of the workload.
-        name: the workload with kind and namespace, as ``resolved`` returns it.
-        over: objects that will be laid over the stored ones.
-        with_peers: whether other bindings of the namespace matter, because workload affinity refers to them.
 
     Raises:
         ApiError: the server does not respond or sends something else.

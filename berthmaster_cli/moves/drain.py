@@ -71,7 +71,6 @@ class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     Attributes:
         drained: whether no workload is left that counts.
-        left: what is still on the clusters.
     """
 
     clusters: list[str]

@@ -45,9 +45,6 @@ class DrainRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A workload on clusters that are being drained.
 
     Attributes:
-        workload: ``NAMESPACE/KIND/NAME``, or ``KIND/NAME``.
-        clusters: its replicas on these clusters.
-        state: why it is still there.
         message: what it waits for, or where it would go.
     """
 
@@ -59,13 +56,7 @@ class DrainRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class DrainContext:
-    """What a drain depends on.
-
-    Attributes:
-        draining: the names of the clusters.
-        scheduler_name: the name of our scheduler in bindings.
-        braked: why the storm brake stops moves; empty if it does not.
-    """
+    """What a drain depends on."""
 
     draining: frozenset[str]
     scheduler_name: str
@@ -161,12 +152,7 @@ def _tainted(cluster: Cluster) -> Cluster:
 
 
 def with_taint(taints: Sequence[Mapping[str, Any]], now: str) -> list[Mapping[str, Any]] | None:
-    """Return the stored taints of a cluster with the one that drains it; None if it is there. Other taints stay.
-
-    Args:
-        taints: the taints as the API server stores them.
-        now: the time, as API servers write it.
-    """
+    """Return the stored taints of a cluster with the one that drains it; None if it is there. Other taints stay."""
     if any(_drains(each) for each in taints):
         return None
     return [*taints, {"key": DRAINING, "effect": _TAINT.effect, "timeAdded": now}]

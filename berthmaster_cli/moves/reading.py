@@ -49,8 +49,6 @@ class MovesInput:
     """What was read.
 
     Attributes:
-        lease: what the lease of the controllers records; None if it was not found.
-        gaps: what could not be read and what follows, one sentence each.
         knows_bindings: whether ``bindings`` are all that there are.
     """
 

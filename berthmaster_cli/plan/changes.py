@@ -30,12 +30,7 @@ _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})
 
 
 class Deletions(NamedTuple):
-    """What is deleted.
-
-    Attributes:
-        workloads: the resource templates.
-        overrides: the OverridePolicies and ClusterOverridePolicies, as texts.
-    """
+    """What is deleted."""
 
     policies: tuple[PolicyReference, ...] = ()
     clusters: tuple[str, ...] = ()
@@ -52,7 +47,6 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
 
     Args:
         texts: ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``, with any name of the kind that kubectl accepts.
-        manifests: the objects of the control plane.
 
     Raises:
         click.UsageError: a text has another form.
@@ -75,11 +69,6 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
 
 def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> Deletions:
     """Return the policies and workloads that ``kubectl apply --prune`` would delete.
-
-    Args:
-        selector: the labels of the objects that belong together, as in kubectl.
-        documents: the objects of the control plane.
-        kept: the objects that would be applied.
 
     Raises:
         InputError: the selector is invalid.
@@ -174,7 +163,6 @@ def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknow
     Args:
         documents: the objects of files, laid over those that they replace.
         lenient: whether misspelled fields, and policies that the webhook would refuse, are only reported.
-        hold_unknown: whether unknown fields make a placement an ``UnsupportedPlacement``.
 
     Raises:
         ManifestError: an object is invalid, or a plan cannot change objects of its kind.
@@ -203,10 +191,6 @@ def change_set(
     """Return the change set of objects that would be applied, and of those that would be deleted.
 
     Args:
-        objects: the objects that would be applied.
-        removed: the objects that would be deleted.
-        manifests: the objects of the control plane.
-        replica_paths: the fields where custom resources keep their replicas.
         world: the world of the control plane. Its assumptions count.
 
     Raises:

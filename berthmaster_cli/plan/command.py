@@ -72,10 +72,6 @@ def command(flags: PlanFlags) -> None:
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for.
 
-    Args:
-        flags: the options.
-        known: the objects of ``--against``; None to read them.
-
     Raises:
         click.UsageError, ServiceError, InputError: as ``read_input``.
     """

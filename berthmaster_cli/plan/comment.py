@@ -27,14 +27,7 @@ _PULL: Final = re.compile(r"refs/pull/([0-9]+)/")
 
 
 class _Thread(NamedTuple):
-    """The comments of one request.
-
-    Attributes:
-        server: the URL of the API.
-        comments: the path of the list of comments.
-        comment: the path of a comment, before its id.
-        change: the method that changes a comment.
-    """
+    """The comments of one request."""
 
     server: str
     comments: str
@@ -45,11 +38,6 @@ class _Thread(NamedTuple):
 
 def write_comment(service: str, lines: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
     """Write a comment on the request that the CI job is for. Replace the comment of an earlier plan.
-
-    Args:
-        service: one of ``SERVICES``.
-        lines: the comment in Markdown.
-        environment: the variables of the CI job.
 
     Raises:
         InputError: a variable is missing, or the service refuses.

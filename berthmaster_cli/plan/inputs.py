@@ -33,8 +33,6 @@ def write(plan: Plan, output: str, problems: Sequence[str] = ()) -> None:
     """Print a plan on standard output, in one of ``FORMATS``.
 
     Args:
-        plan: the plan.
-        output: the format.
         problems: which limits the plan exceeds. Documents say it, because their readers do not see standard error.
     """
     match output:
@@ -63,10 +61,6 @@ class Limits(NamedTuple):
     """What a plan must not do.
 
     Attributes:
-        conditions: the conditions of ``--fail-on``.
-        max_moves: how many workloads may move; None for any number.
-        max_percent: how many percent of all workloads may move; None for all.
-        expected_id: the id that the plan must have; empty for any.
         detailed: whether the exit code says that something moves.
     """
 
@@ -175,14 +169,7 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SchedulingFlags, PresentFlags
 
 
 class PlanInput(NamedTuple):
-    """The world before the changes, and the changes.
-
-    Attributes:
-        world: the control plane.
-        changes: what would be applied and deleted.
-        gaps: what is not known and can change the answer.
-        manifests: the objects that the world was built from.
-    """
+    """The world before the changes, and the changes."""
 
     world: World
     changes: ChangeSet
@@ -192,11 +179,6 @@ class PlanInput(NamedTuple):
 
 def read_input(flags: PlanFlags, *, workload_affinity: bool, known: list[Document] | None = None) -> PlanInput:
     """Read the control plane, or the files of ``--against``, and the changed objects.
-
-    Args:
-        flags: the options.
-        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
-        known: the objects of ``--against``; None to read them.
 
     Raises:
         click.UsageError: options contradict each other, or there is nothing to plan.
@@ -248,7 +230,6 @@ def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[
     """Return the objects of the control plane as it is, or of the files of ``--against``, and where they come from.
 
     Args:
-        flags: the options.
         changed: the objects that would be applied. What they select is read, too.
 
     Raises:

@@ -58,15 +58,7 @@ _NAMED: Final = 5
 def print_assumptions(
     console: Console, assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]
 ) -> None:
-    """Print what the answer assumes about the control plane, and what stops running.
-
-    Args:
-        console: where to print.
-        assumptions: what the answer assumes.
-        loss: what stops running; None if no cluster is lost or deleted.
-        moved: the number of workloads that move.
-        changes: the changes.
-    """
+    """Print what the answer assumes about the control plane, and what stops running."""
     taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
     lines = assumed(assumptions, loss, moved, evicting_taints=taints)
     for number, line in enumerate(lines):

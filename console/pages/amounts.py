@@ -18,14 +18,7 @@ _BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of a resource is in use.
-
-    Attributes:
-        resource: its name in Kubernetes.
-        amount: what there is, what is used, and what is assigned on top.
-        percent: the part that the cluster reports as used; None if that is not known.
-        assumed_percent: what is assigned on top; 0 if it is not known.
-    """
+    """How much of a resource is in use."""
 
     resource: str
     amount: FleetAmount

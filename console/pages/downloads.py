@@ -58,11 +58,7 @@ def whole(ask: Callable[[int, int], Sequence[Any]]) -> Iterator[Any]:
 
 
 def records(ask: Callable[[str, int], HistoryPage]) -> Iterator[HistoryRow]:
-    """Yield the records of a list.
-
-    Args:
-        ask: asks for the records after one, at most so many.
-    """
+    """Yield the records of a list."""
     after: str | None = ""
     while after is not None:
         page = ask(after, _AT_ONCE)

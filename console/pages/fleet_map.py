@@ -27,13 +27,7 @@ _READY: Final = "good"
 
 
 class MapSquare(NamedTuple):
-    """A square with a link.
-
-    Attributes:
-        name, path: the cluster, and its name in an address.
-        look: the kind of its state; with its level if it is ready.
-        title: its state and how full it is, in words.
-    """
+    """A square with a link."""
 
     name: str
     path: str
@@ -50,15 +44,7 @@ class MapRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MapRegion:
-    """The clusters of one region and provider.
-
-    Attributes:
-        region, provider: the values; empty if they are not known.
-        summary: how many clusters there are and what is wrong with them, in words.
-        squares: the clusters with links.
-        runs: the others.
-        drawn: how many these others are.
-    """
+    """The clusters of one region and provider."""
 
     region: str
     provider: str

@@ -29,12 +29,8 @@ class FleetQuestion:
     """What the visitor chose.
 
     Attributes:
-        view: one of ``VIEWS``.
-        q: a part of the name; empty for all.
         region, provider: the exact value, or ``UNKNOWN``; empty for all.
-        state: one of ``STATES``; empty for all.
         sort: one of ``SORTS``, with a leading ``-`` for descending.
-        page: the number of the page, from 1.
     """
 
     view: str = "map"
@@ -58,17 +54,8 @@ class FleetPage:
     """What the page shows.
 
     Attributes:
-        question: what the visitor chose.
-        rows: the clusters of this page of the table.
         same: what all clusters of the table have in common: the name of a column, and its text.
-        areas: the regions of the map.
-        more_areas: how many regions the map leaves out.
-        attention: the worst clusters, above the map.
         figures: the numbers above the clusters: kind, number, text, and the state that is counted, one of ``STATES``.
-        loads: the resources of all shown clusters together.
-        regions, providers, states: the values of the filters.
-        paging: which part of the list this page shows.
-        counted: whether the numbers of workloads are shown.
     """
 
     question: FleetQuestion
@@ -90,9 +77,6 @@ def fleet_page(view: FleetView, question: FleetQuestion, rows: int = 50, *, coun
     """Return what the page shows.
 
     Args:
-        view: the fleet.
-        question: what the visitor chose.
-        rows: the most rows of one page of the table.
         counted: whether the visitor may see how many workloads there are, in all namespaces.
     """
     found = listed_clusters(view, question)

@@ -17,16 +17,8 @@ class Tile:
     """One cluster, for a tile or a row.
 
     Attributes:
-        name, region, provider, version: as the cluster reports.
-        kind: the kind of the badge of its state.
-        state: its state in words: the worst that holds.
-        details: what else to know about its state, one sentence each.
-        loads: CPU, memory and pods, if it reports them.
-        others: its extended resources.
         counts: how many workloads are assigned to it, in words; empty if that is not known or not shown.
         choices: these workloads by the position of their group, in words; empty as ``counts``.
-        movements: how many workloads arrive and leave, in words; empty without any.
-        taints: its taints as text.
     """
 
     name: str
@@ -57,13 +49,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPage:
-    """What the page of one cluster shows: its tile, all its resources, and where it is.
-
-    Attributes:
-        tile: its state, resources and workloads.
-        loads: all its resources.
-        facts: what else it reports: a name and a text.
-    """
+    """What the page of one cluster shows: its tile, all its resources, and where it is."""
 
     tile: Tile
     loads: tuple[Load, ...]

@@ -11,10 +11,7 @@ class Paging(NamedTuple):
     """Which part of a list a page shows.
 
     Attributes:
-        page, pages: the number of the page, and of all.
         first, last: the positions of its first and its last row, from 1; 0 without rows.
-        matched: how many rows the filter accepts.
-        total: how many rows there are without a filter.
     """
 
     page: int
@@ -26,14 +23,7 @@ class Paging(NamedTuple):
 
 
 def paging(page: int, size: int, matched: int, total: int) -> Paging:
-    """Return the part of a list that a page shows.
-
-    Args:
-        page: the page that the visitor asks for, from 1.
-        size: the most rows of a page.
-        matched: how many rows the filter accepts.
-        total: how many rows there are without a filter.
-    """
+    """Return the part of a list that a page shows."""
     pages = max(1, -(-matched // size))
     page = min(page, pages)
     return Paging(page, pages, min(matched, (page - 1) * size + 1), min(matched, page * size), matched, total)
@@ -49,8 +39,6 @@ def asked(page: int, size: int, ask: Callable[[int], T], counts: Callable[[T], t
     """Return an answer of the extender with the rows of a page, and which part they are.
 
     Args:
-        page: the page that the visitor asks for, from 1.
-        size: the most rows of a page.
         ask: asks for the rows after so many. It is asked again if the page does not exist.
         counts: returns how many rows the filter accepts, and how many there are.
     """

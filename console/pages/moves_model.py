@@ -36,13 +36,7 @@ class MoveLine(NamedTuple):
     """One move.
 
     Attributes:
-        row: what the extender says about it.
         place: namespace and name of the binding as addresses have them.
-        badge: the kind of the badge of its state.
-        meaning: its phase in words.
-        leaves, arrives: the replicas by cluster before and after, the first ones.
-        more: how many clusters are not listed.
-        held_down_until: no move except a failover starts before; None if that is over.
     """
 
     row: MoveRow
@@ -56,11 +50,7 @@ class MoveLine(NamedTuple):
 
 
 class LimitLine(NamedTuple):
-    """A limit of a budget and its use.
-
-    Attributes:
-        text: both in words.
-    """
+    """A limit of a budget and its use."""
 
     label: str
     used: int
@@ -77,9 +67,7 @@ class BudgetLine:
     """A budget.
 
     Attributes:
-        use: what the extender says about it.
         limits: its limits. Of limits for each policy or cluster, those that are used most.
-        open: whether moves may begin now, as far as windows say.
     """
 
     use: BudgetUse
@@ -91,10 +79,6 @@ class Notice(NamedTuple):
     """What stops moves, at the top of the page.
 
     Attributes:
-        kind: ``bad`` or ``warn``.
-        title: what stops them.
-        text: since when and why.
-        remedy: what ends it; may be empty.
         since: since when; None if it is not known.
     """
 
@@ -110,11 +94,7 @@ class MovesPage:
     """The page.
 
     Attributes:
-        brake: whether the storm brake is engaged; None if it is not known.
-        modes: what the configuration turns on; empty if it is not known.
         counts: how many moves there are in each state: the word for the address, the state, the number.
-        budgets: the budgets; None if they are not known.
-        lines: the moves of this part of the table.
     """
 
     notices: Sequence[Notice]

@@ -22,13 +22,7 @@ MORE_ROWS: Final = 1000
 
 
 class CellView(NamedTuple):
-    """A cell of a table.
-
-    Attributes:
-        words: the parts of the cell, each shown whole; empty for a sentence.
-        text: the sentence; empty for names.
-        place: namespace and name of the binding that the cell names, for a link; None without one.
-    """
+    """A cell of a table."""
 
     words: tuple[Word, ...] = ()
     text: str = ""
@@ -42,9 +36,6 @@ class TableView:
 
     Attributes:
         columns: the name of each column, and whether it holds numbers.
-        rows: the first rows.
-        more: how many rows are not shown.
-        items: all rows as texts by the names of the columns.
     """
 
     title: str
@@ -59,18 +50,7 @@ class PlanView:
     """A plan.
 
     Attributes:
-        id: the identity of the plan.
-        opening: what the plan assumes, and what stops running; empty if it depends on no switch.
-        headline: what moves in total.
-        bad: whether the change leaves workloads without a place, or overcommits clusters.
-        quiet: whether nothing moves.
-        incomplete: what to know about a plan that is not complete; empty for a complete one.
-        gaps: what is not known.
-        hidden: what happens in namespaces that the visitor may not see; empty if nothing does.
-        drawing: the drawing; empty if nothing moves.
         flows: the same figures as rows: from, to, amount.
-        tables: the tables, the worst first.
-        truncated: whether the extender left rows out.
     """
 
     id: str
@@ -98,8 +78,6 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
 
     Args:
         answer: the extender's answer, without the rows that the visitor may not see. Its counts are of everything.
-        restricted: whether the visitor may not see all namespaces.
-        max_rows: the most rows of a table.
     """
     plan, counts = answer.plan, answer.counts
     text = _headline_of_counts(answer) if answer.truncated or restricted else headline(plan)

@@ -37,10 +37,7 @@ class PolicyLine(NamedTuple):
     """One row of the list.
 
     Attributes:
-        row: what the extender says.
-        place: the namespace in an address: ``-`` for a ClusterPropagationPolicy.
         errors, warnings: the number of findings; None if the rules did not run.
-        takeovers: how many takeovers the policy has a part in.
     """
 
     row: PolicyRow
@@ -54,12 +51,7 @@ class PolicyLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PoliciesPage:
-    """The list.
-
-    Attributes:
-        lines: the policies of this part of the list.
-        unchecked: whether the rules did not run.
-    """
+    """The list."""
 
     lines: Sequence[PolicyLine]
     unchecked: bool
@@ -67,25 +59,14 @@ class PoliciesPage:
 
 
 class ClaimLink(NamedTuple):
-    """A workload that a policy holds.
-
-    Attributes:
-        name: ``NAMESPACE/KIND/NAME``.
-        place: namespace and name of its binding as addresses have them; None if the name has another form.
-    """
+    """A workload that a policy holds."""
 
     name: str
     place: tuple[str, str] | None
 
 
 class AllowedView(NamedTuple):
-    """The clusters that a group allows.
-
-    Attributes:
-        group: what the extender says.
-        affinity: which clusters its affinity matches, in words.
-        loads: what its clusters have together.
-    """
+    """The clusters that a group allows."""
 
     group: AllowedGroup
     affinity: str
@@ -97,12 +78,7 @@ class PolicyPage:
     """One policy.
 
     Attributes:
-        groups: the clusters that it allows, by group in order.
         asks: what its placement asks for besides clusters: a title, and sentences.
-        manifest: the policy as the extender reads it, in YAML, line by line.
-        takes, loses: takeovers, each with the place of the workload.
-        text: kind, namespace and name, as the list of workloads names it.
-        delete_word: the policy as the page What if deletes it.
     """
 
     line: PolicyLine

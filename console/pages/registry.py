@@ -12,8 +12,6 @@ class PageEntry(NamedTuple):
     """One entry of the navigation.
 
     Attributes:
-        title: the text of the link.
-        endpoint: the endpoint of the view, as in ``fleet.show``.
         key: the key that opens the page after ``g``.
     """
 

@@ -32,13 +32,7 @@ _NAMED: Final = 5
 
 
 class NamedWorkload(NamedTuple):
-    """A workload that a failure leaves without a place, or with too few replicas.
-
-    Attributes:
-        name: ``NAMESPACE/KIND/NAME``.
-        place: namespace and name of its binding as addresses have them; None if the name has another form.
-        effect: what happens to it.
-    """
+    """A workload that a failure leaves without a place, or with too few replicas."""
 
     name: str
     place: tuple[str, str] | None
@@ -46,17 +40,7 @@ class NamedWorkload(NamedTuple):
 
 
 class FailureRow(NamedTuple):
-    """One failure.
-
-    Attributes:
-        impact: what the extender says about it.
-        overcommitted: the clusters that get more than is free, each with the resources.
-        workloads: the first workloads that do not keep running.
-        more: how many more there are.
-        receivers: the clusters that get most replicas, and how many.
-        other_receivers: how many more clusters get replicas.
-        question: the question of the page What if about this failure.
-    """
+    """One failure."""
 
     impact: ImpactView
     overcommitted: Sequence[str]
@@ -69,23 +53,7 @@ class FailureRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResiliencePage:
-    """The page.
-
-    Attributes:
-        by: what fails as a whole: a word of ``DOMAINS``.
-        opening: what the answer assumes about failover.
-        failover: the choice of the visitor.
-        moves: whether failover moves anything.
-        plural: the same in the plural.
-        failures: the number of all failures.
-        harmless: how many of them leave every workload running and no cluster overcommitted.
-        workloads, clusters: the size of the fleet.
-        picture: the picture; empty without failures.
-        rows: the failures of this part of the table, the worst first.
-        paging: which part of the table this is, of the failures that the extender sent.
-        computed_at: when the failures were simulated.
-        gaps: what is not known.
-    """
+    """The page."""
 
     by: str
     opening: Sequence[str]
@@ -109,9 +77,6 @@ def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) ->
 
     Args:
         view: the extender's answer, without the names that the visitor may not see. Its counts are of everything.
-        by: what fails as a whole.
-        page: the number of the part of the table, from 1.
-        page_rows: the rows of one part.
     """
     shown, part = lists.cut(view.impacts, page, page_rows, len(view.impacts))
     picture = ""

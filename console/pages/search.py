@@ -24,15 +24,7 @@ class Hit(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """The results of one kind.
-
-    Attributes:
-        title: the kind.
-        hits: the first ones.
-        matched: how many there are.
-        address: the list with all of them; empty if the hits are all.
-        hint: why the kind could not be searched; empty if it was.
-    """
+    """The results of one kind."""
 
     title: str
     hits: list[Hit]

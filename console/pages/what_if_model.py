@@ -16,12 +16,7 @@ MAX_BOXES: Final = 400
 
 
 class ClusterBox(NamedTuple):
-    """A cluster that the visitor can choose.
-
-    Attributes:
-        note: its state in words; empty for a ready cluster.
-        checked: whether the question loses it.
-    """
+    """A cluster that the visitor can choose."""
 
     name: str
     note: str
@@ -30,11 +25,7 @@ class ClusterBox(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegionBox:
-    """The clusters of a region.
-
-    Attributes:
-        name: the region; empty for clusters without one.
-    """
+    """The clusters of a region."""
 
     name: str
     clusters: Sequence[ClusterBox]
@@ -59,13 +50,8 @@ class FormView:
 
     Attributes:
         regions: the clusters to choose from; empty for a large fleet.
-        domains: regions, zones and providers by what they are.
         more: the names of clusters to lose that are not among the boxes.
-        texts: the text of each other field.
-        problems: what is wrong with the question.
         extended: whether the question uses fields that are closed at first.
-        failover: the choice of what moves off lost clusters.
-        preemption: the choice of whether policies take workloads over.
     """
 
     switches: ClassVar = SWITCHES

@@ -44,10 +44,7 @@ class AnswerLine:
     """One line of the answer.
 
     Attributes:
-        question: what it answers, in one or two words.
         kind: the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``.
-        texts: the sentences.
-        record: the recorded decision that it is about; empty without one.
     """
 
     question: str
@@ -68,13 +65,7 @@ def answers(
     """Return the first lines of the page.
 
     Args:
-        binding: the stored binding.
-        explained: the decision that would be made now; None if it is not known.
-        outlook: what each group could hold; None if it is not known.
-        now: the time.
         fleet: the clusters, to compare what is free with what a replica requests; empty if they are not known.
-        departure: the decision by which it left an earlier group; None without one on record.
-        departed: the explanation of this decision; None if it is not known.
     """
     lines = [
         _where(binding, explained, outlook, fleet),

@@ -23,17 +23,7 @@ _STAGES: Final[Mapping[Outcome, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One group of a placement.
-
-    Attributes:
-        position: its number in the order, from 1.
-        here: whether the present assignment came from it.
-        kind, verdict: the kind and the text of the badge: whether it can hold the workload.
-        clusters: how many clusters of the fleet are in it; None if that is not known.
-        fitting: how many of them pass all filters; None if that is not known.
-        capacity: how many replicas they could hold, in words; empty if that is not known.
-        shown: whether the clusters of this group are listed below.
-    """
+    """One group of a placement."""
 
     position: int
     name: str
@@ -63,13 +53,7 @@ class ClusterRow:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The clusters that a filter was the first to reject, for one reason.
-
-    Attributes:
-        reason: why, in words.
-        count: how many clusters.
-        also: what else rejects some of them: the names of filters.
-    """
+    """The clusters that a filter was the first to reject, for one reason."""
 
     plugin: str
     reason: str
@@ -84,14 +68,8 @@ class StageClusters:
     """The clusters that ended at one stage.
 
     Attributes:
-        key: the word of the stage in addresses and ids.
-        title: its name.
-        text: what it means.
         rows: the clusters of all stages but the first, which is in ``rejected``.
-        hidden: how many clusters are not listed.
-        rejected: what filters rejected, the largest number first.
         outside: how many clusters are not in the group at all.
-        plugins: the plugins that scored these clusters.
     """
 
     key: str
@@ -110,8 +88,6 @@ class StageView:
     """The clusters of one group by stage.
 
     Attributes:
-        group: the name of the group; empty without groups.
-        failure: why the group failed; empty if it did not.
         stages: what was selected first, what was filtered out last; stages without clusters are left out.
         names: the clusters that are not assigned, for suggestions; at most 500.
     """
@@ -131,9 +107,6 @@ def group_rows(
     Args:
         outlook: what each group could hold now; None for a decision of the past, or if it is not known.
         diagnosis: the decision, which has only the groups that it tried.
-        observed: the group of the present assignment.
-        replicas: the desired replicas.
-        shown: the group whose clusters are listed.
     """
     if outlook is not None and outlook.groups:
         found = [each for each in outlook.groups if each.group is not None]
@@ -144,12 +117,7 @@ def group_rows(
 
 
 def stage_view(group: GroupDiagnosis, *, everything: bool) -> StageView:
-    """Return the clusters of a group by stage.
-
-    Args:
-        group: the group, with all clusters of the fleet.
-        everything: whether all clusters are listed; False: at most ``ROWS`` for each stage.
-    """
+    """Return the clusters of a group by stage."""
     of_stage: dict[Outcome, list[ClusterDiagnosis]] = {outcome: [] for outcome in _STAGES}
     for each in group.clusters:
         of_stage[each.outcome].append(each)

@@ -28,15 +28,8 @@ class WorkloadFacts:
     """The answers of the extender about one workload. None stands for what it does not know.
 
     Attributes:
-        explained: the decision that would be made now.
-        claims: the policies that match the workload.
-        history: what is on record about it, the latest first.
         reviews: what is on record about changes of the policy, the latest first.
-        past: the recorded decision that the visitor opened.
-        why_not: the answer about the cluster that the visitor asked about.
         fleet: the clusters, if replicas have no place.
-        departure: the decision by which it left an earlier group.
-        departed: the explanation of this decision.
     """
 
     binding: BindingView
@@ -58,7 +51,6 @@ class WorkloadQuestion:
 
     Attributes:
         group: the group whose clusters are listed; None for the one of the decision.
-        everything: whether all clusters are listed.
     """
 
     group: str | None = None
@@ -67,13 +59,7 @@ class WorkloadQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PastView:
-    """The recorded decision that the page shows.
-
-    Attributes:
-        time: when it was made; None if the record has no valid time.
-        reproduced: whether this version decides the same.
-        difference: what changed since the decision before; None if that is not known.
-    """
+    """The recorded decision that the page shows."""
 
     id: str
     time: datetime | None
@@ -84,13 +70,7 @@ class PastView:
 
 @dataclass(frozen=True, slots=True)
 class WhyNotPart:
-    """The answer about one cluster.
-
-    Attributes:
-        taken: whether a decision takes it without any change.
-        changes: the smallest set of changes that helps.
-        unknown: what was not tried.
-    """
+    """The answer about one cluster."""
 
     cluster: str
     taken: bool
@@ -102,12 +82,7 @@ class WhyNotPart:
 
 
 class MoveCopies(NamedTuple):
-    """The copies on one cluster during a move. None stands for no copy.
-
-    Attributes:
-        before, now, after: the replicas before the move, now, and after it.
-        text: what happens to them.
-    """
+    """The copies on one cluster during a move. None stands for no copy."""
 
     cluster: str
     before: int | None
@@ -121,19 +96,8 @@ class WorkloadPart:
     """What the page shows.
 
     Attributes:
-        groups: the groups in order; empty without groups.
-        stages: clusters by stage; None if the decision is not explained.
-        diagnosed: all these clusters, as the decision says.
         from_scratch: whether ``stages`` is about a decision from scratch in the chosen group.
         moving: whether ``stages`` is about a decision that starts from the end of a move.
-        strategy: how replicas are divided; empty if that is not known.
-        policy: the policy that holds the workload; empty if none does or it is not known.
-        policy_why: why it holds the workload, or why none does.
-        claims: the policies that match, the holder first.
-        last_plan: the plan of the last change of the policy that has one on record; None without one.
-        past: the recorded decision that the page shows; None for the present.
-        why_not: the answer about a cluster; None if none was asked about.
-        related: workloads that it follows or that follow it: a text and names.
     """
 
     answers: tuple[AnswerLine, ...]

@@ -17,20 +17,7 @@ _GOOD: Final = frozenset({"", "Success"})
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One record.
-
-    Attributes:
-        id: the id of the record; empty if it cannot be opened.
-        resource: the workload, or the object of a note.
-        place: namespace and name of its binding as addresses have them; None if there is none.
-        time: when it was; None if its text is no time.
-        kind, title: the kind and the text of its badge.
-        why: why the decision was made; empty for other records.
-        change: what it changed, in words.
-        group: the group of the assignment; empty without one.
-        plan: the id of the plan that led to it; empty if the record has none.
-        chosen: whether the page shows this record.
-    """
+    """One record."""
 
     id: str
     resource: str
@@ -48,12 +35,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceView:
-    """What changed between a recorded decision and the one before.
-
-    Attributes:
-        previous: the id of the decision before.
-        changes: the first ones.
-    """
+    """What changed between a recorded decision and the one before."""
 
     previous: str
     summary: str
@@ -75,13 +57,7 @@ class Departure:
 
 
 def departure_of(records: Sequence[HistoryRow], groups: Sequence[str] | None, observed: str | None) -> Departure | None:
-    """Return the last decision by which a workload left an earlier group; None if it is not among the records.
-
-    Args:
-        records: the records of the workload, the latest first.
-        groups: the groups of its placement, in order.
-        observed: its group.
-    """
+    """Return the last decision by which a workload left an earlier group; None if it is not among the records."""
     if not groups or observed not in groups[1:]:
         return None
     grouped = [each for each in records if each.kind == _DECISION and each.group]

@@ -44,17 +44,7 @@ _MAX_OPTIONS: Final = 100
 
 
 class RowView(NamedTuple):
-    """One row of the table.
-
-    Attributes:
-        row: the workload.
-        place: the namespace in an address: ``-`` if it is cluster-scoped.
-        badge: the kind and the text of its state.
-        marks: further badges: kind and text.
-        group: the group of its assignment and its position, in words.
-        clusters: its clusters and the replicas on each, the first ones.
-        more: how many clusters are not listed.
-    """
+    """One row of the table."""
 
     row: WorkloadRow
     place: str
@@ -77,11 +67,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadsPage:
-    """What the page shows.
-
-    Attributes:
-        namespaces, policies, clusters, groups: values that the filters suggest.
-    """
+    """What the page shows."""
 
     rows: tuple[RowView, ...]
     matched: int
@@ -110,13 +96,7 @@ def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
 
 
 class WorkloadFigure(NamedTuple):
-    """How many workloads there are, or how many a restriction selects.
-
-    Attributes:
-        number, text: the number, and what it counts.
-        kind: the kind of the badge; empty for none.
-        only: the restriction in the address of the list; empty for all.
-    """
+    """How many workloads there are, or how many a restriction selects."""
 
     number: int
     text: str

@@ -54,9 +54,6 @@ class Operation(NamedTuple):
     """What clients know about a route besides its path, its parameters and the content types of its body.
 
     Attributes:
-        example: returns an answer as a JSON value; None for none.
-        body: the type of the body; None without a body.
-        bodies: examples of bodies, by what they are.
         refusals: the statuses of refusals besides those that every route has.
     """
 
@@ -73,19 +70,14 @@ class Route(NamedTuple):
     """A path and its handler.
 
     Attributes:
-        method: ``GET`` or ``POST``.
         path: an exact path, or one with ``{names}`` that each match one segment.
-        handler: replies to requests.
-        protocol: the name of the protocol, for metrics.
         streamed: the handler reads ``Call.bursts`` instead of ``Call.body``.
         accepts: the accepted content types of the body; empty for any.
-        query: the known query parameters by name; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
         brings_fleet: whether a request may bring clusters or nodes, so that it may be large.
         cheap: returns whether the answer to a body takes at most about 2 ms. The thread that serves all connections of
             a process then answers the request, and a thread of a pool answers every other one. Called in the former
             thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
-        operation: what the OpenAPI document says about it; None if no document describes it.
     """
 
     method: str

@@ -32,14 +32,9 @@ class Call(NamedTuple):
     """One request.
 
     Attributes:
-        request_id: the id in logs, replies and problem details.
         deadline_s: when the reply is due, on the monotonic clock of ``Services.clock``.
-        body: the whole body; empty on a streamed route.
         bursts: on a streamed route the lines of the body, without line ends, as they arrive. Reading raises
             ``Refusal`` if the body exceeds a limit or does not arrive.
-        query: the first value of each query parameter.
-        path_values: the values of the ``{names}`` in the route's path.
-        has_gone: returns whether the client has closed its connection.
     """
 
     request_id: str
@@ -93,10 +88,6 @@ class DecisionLog:
         """Log a decision at level info.
 
         Args:
-            call: the request.
-            protocol: the protocol of the request.
-            verb: the endpoint.
-            begun_s: when the handler began, on the monotonic clock.
             details: returns the fields of the line; called only if the line is written.
         """
         if not self._log.isEnabledFor(logging.INFO):
@@ -114,10 +105,7 @@ class Services:
 
     Attributes:
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
-        ledger: the recorded decisions; None without a ledger.
         findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
-        reviews: lets long computations pause for reviews.
-        large: the lock of large requests (``size.sized``).
     """
 
     __slots__ = ("clock", "decisions", "findings", "large", "ledger", "limits", "log", "metrics", "reviews", "state")
@@ -143,7 +131,6 @@ class Services:
         """Hold a lock during the context.
 
         Args:
-            lock: the lock of the requests that do not run at the same time.
             call: its deadline ends the wait for the lock.
             others: which requests hold the lock, for the message.
 

@@ -25,12 +25,6 @@ def values_of(body: bytes) -> int:
 def sized(services: Services, call: Call, body: bytes, *, brings_fleet: bool) -> Iterator[None]:
     """Check a request before it is decoded. During the context, no other large request is answered.
 
-    Args:
-        services: the limits, and the lock of large requests.
-        call: its deadline ends the wait for other large requests.
-        body: the request, or a line of a batch.
-        brings_fleet: whether it may have clusters or nodes of its own.
-
     Raises:
         Refusal: the request is too large, or other requests took all the time.
     """

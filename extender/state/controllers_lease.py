@@ -31,12 +31,7 @@ _LEASE: Final = ("coordination.k8s.io/v1", "Lease")
 
 
 class LeaseReading(NamedTuple):
-    """What is known about the lease.
-
-    Attributes:
-        record: what it records; None if that is not known.
-        gap: what is not known, and why; empty if all is known.
-    """
+    """What is known about the lease."""
 
     record: LeaseRecord | None
     gap: str = ""
@@ -66,7 +61,6 @@ class LeasePoll:
     """Reads the lease every few seconds, in a thread of its own.
 
     Attributes:
-        reading: the last result.
         fingerprint: the fingerprint of ``reading``, without the time of the last renewal.
     """
 

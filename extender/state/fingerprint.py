@@ -19,11 +19,7 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Fingerprint:
-    """The sum of the digests of objects. Safe for several threads.
-
-    Attributes:
-        value: the sum, modulo 2**128.
-    """
+    """The sum of the digests of objects. Safe for several threads."""
 
     def __init__(self) -> None:
         self.value = 0

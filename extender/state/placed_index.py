@@ -110,12 +110,7 @@ class ObservedIndex:
     def __init__(
         self, get: Callable[[Key], Binding | None], items: Callable[[], Iterable[tuple[Key, Binding]]]
     ) -> None:
-        """Start without an index.
-
-        Args:
-            get: returns a binding; None if there is none.
-            items: returns all bindings.
-        """
+        """Start without an index."""
         self._get = get
         self._items = items
         self._index: PlacedIndex | None = None

@@ -76,8 +76,6 @@ class WorkloadTotals:
 
     Attributes:
         policies, clusters, groups, states: the number of workloads by value. Values without workloads are absent.
-        not_preferred: how many are not in the first group of their placement.
-        moving: how many have a move under way.
         held: when the hold-downs of workloads end, by the keys of their bindings. Some may be over.
     """
 

@@ -27,16 +27,8 @@ class PlacedWorkload(msgspec.Struct, frozen=True, gc=False):
     """What lists and totals need of a binding. Strings are shared, because a fleet has many of these.
 
     Attributes:
-        binding: the binding as stored.
         text: ``NAMESPACE/KIND/NAME`` of the workload in lower case.
-        state: what is known about its place.
-        policy: the policy that holds the workload; empty if none is known.
-        group: the group of the assignment; empty for none.
         group_index: the position of the group in the placement; None if the placement has no such group.
-        groups: the number of groups of the placement.
-        moving: whether a move is under way.
-        held_down_until: when moves may start again; None for no hold-down.
-        present: whether the control plane has the binding.
     """
 
     binding: Binding
@@ -66,7 +58,6 @@ def placed_workload(
     """Return what a binding says about the place of its workload.
 
     Args:
-        binding: the binding as stored.
         held_by: the policy that holds the workload; None if only the annotations of the binding can name it.
         present: whether the control plane has the binding. One that is only due says nothing about a place.
     """

@@ -15,8 +15,6 @@ class PolicyChanges(NamedTuple):
     """What differs between two sets of policies.
 
     Attributes:
-        references: the policies that are new, gone or different.
-        current: their new content; without those that are gone.
         all: whether so many differ that it is cheaper to build everything again.
     """
 
@@ -25,12 +23,7 @@ class PolicyChanges(NamedTuple):
     all: bool = False
 
     def with_waiting(self, policies: Iterable[Policy], names: Collection[str]) -> "PolicyChanges":
-        """Return the same with the policies that wait for an object whose existence has changed.
-
-        Args:
-            policies: all policies, in their current content.
-            names: the objects, named as by ``existing.waited_for``.
-        """
+        """Return the same with the policies that wait for an object whose existence has changed."""
         waiting = [each for each in policies if any(name in names for name in waited_for((each,)))] if names else []
         return self._replace(
             references=self.references | {each.reference for each in waiting}, current=(*self.current, *waiting)

@@ -41,13 +41,7 @@ NO_SOURCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How current the state is.
-
-    Attributes:
-        loaded_at: the last update from the source; None before the first.
-        stale_since: when the source failed or offered invalid content; None while it works.
-        problem: the error of the source; empty without one.
-    """
+    """How current the state is."""
 
     loaded_at: datetime | None = None
     stale_since: datetime | None = None
@@ -151,10 +145,7 @@ class State:
         watched: the kinds that a source watches; None if the source has all objects that it can have.
         observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
         has_source: whether a source updates the state. Without one there is never a fleet.
-        file_gaps: what the files of the source do not say.
         fingerprint: the fingerprint of what the source has. It changes after the objects that it stands for.
-        fingerprints: return the fingerprints of further objects that answers depend on.
-        lease: returns what is known about the lease of the controllers.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -215,14 +206,7 @@ class State:
     def assuming(
         self, world: World, now: datetime, failover: Switch = Switch.AUTO, preemption: Switch = Switch.AUTO
     ) -> World:
-        """Return a world with the switches that an answer assumes, as far as the Lease of the controllers says.
-
-        Args:
-            world: the world.
-            now: the current time.
-            failover: what moves off lost clusters.
-            preemption: whether policies take workloads over.
-        """
+        """Return a world with the switches that an answer assumes, as far as the Lease of the controllers says."""
         record = self.lease().record
         running = record.running(now) if record is not None else None
         braked = record is not None and bool(record.brake.reason)
@@ -285,7 +269,6 @@ class State:
         """Hold the lock to update the cache. Without an error, the state was updated at ``now``.
 
         Args:
-            now: the time of the update.
             stays_stale: whether a stale state stays stale until ``mark_current``, because this is a part of the source.
         """
         with self._lock:
@@ -296,7 +279,6 @@ class State:
         """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged.
 
         Args:
-            problem: the error of the source.
             since: when the source failed. The earliest time counts until ``mark_current``.
         """
         with self._lock:

@@ -69,7 +69,6 @@ class TemplateWatches:
     matters, such as Secrets, are read as metadata.
 
     Args:
-        clock: the clock of the informers.
         contacted: called after each message of the server, and after an attempt to start watches.
 
     Attributes:
@@ -108,12 +107,7 @@ class TemplateWatches:
             self._update_wanted()
 
     def watch(self, kinds: Collection[KindName], timeout_s: float) -> None:
-        """Watch these kinds too, for some time, and wait until their templates are listed.
-
-        Args:
-            kinds: the kinds.
-            timeout_s: the longest time to wait.
-        """
+        """Watch these kinds too, for some time, and wait until their templates are listed."""
         with self._changed:
             for kind in kinds:
                 self._asked[kind] = self._clock.monotonic_s() + ASKED_S

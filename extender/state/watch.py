@@ -52,13 +52,6 @@ def watch_source(
 ) -> "WatchSource":
     """Return the source that options describe.
 
-    Args:
-        options: what to watch.
-        clock: the clock of the informers.
-        replica_paths: the fields where custom resources keep their replicas.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-        lease: the namespace and the name of the lease of the controllers.
-
     Raises:
         InputError: the options select no kind of cluster, or several.
     """
@@ -85,14 +78,7 @@ def watch_source(
 
 
 class BindingOptions(NamedTuple):
-    """What to watch beside bindings, and how to read it.
-
-    Attributes:
-        templates: whether to watch the templates of the kinds that bindings and policies name.
-        replica_paths: the fields where custom resources keep their replicas.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-        lease: the namespace and the name of the lease of the controllers.
-    """
+    """What to watch beside bindings, and how to read it."""
 
     templates: bool = False
     replica_paths: Sequence[ReplicaPath] = ()

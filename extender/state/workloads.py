@@ -121,14 +121,7 @@ def _waiting_kinds(policies: Iterable[Policy]) -> set[KindName]:
 
 
 class ObservedWorkloads:
-    """Builds the workloads of a watched control plane. Safe for several threads.
-
-    Args:
-        bindings: the informers of both kinds of bindings.
-        templates: the templates; None if they are not watched.
-        replica_paths: the fields where custom resources keep their replicas.
-        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
-    """
+    """Builds the workloads of a watched control plane. Safe for several threads."""
 
     def __init__(
         self,
@@ -242,7 +235,6 @@ class ObservedWorkloads:
         """Return why the resources that policies select are not known; None if they are.
 
         Args:
-            policies: the policies.
             timeout_s: the longest time to wait for the lists of kinds that are not watched yet. Those of the objects
                 that the policies wait for are awaited, too.
         """

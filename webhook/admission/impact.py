@@ -20,13 +20,7 @@ class ReviewedChange(NamedTuple):
     """A policy that would be stored or deleted.
 
     Attributes:
-        kind: ``PropagationPolicy`` or ``ClusterPropagationPolicy``.
-        namespace: the namespace; empty for a ClusterPropagationPolicy.
         document: the policy as it would be stored; None if it is deleted.
-        creates: whether the policy does not exist yet.
-        author: the user who sent the change.
-        dry_run: whether nothing would be stored.
-        accepts: whether the user accepts a plan, so that its id must be computed.
     """
 
     kind: str
@@ -49,15 +43,8 @@ class PolicyImpact(NamedTuple):
     Attributes:
         plan: the id of the plan. The same change with the same effect has the same id. Empty if the change was not
             planned in full; the numbers are lower bounds then.
-        concerned: how many of them the change concerns.
-        lost: how many workloads have no cluster afterwards, because of the change.
-        short: how many workloads keep clusters, but not all replicas, because of the change.
         deleted: how many copies in clusters are deleted.
-        complete: whether everything is known that the answer depends on. If not, more may move.
         worst: what happens to single workloads, one line each, the worst first.
-        gaps: what is not known and what follows, one sentence each.
-        planning: whether the service goes on to plan the change, so that the next review of it knows the plan.
-        assumes_preemption: whether the numbers assume that preemption is on, and depend on it.
     """
 
     plan: str
@@ -105,8 +92,6 @@ class NotComputed(NamedTuple):
     """The impact is not known.
 
     Attributes:
-        kind: why, for metrics.
-        reason: why, in words.
         unreachable: whether the service could not judge any change: it cannot be reached, or does not know the present.
             Otherwise it did not judge this one.
     """
@@ -147,7 +132,6 @@ class GateDecision(NamedTuple):
 
     Attributes:
         plan: the id of the plan; empty if the impact is not known.
-        message: why, in words; empty if the change is within the limits.
     """
 
     result: GateResult
@@ -173,9 +157,6 @@ class BlastRadius:
     """The most that a change may do. None is no limit.
 
     Attributes:
-        moved: the most workloads that move.
-        percent: the most workloads that move, in percent of all workloads.
-        lost: the most workloads that have no cluster afterwards because of the change.
         deleted: the most copies in clusters that are deleted. A move from one cluster to another deletes one.
     """
 

@@ -161,15 +161,7 @@ def decide(
     user: UserInfo,
     settings: AdmissionSettings,
 ) -> GateDecision | None:
-    """Decide on a change. None if the gate is off.
-
-    Args:
-        change: the change.
-        answer: its impact.
-        accepted: the id of the plan that the user accepts; None without one.
-        user: the user who sent the change.
-        settings: the level of the gate, its limits, and who is exempt.
-    """
+    """Decide on a change. None if the gate is off."""
     level = settings.levels.get(RULE, Level.OFF)
     if level is Level.OFF:
         return None
@@ -213,13 +205,7 @@ def _is_exempt(user: UserInfo, users: Collection[str], groups: Collection[str]) 
 
 
 def refusal(decision: GateDecision, answer: PolicyImpact | NotComputed, accepted: str | None) -> FieldProblem:
-    """Return why a change is refused and what to do.
-
-    Args:
-        decision: the decision to refuse it.
-        answer: its impact.
-        accepted: the id of the plan that the user accepts; None without one.
-    """
+    """Return why a change is refused and what to do."""
     change = decision.change
     if isinstance(answer, NotComputed):
         remedy = _WHEN_REACHABLE if answer.unreachable else _again(change, _remedy(change, ""))
@@ -273,7 +259,6 @@ def spec_is_unchanged(request: AdmissionRequest, complete: Complete) -> bool:
     """Return whether a request is an update that does not change the spec.
 
     Args:
-        request: the request.
         complete: applies the same defaults to the stored object, which may be older than they are. The shape of both
             objects has been checked.
     """

@@ -30,9 +30,7 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     """Review a manifest as if it were created.
 
     Args:
-        raw: an object with ``apiVersion`` and ``kind``.
         context: the input of reviews; settings with ``peer_checks`` find the most.
-        default_namespace: the namespace of an object without one.
 
     Returns:
         The findings, or None for a kind that is not checked.

@@ -29,8 +29,6 @@ class FieldProblem(NamedTuple):
     Attributes:
         path: the field, as in ``spec.placement.spreadConstraints[0]``. It may contain keys of the object.
         value: the value, or ``ABSENT``.
-        fault: what is wrong, and the effect.
-        remedy: how to correct it.
         rule: the id of the rule that found it; empty for a check that cannot be configured.
     """
 
@@ -61,7 +59,6 @@ def bounded(problems: Iterable[FieldProblem], rule: str = "") -> list[FieldProbl
 
     Args:
         problems: any number of problems. They are made one by one and not all kept.
-        rule: the id of the rule that found them.
     """
     remaining = iter(problems)
     kept = [each._replace(rule=rule) if rule else each for each in islice(remaining, MAX_PROBLEMS)]
@@ -84,11 +81,8 @@ class ReviewOutcome:
     """The result of one review.
 
     Attributes:
-        denials: why the object is denied; empty if it is allowed.
         warnings: the warnings for the user, the most important first.
         mutated: the object with the patch; None from a review that only validates.
-        audit: annotations for the API server's audit log.
-        gate: what the gate did with a change; None without a gate.
         malformed: why the request is invalid. The answer is then 400 Bad Request instead of 403 Forbidden.
     """
 

@@ -38,11 +38,7 @@ class PatchOperation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Draft:
-    """A copy of a raw document that records its changes.
-
-    Attributes:
-        document: the current state.
-    """
+    """A copy of a raw document that records its changes."""
 
     __slots__ = ("_operations", "_owned", "document")
 

@@ -57,12 +57,7 @@ _KNOWN_OPERATIONS: Final = (*CHANGING, "CONNECT")
 
 
 class ReviewRoute(NamedTuple):
-    """A path.
-
-    Attributes:
-        function: reviews a request.
-        operations: the operations that it reviews. All others are allowed.
-    """
+    """A path."""
 
     group: str
     kind: str
@@ -291,13 +286,6 @@ def _outcome(
 
     A check that is new must not lock objects that were stored before it. A controller that adds a label or removes a
     finalizer sends the whole object. A denial for an unchanged spec would block deletions.
-
-    Args:
-        denials: the reasons to deny.
-        warnings: the warnings that apply in both cases.
-        request: the request; its object already has the defaults.
-        complete: applies the same defaults to the stored object, which may be older than they are. The shape of both
-            objects has been checked.
     """
     refused = tuple(denials)
     if refused and spec_is_unchanged(request, complete):
@@ -326,10 +314,6 @@ def review_drop(
     """Set the annotation of a draft to the record, or remove it.
 
     Args:
-        draft: the new object.
-        new: the policy in the draft.
-        old: the stored policy; None for a new policy.
-        namespace: the policy's namespace; empty for a ClusterPropagationPolicy.
         by_handler: the user may remove the annotation.
         preempts: policies can take resources over, so that a drop deserves a warning.
     """
@@ -363,13 +347,7 @@ def review_drop(
 
 
 def record_after(record: PriorityDrop | None, before: int, after: int) -> PriorityDrop | None:
-    """Return the record after an update; None for no record.
-
-    Args:
-        record: the stored record.
-        before: the old priority.
-        after: the new priority.
-    """
+    """Return the record after an update; None for no record."""
     unhandled_from = max(before, record.from_) if record is not None else before
     return PriorityDrop(from_=unhandled_from, to=after) if unhandled_from > after else None
 

@@ -28,14 +28,7 @@ RULE_IDS: Final = frozenset(rule.id for rule in ALL_RULES)
 
 
 class AdmissionContext:
-    """The input of every review, besides its request. Immutable.
-
-    Attributes:
-        new_id: makes a permanent id.
-        size_rules, kubeadmiral_size_rules: the rule about the size of policies, if it is enabled.
-        policy_rules, kubeadmiral_rules, rebalancer_rules: the other enabled rules.
-        impact: knows what changes of policies would move; None if their impact is not asked for.
-    """
+    """The input of every review, besides its request. Immutable."""
 
     __slots__ = (
         "impact", "kubeadmiral_rules", "kubeadmiral_size_rules", "new_id", "policy_rules", "rebalancer_rules",

@@ -32,18 +32,11 @@ class AdmissionSettings:
     """The settings of an operator.
 
     Attributes:
-        mode: see ``WebhookMode``.
         peer_checks: run karmada-webhook's checks in companion mode too, so that one answer reports every problem.
         levels: the level of a rule by its id, if it differs from the rule's default.
         scopes: the scope of kinds that are not built in, by (group, kind).
-        scheduler_names: the names of our schedulers in ``spec.schedulerName``.
-        drop_handlers: user names of the controllers that may clear a recorded priority drop.
-        policy_preemption: whether policies can take resources over after a priority drop.
-        max_values: the largest number of JSON values of an object that is reviewed.
-        blast_radius: the most that a change of a policy may move, if the gate is on.
         unreachable: what the gate does if the extender cannot judge any change: DENY, or WARN and let pass.
         unjudged: what the gate does if the extender did not judge this change in time.
-        exempt_users, exempt_groups: who may exceed it.
     """
 
     mode: WebhookMode = WebhookMode.COMPANION

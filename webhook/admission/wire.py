@@ -133,11 +133,7 @@ class ReviewResponse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NotAReview(Exception):  # noqa: N818 - an outcome of decoding, answered like any other
-    """The body is not an AdmissionReview of the supported version.
-
-    Attributes:
-        uid: the UID of the review; empty if it cannot be found.
-    """
+    """The body is not an AdmissionReview of the supported version."""
 
     def __init__(self, problem: str, *, status: int = 400, uid: str = "") -> None:
         super().__init__(problem)

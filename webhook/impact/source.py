@@ -52,8 +52,6 @@ class ImpactMetrics(Protocol):
         Args:
             result: ``computed``, ``incomplete``, ``bounded``, or a value of ``Unanswered``.
             size: the class of the number of workloads that move; empty if it is not known.
-            seconds: how long the review waited.
-            open_breakers: 1 if the breaker is open, else 0.
         """
 
 
@@ -77,11 +75,6 @@ class ExtenderImpact:
         """Set up the source.
 
         Args:
-            client: sends the questions.
-            clock: the clock.
-            metrics: counts the answers.
-            timeout_s: the longest time that a review waits.
-            concurrency: the most questions at once.
             limits: the limits of the gate; None if it is off. A change above a limit is not planned in full.
         """
         self._client = client
@@ -230,7 +223,6 @@ class Breaker:
         """Count a failure. A failed try keeps the breaker open.
 
         Args:
-            answer: the cause.
             slow: the question, if the extender was too slow for it. The same question counts once.
         """
         with self._lock:

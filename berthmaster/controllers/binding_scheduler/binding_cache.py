@@ -17,16 +17,12 @@ class BindingCache:
 
     An informer observes a write some milliseconds later. Until then the object that the write returned is the latest
     one. A decision on the older one would end in a conflict.
-
-    Attributes:
-        index: the observed bindings by cluster, policy and affinity.
     """
 
     def __init__(self, context: ControllerContext, *, hold_unknown: bool = True) -> None:
         """Subscribe to bindings.
 
         Args:
-            context: the informers.
             hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the
                 fields are ignored.
         """

@@ -71,9 +71,6 @@ class ClusterCache:
         """Start without clusters.
 
         Args:
-            profile: the plugins of decisions.
-            clock: the time.
-            failover: what happens to replicas on clusters that are not ready.
             ask: asks scheduler estimators for available replicas. It may block, and must not raise.
             keeps_inputs: whether decisions that a ledger records carry what they read.
             moves: answers for moves; None decides without moves.

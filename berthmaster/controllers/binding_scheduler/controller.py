@@ -35,12 +35,7 @@ _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
 class BindingScheduler:
-    """Schedules bindings. It implements ``Controller``.
-
-    Attributes:
-        queue: the keys of bindings to decide on.
-        workers: they reconcile the keys of the queue.
-    """
+    """Schedules bindings. It implements ``Controller``."""
 
     name = NAME
 
@@ -54,9 +49,6 @@ class BindingScheduler:
         """Subscribe to clusters and bindings; nothing runs before ``start``.
 
         Args:
-            context: what all controllers share.
-            settings: the settings of all controllers.
-            metrics: the metrics of scheduling.
             control: the configuration of moves and the storm brake; None for those of the settings.
 
         Raises:

@@ -56,7 +56,6 @@ class _PendingStatus(NamedTuple):
     """The status and events of an assignment that was written, and whose status was not.
 
     Attributes:
-        binding: the binding after the assignment was written.
         at: the time of the decision. A retry after a lost response writes the same time.
     """
 
@@ -66,11 +65,7 @@ class _PendingStatus(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What was written.
-
-    Attributes:
-        refusal: why the decision that it replaces was refused; None if it replaces none.
-    """
+    """What was written."""
 
     decision: BindingDecision
     refusal: ApiError | None = None
@@ -171,12 +166,6 @@ class BindingReconciler:
         """Write a decision, or what is to be written instead if the API server refuses it.
 
         If a write fails otherwise, the next decision for the binding completes it.
-
-        Args:
-            key: the binding.
-            binding: the version that the write is valid for.
-            decision: the decision.
-            instead: whether it replaces a refused one. Nothing replaces it in turn.
         """
         now = self._clock.now()
         if decision.write is None:

@@ -47,14 +47,7 @@ class DifferenceReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two assignments of a binding that differ.
-
-    Attributes:
-        theirs: the replicas by cluster that the other scheduler assigned.
-        ours: those that this scheduler would assign.
-        message: what the condition would say here.
-        at: when they were compared.
-    """
+    """Two assignments of a binding that differ."""
 
     reason: DifferenceReason
     theirs: Mapping[str, int]
@@ -92,7 +85,6 @@ def is_settled(binding: Binding, trigger: Trigger) -> bool:
     """Whether the assignment of a binding that is seen for the first time is the scheduler's latest answer.
 
     Args:
-        binding: the binding.
         trigger: why this scheduler would decide now. Copies are decided at every event even if nothing changed.
     """
     condition = _scheduled(binding)
@@ -105,9 +97,6 @@ def difference(decision: BindingDecision, after: Binding, now: datetime, *, held
     A decision that fails without removing the assignment keeps it.
 
     Args:
-        decision: the decision for the binding before the answer.
-        after: the binding with the answer.
-        now: the time.
         held: whether this scheduler would hold the binding for an unknown part of its placement.
     """
     theirs = after.assignment
@@ -127,11 +116,7 @@ def difference(decision: BindingDecision, after: Binding, now: datetime, *, held
 
 @dataclass(slots=True)
 class ShadowResults:
-    """The results of all bindings. Not safe for several threads.
-
-    Attributes:
-        decisions: the comparisons since the start, by result and reason.
-    """
+    """The results of all bindings. Not safe for several threads."""
 
     decisions: Counter[tuple[ShadowResult, str]] = field(default_factory=Counter)
     _of: dict[Key, tuple[ShadowResult, str]] = field(default_factory=dict)

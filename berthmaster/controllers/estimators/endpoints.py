@@ -50,7 +50,6 @@ class TLSMaterial(NamedTuple):
     """What a TLS connection is made with, as PEM.
 
     Attributes:
-        roots: the trusted certificates.
         server_name: the name that the server's certificate must have; empty for the host of the address.
     """
 

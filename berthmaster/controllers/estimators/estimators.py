@@ -77,7 +77,6 @@ class EstimatorQuery:
         clusters: the clusters that pass the filters in any group that may be tried, each once.
         requirements: what a replica needs. None asks for pod slots.
         workload: the workload's kind and name, for the logs of the estimators.
-        components: the templates of a workload that is placed as a whole; empty for replicas.
     """
 
     clusters: Sequence[str]
@@ -167,7 +166,6 @@ class Estimators:
         All estimators are asked at once, under one deadline. The call blocks and raises no error.
 
         Args:
-            query: the clusters and the requirements.
             timeout_s: the deadline; the one of the constructor by default.
         """
         if self._closed:

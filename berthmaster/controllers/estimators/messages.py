@@ -128,7 +128,6 @@ def sets_question(components: Iterable[Component], namespace: str) -> Question:
     """Return the question how many more complete sets of the pods of these templates fit.
 
     Args:
-        components: the templates.
         namespace: the namespace of the workload, whose quotas count.
 
     Raises:

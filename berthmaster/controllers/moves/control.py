@@ -44,10 +44,7 @@ class LiveControl:
         """Read the configuration. Nothing may move before ``begin``.
 
         Args:
-            context: the clock, the lease and the event recorder.
             path: the configuration file; None for the defaults.
-            metrics: counts.
-            scheduler_name: the ``spec.schedulerName`` of the bindings that this process moves, for the record.
 
         Raises:
             InputError: there is no such file. An invalid file only pauses planned moves until it is corrected.

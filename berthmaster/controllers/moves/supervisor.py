@@ -56,11 +56,7 @@ class MovesControl(Protocol):
 
 
 class MoveSupervisor:
-    """Answers for the decisions of one process. Safe for several threads.
-
-    Attributes:
-        waiting: the bindings that should move and have no place to go.
-    """
+    """Answers for the decisions of one process. Safe for several threads."""
 
     def __init__(
         self,

@@ -98,9 +98,6 @@ class ResourceWatches:
     """The watches of resources: one for each kind that a policy names, for as long as one does.
 
     Args:
-        store: reads resources.
-        clock: the clock of the informers.
-        index: the policies.
         enqueue: puts a named resource on the queue when its holder may have changed.
     """
 

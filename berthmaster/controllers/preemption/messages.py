@@ -96,8 +96,6 @@ def takeover_reason(preemptor: Policy, holder: PolicyReference, holder_policy: P
     """Return why a policy takes over a resource.
 
     Args:
-        preemptor: the policy that takes over.
-        holder: the policy that claims the resource.
         holder_policy: the same policy as it was read; None if it does not exist.
     """
     if holder_policy is None or preemptor.kind != holder.kind:

@@ -123,9 +123,6 @@ class ClaimStore:
 
     Every method raises an ``ApiError`` for a failed request and an ``InputError`` for an unreadable object. A write is
     valid only for the version that was read; otherwise the ``ApiError`` is a conflict.
-
-    Attributes:
-        metadata_client: reads only the metadata of resources.
     """
 
     def __init__(self, client: APIClient, discovery: Discovery) -> None:

@@ -35,12 +35,7 @@ _STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
 class Preemption(NamedTuple):
-    """A policy that names a resource, and the holder of the resource.
-
-    Attributes:
-        preemptor: the strongest policy that names the resource.
-        holder_policy: the same policy as it was observed; None if it does not exist.
-    """
+    """A policy that names a resource, and the holder of the resource."""
 
     preemptor: Policy
     holder: PolicyReference

@@ -56,9 +56,6 @@ class RebalanceProgress:
     """The progress of a rebalancer.
 
     Attributes:
-        status: the status to store.
-        changed: whether it differs from the stored status.
-        open: the workloads that must be tried again.
         remaining_s: seconds until the rebalancer must be deleted; None for never or not yet known.
     """
 

@@ -207,7 +207,6 @@ def allocate(seats: int, votes: IntArray, tie_rank: IntArray) -> IntArray:
     bulk.
 
     Args:
-        seats: the number of seats.
         votes: the votes of each party, not negative.
         tie_rank: a distinct rank for each party. Of equal quotients the party with fewer seats comes first, then the
             smaller rank.

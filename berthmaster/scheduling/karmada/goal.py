@@ -69,11 +69,7 @@ class GroupLimits(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some clusters, by their positions among the candidates, that get a number of replicas together.
-
-    Attributes:
-        low, high: the replicas that each cluster may have.
-    """
+    """Some clusters, by their positions among the candidates, that get a number of replicas together."""
 
     positions: IntArray
     replicas: int
@@ -89,14 +85,8 @@ class Goal:
     Attributes:
         candidates: the clusters, in ascending order of their rows.
         copies: whether every cluster gets a whole copy. A copy then counts as 1 in all arrays.
-        replicas: the requested replicas.
-        unit: the replicas of a copy; 1 for a workload whose replicas are divided.
-        current, fresh: the replicas now, and after the fresh decision.
-        outside: the replicas that are on other clusters now.
         capacity: how many replicas fit, including those that are there.
         needed: how much the selected clusters must hold together; 0 if that does not matter.
-        constrained: whether spread constraints count.
-        clusters, regions: the limits of the spread constraints.
         region_codes: the region of each candidate; all 0 if regions do not count.
         stuck: the replicas that do not run, by cluster. They must leave.
     """
@@ -191,7 +181,6 @@ class Goal:
         """Return in what way an assignment to the candidates does not satisfy the policy, and the replicas concerned.
 
         Args:
-            replicas: the replicas of each candidate, or 1 for a copy.
             elsewhere: the replicas that are on other clusters. They count as assigned.
         """
         found = self._faults_of_copies(replicas) if self.copies else self._faults_of_division(replicas, elsewhere)

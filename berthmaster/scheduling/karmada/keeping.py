@@ -177,11 +177,7 @@ def _fewest(
     """Return the fewest clusters that hold enough, from the start of each list; None if there are none.
 
     Args:
-        capacity: what each cluster holds.
         lists: the clusters to choose from: first those that need no new region, then those of each new region.
-        needed: what they must hold together.
-        added: how many clusters are chosen.
-        regions: how many of the new regions get a cluster.
     """
     most = min(added.high, sum(map(len, lists)))
     size = min(most, max(_FIRST_TABLE, added.low))

@@ -145,9 +145,6 @@ def karmada_profile(
     """Return Karmada's profile.
 
     Args:
-        plugins: the filters and scores, the built-in ones by default.
-        keep_empty: see ``Profile``.
-        limits: the largest placement that is scheduled.
         component_sets: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
     """
     stages = STAGES if component_sets else replace(STAGES, compile=PlacementWithoutComponents)

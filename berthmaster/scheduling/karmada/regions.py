@@ -40,13 +40,7 @@ _UNCONSTRAINED: Final = SpreadConstraint()
 
 
 class ClusterGroup(NamedTuple):
-    """Clusters that are selected together or not at all: those of one region.
-
-    Attributes:
-        name: distinct among the groups.
-        value: the number of clusters, at least 1.
-        weight: how good the group is, not negative.
-    """
+    """Clusters that are selected together or not at all: those of one region."""
 
     name: str
     value: int
@@ -57,12 +51,6 @@ def select_by_region(
     compiled: KarmadaPlacement, replicas: int, candidates: Candidates, work: Work | None = None
 ) -> Candidates | Failure:
     """Return one cluster of each of the best regions, then the best of their other clusters, or why there are none.
-
-    Args:
-        compiled: the placement, which has a constraint on regions.
-        replicas: the number of replicas.
-        candidates: the clusters that fit.
-        work: counts the steps.
 
     Raises:
         TooLargeError: the search takes too many steps.
@@ -170,10 +158,7 @@ def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, 
     """Return the best choice of groups, heaviest first, or an empty list if there is none.
 
     Args:
-        groups: to choose from.
-        min_groups: the smallest number of groups, at least 1.
         max_groups: the largest number of groups. 0 allows none.
-        target: how many clusters they must have together.
     """
     if not search_cost(groups, min_groups, max_groups, target):
         return []

@@ -95,10 +95,7 @@ def select_by_cluster(
     """Return the best ``maxGroups`` clusters, changed as little as necessary to hold ``needed`` replicas.
 
     Args:
-        constraint: the constraint on clusters.
         needed: the number of replicas; None if available replicas do not matter.
-        candidates: the clusters that fit.
-        work: counts the steps.
 
     Raises:
         TooLargeError: the selection takes too many steps.

@@ -63,9 +63,6 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
     does not. Workload affinity does not count. An applied placement that cannot be decoded counts as unchanged.
 
     Args:
-        placement: the current one.
-        applied: the JSON of the applied one.
-        observed_group: the group that the assignment came from, empty for none.
         in_order: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
             after one. For a MultiClusterService, Karmada itself writes them in any order.
     """

@@ -33,9 +33,7 @@ class Allocation:
     """One resource in some rows: what is allocatable, what is free, and what one replica requests.
 
     Attributes:
-        capacity: the allocatable amount.
         free: the amount that is not allocated. It may be negative.
-        requested: the amount that one replica requests.
     """
 
     __slots__ = ("capacity", "free", "name", "requested")

@@ -25,7 +25,6 @@ class CapacityLimits:
 
     Attributes:
         estimated: what auto-migration estimated. Replicas above it are reported as overflow.
-        limited: what custom migration allows.
     """
 
     estimated: Mapping[str, int] = field(default_factory=dict)
@@ -56,10 +55,6 @@ def divide_by_weight(
     """Divide replicas over clusters by weight, within their bounds.
 
     Args:
-        total: how many replicas there are.
-        shares: the clusters.
-        current: the current replicas.
-        limits: what clusters hold.
         key: breaks ties, together with the names.
         avoid_disruption: move no more of the current replicas than necessary.
         keep_unschedulable: count all replicas above an estimate, not only those that fit no other cluster.
@@ -188,13 +183,7 @@ def divide_in_order(
     """Fill clusters in order. Unlike ``divide_by_weight``, differences are relative to ``total``.
 
     Args:
-        total: how many replicas there are.
         shares: the clusters in the order in which they are filled. Weights do not count.
-        current: the current replicas.
-        scheduled: replicas that are known to be scheduled.
-        limits: what clusters hold.
-        avoid_disruption: move no more of the current replicas than necessary.
-        keep_unschedulable: count all replicas above an estimate.
     """
     if not may_divide_again(shares, current, scheduled, limits):
         return Division(dict(current), {})

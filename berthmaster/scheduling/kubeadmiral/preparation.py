@@ -57,11 +57,8 @@ class UnitWorkload:
     """The properties of an object that do not depend on its policy.
 
     Attributes:
-        api_version, kind, namespace, name: the identity of the object.
         replicas_path: the path of the replicas of its kind, such as ``spec.replicas``. Empty for a kind without
             replicas, which cannot be divided.
-        replicas: the number at that path. None if it is missing.
-        requests: what a replica requests.
         current: the previous assignment: replicas by cluster, None if the number is not set.
     """
 
@@ -81,7 +78,6 @@ class Preparation:
 
     Attributes:
         suppressed: an annotation disables scheduling. The previous assignment stays.
-        notes: annotations that were ignored, and why.
     """
 
     unit: SchedulingUnit
@@ -95,10 +91,7 @@ def prepare(
     """Make the scheduling unit of a workload from its policy. Annotations override the policy.
 
     Args:
-        workload: the object.
         policy: not defaulted here; see ``model.kubeadmiral.defaulted_spec``.
-        annotations: the annotations of the federated object.
-        now: determines which clusters custom migration makes unavailable.
 
     Raises:
         FieldError: the number of replicas to divide is missing, or an annotation that a controller of KubeAdmiral wrote
@@ -162,8 +155,6 @@ def _migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, n
     """Return the fields of a SchedulingUnit that automatic and custom migration set.
 
     Args:
-        annotations: the annotations of the federated object.
-        policy: without ``autoMigration`` estimates are ignored.
         now: a cluster is unavailable until its time, exclusive.
 
     Raises:
@@ -282,10 +273,6 @@ def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool
     """Update the applied migration. Without a requested migration, none is applied.
 
     This is the first step of scheduling: both the unit and the snapshot depend on the resulting annotations.
-
-    Args:
-        annotations: the annotations of the federated object.
-        has_replicas: the object has a number of replicas, which a migration can limit.
     """
     text = annotations.get(MIGRATION_CONFIGURATION)
     if text is None:

@@ -60,13 +60,7 @@ DEFAULT_PLUGINS: Final = PluginNames()
 def kubeadmiral_profile(
     names: PluginNames = DEFAULT_PLUGINS, limits: PlacementLimits = DEFAULT_LIMITS, webhooks: Webhooks = NO_WEBHOOKS
 ) -> Profile:
-    """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made.
-
-    Args:
-        names: the plugins.
-        limits: the largest placement that is scheduled.
-        webhooks: the plugins among them that are webhooks, by name.
-    """
+    """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made."""
     filters: Mapping[str, Filter] = {name: WebhookFilter(name, each) for name, each in webhooks.items()} | FILTERS
     scores: Mapping[str, Score] = {name: WebhookScore(name, each) for name, each in webhooks.items()} | SCORES
     selectors: Mapping[str, Selector] = {

@@ -69,7 +69,6 @@ class Snapshot(Value, frozen=True):
         replica_count: 0 for a kind without replicas.
         resource_request: the whole request, not only the part that filters compare.
         auto_migration_info: the annotation's text. None if it is missing, or if the policy has no auto-migration.
-        policy_name: empty without a policy.
         policy_content_hash: hash of the policy's spec without ``autoMigration``. Empty without a policy.
         clusters: the clusters that joined, ordered by name.
     """
@@ -108,10 +107,6 @@ def adopted(stored: str, current: Snapshot) -> str:
     KubeAdmiral's hashes are over Go's encoding of its own types. They are replaced by the current ones: what they stand
     for is assumed not to have changed since the last scheduling. So are the resource requests, which KubeAdmiral
     computes from the whole pod template. Numbers and names are kept, so that their changes still trigger scheduling.
-
-    Args:
-        stored: the annotation ``scheduling-triggers``.
-        current: the current snapshot of the object.
 
     Returns:
         The snapshot as text; ``stored`` itself if it cannot be decoded.
@@ -173,14 +168,7 @@ def snapshot_of(
     annotations: Mapping[str, str],
     clusters: Mapping[str, ClusterHashes],
 ) -> Snapshot:
-    """Return the current snapshot of an object.
-
-    Args:
-        workload: the object.
-        policy: the policy that it is bound to, if any.
-        annotations: the annotations of the federated object.
-        clusters: the clusters that joined. See ``hashes_of``.
-    """
+    """Return the current snapshot of an object."""
     names = sorted(clusters)
     migrates = policy is not None and policy.spec.auto_migration is not None
     return Snapshot(
@@ -278,11 +266,6 @@ def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | 
     """Return why an object must be scheduled now: the first reason that applies, in KubeAdmiral's order.
 
     A policy can make an object sticky here. An annotation cannot.
-
-    Args:
-        stored: the stored snapshot, as text.
-        current: the current snapshot.
-        policy: the policy that selects the object, with the defaults of its CRD. None if there is none.
     """
     if not stored:
         return TriggerResult(ObjectTrigger.FIRST)

@@ -42,25 +42,13 @@ class SchedulingUnit:
 
     Attributes:
         divide: replicas are divided. Otherwise every cluster gets all of them.
-        replicas: the number of replicas in Divide mode.
         requests: what a replica requests. KubeAdmiral considers GPUs only.
-        current: replicas by cluster, None if the number is not set.
-        strategy: how replicas are divided.
-        cluster_selector: labels that a cluster must have.
         required: terms of which one must match. None for no condition.
         preferred: terms with the weight that a match adds to the score.
-        tolerations: the taints that the object tolerates.
-        max_clusters: the largest number of clusters. None for any number.
         candidates: the clusters that may be selected. Empty for all.
-        preferences: by cluster, for the clusters that have any.
         sticky: once scheduled, the assignment stays.
-        avoid_disruption: move no more of the running replicas than necessary.
         keep_unschedulable: replicas that cannot be scheduled still count for their cluster.
-        estimated_capacity: how many replicas a cluster holds, estimated by auto-migration.
         scheduled: replicas by cluster that auto-migration observed to be scheduled.
-        limited_capacity: how many replicas custom migration allows a cluster.
-        evicted: clusters that custom migration excludes at present.
-        annotations: the annotations of the object, which plugins that are webhooks read.
     """
 
     api_version: str
@@ -109,10 +97,6 @@ class UnitPlacement(Placement, frozen=True):
     """The part of a KubeAdmiral policy that determines which clusters fit.
 
     Tolerations and the list of clusters use the fields ``clusterTolerations`` and ``clusterAffinity.clusterNames``.
-
-    Attributes:
-        cluster_selector: labels that a cluster must have.
-        required: terms of which one must match. None for no condition.
     """
 
     cluster_selector: dict[str, str] = {}

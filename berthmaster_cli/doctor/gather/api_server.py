@@ -71,11 +71,7 @@ def _ahead(dates: list[str], here: datetime) -> timedelta | None:
 
 
 class AccessQuestion(NamedTuple):
-    """One verb on one resource.
-
-    Attributes:
-        attributes: the ``resourceAttributes`` of a ``SelfSubjectAccessReview``.
-    """
+    """One verb on one resource."""
 
     rule: AccessRule
     attributes: dict[str, str]

@@ -21,7 +21,6 @@ class DoctorClient(NamedTuple):
     Every method raises an ``ApiError`` if there is no response, or it is an error or of another type.
 
     Attributes:
-        read_timeout_s: how long the API server may send nothing.
         user: the user in whose name requests are sent (``Impersonate-User``); empty for the user of the client.
     """
 

@@ -31,11 +31,6 @@ class Collector:
     Attributes:
         target: the API server that has the policies.
         host: the API server that has Deployments and Secrets; None if there is no access to it.
-        setup: the expected installation.
-        groups: the parts of the installation to check.
-        clock: the local clock.
-        limit_s: the timeout of one question.
-        user: the user whose permissions are checked; empty for the user of the kubeconfig.
     """
 
     target: APIClient

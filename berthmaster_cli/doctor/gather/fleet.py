@@ -109,13 +109,7 @@ def clusters(client: DoctorClient) -> FleetFacts:
 
 
 def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
-    """List the bindings of both kinds.
-
-    Args:
-        client: the API server.
-        ours: the scheduler name whose bindings are examined.
-        now: the current time.
-    """
+    """List the bindings of both kinds."""
     by_scheduler: Counter[str] = Counter()
     stale, unschedulable, complete = [], [], True
     for collection in BINDINGS:

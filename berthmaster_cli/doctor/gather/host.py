@@ -71,7 +71,6 @@ def probe(url: str, limit_s: float) -> ProbeFacts:
 
     Args:
         url: ``http://HOST[:PORT]``. A path in it replaces ``/readyz``.
-        limit_s: how long the server may send nothing.
     """
     try:
         parts = urlsplit(url)

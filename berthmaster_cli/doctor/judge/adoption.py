@@ -35,10 +35,6 @@ class AdoptionStep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: from 1; the first step is the one with the least risk.
-        name: what it consists of.
-        state: what is known about it.
-        found: what shows it.
-        do: the commands that take it.
         back: the commands that take it back; empty if nothing on the plane changed.
     """
 

@@ -10,7 +10,6 @@ class CallDiagnosis(NamedTuple):
     """Why a webhook could not be called.
 
     Attributes:
-        name: the suffix of the finding's check.
         message: what is wrong; ``{host}`` is replaced by the address that the API server called.
         remedy: what to do; names in braces are filled in.
     """

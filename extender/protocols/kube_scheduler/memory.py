@@ -38,12 +38,8 @@ class HoldCounter:
         """Return whether to hold a pod once more, and count the hold.
 
         Args:
-            pod: the identity of the pod.
-            offered: the number of nodes that the scheduler offered.
-            known: the number of known nodes.
             nominated: the only offered node is the pod's nominated node. The scheduler then asks at once again with
                 all nodes. An equal request that follows is that search, so one hold is enough.
-            now_s: a monotonic time in seconds.
         """
         limit = 1 if nominated else -(-known // max(1, offered))
         expires_after_s = _NOMINATED_FOR_S if nominated else _SAMPLED_FOR_S

@@ -92,12 +92,7 @@ class RankedNodes(NamedTuple):
 
 
 class NodeScore(NamedTuple):
-    """The figures that decide which node is better.
-
-    Attributes:
-        weight: the static weight in the placement.
-        available: how many such pods fit the free resources of the node.
-    """
+    """The figures that decide which node is better."""
 
     rank: int
     score: int
@@ -149,8 +144,6 @@ def rejection_of(groups: PlacementGroups, cluster: Cluster, first_group: int) ->
     """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence.
 
     Args:
-        groups: the groups.
-        cluster: the cluster.
         first_group: the number of the first group whose affinity matches it. The filters of this group say why the
             cluster is rejected, even if other groups reject it for another reason.
     """

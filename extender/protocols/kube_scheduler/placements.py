@@ -37,7 +37,6 @@ class PodPlacement(NamedTuple):
     """The placement of a pod.
 
     Attributes:
-        placement: the placement; None if the pod has none.
         source: the origin of the placement in reasons: ``annotation``, or the name of the policy.
     """
 
@@ -63,7 +62,6 @@ class PlacementFinder:
         The placement tolerates the taints that the pod tolerates.
 
         Args:
-            pod: the pod.
             policies: an immutable sequence; a change needs another sequence.
 
         Raises:

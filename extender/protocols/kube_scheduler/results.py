@@ -40,13 +40,7 @@ class FilteredNodes(NamedTuple):
 
 
 def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> FilteredNodes:
-    """Filter ranked nodes.
-
-    Args:
-        nodes: the nodes.
-        rejection: why every group rejects the node at a position.
-        source: the origin of the placement, for reasons.
-    """
+    """Filter ranked nodes."""
     names, ranks, best = nodes.names, nodes.ranks, nodes.best
     kept = [position for position, rank in enumerate(ranks) if rank == best] if best < REJECTED else []
     later = {rank: _later_group(nodes, rank, best, source) for rank in set(ranks) if best < rank < REJECTED}

@@ -81,10 +81,6 @@ class FilterResult(Go, frozen=True):
     """The answer to filter (``ExtenderFilterResult``).
 
     Attributes:
-        nodes: the nodes that remain, if the scheduler sent nodes; else None.
-        node_names: the names of the nodes that remain, if the scheduler sent names; else None.
-        failed_nodes: the reasons of rejected nodes that may pass later.
-        failed_and_unresolvable_nodes: the reasons of rejected nodes that the eviction of pods does not help.
         error: why no decision is possible now; empty if there is one.
     """
 

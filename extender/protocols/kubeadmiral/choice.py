@@ -21,8 +21,6 @@ class CandidateCluster:
     """A cluster that select may choose.
 
     Attributes:
-        cluster: the cluster, with the region and zone of its labels.
-        min_replicas: the least replicas it gets; at most its maximum.
         capacity: the most replicas it can run, by its limits and its resources.
     """
 
@@ -38,13 +36,6 @@ def capacity_of(
     """Return how many replicas a cluster can run: its current replicas and those that fit its available resources.
 
     A cluster with a NoSchedule taint that is not tolerated keeps its current replicas. KubeAdmiral adds none.
-
-    Args:
-        unit: the workload.
-        requests: the requests of one replica.
-        cluster: the cluster.
-        maximum: the limit of the policy.
-        repelled: whether the cluster has a NoSchedule taint that the workload does not tolerate.
     """
     summary = cluster.status.resource_summary
     fits = INT64_MAX
@@ -127,9 +118,6 @@ class _Branch(NamedTuple):
     """A part of the search: some chosen clusters.
 
     Attributes:
-        start: the first cluster that was not considered.
-        chosen: the number of chosen clusters.
-        left: the replicas that their minima leave.
         taken: the last chosen cluster and, in the same form, those before it.
     """
 

@@ -30,8 +30,6 @@ class FederationRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unkn
 
     Attributes:
         objects: FederatedClusters, policies, SchedulingProfiles, FederatedObjects and resources, or lists of them.
-        duplicate_limits: in mode Duplicate, minReplicas and maxReplicas limit the replicas of each cluster, as
-            KubeAdmiral's manual says. Its scheduler ignores them.
     """
 
     objects: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=_MAX_OBJECTS)]

@@ -86,8 +86,6 @@ def tiers_by(
     Few parts of groups, or few clusters, are compared one by one. Of many the columns of a fleet are faster.
 
     Args:
-        groups: the groups that the function may be called with.
-        clusters: the clusters.
         work: counts the steps of each call. The function raises TooLargeError above its limit.
     """
     parts = sum(_parts(term) for group in groups for term in group.tiers)

@@ -53,7 +53,6 @@ class Bounds(NamedTuple):
     """What the answer to a request may take.
 
     Attributes:
-        limits: the largest groups, and the steps of a decision.
         check: called between groups; raises an exception if the deadline has passed.
     """
 
@@ -65,15 +64,7 @@ UNHURRIED: Final = Bounds(DEFAULT_LIMITS)
 
 
 class PluginAnswer(NamedTuple, Generic[R]):
-    """An answer, with what metrics and logs say about it.
-
-    Attributes:
-        result: the decision in one word.
-        error: why no decision was possible; empty if there is one.
-        unit: the object; None if it could not be decoded.
-        cluster: the cluster of a filter or score request.
-        group: the group of the cluster, or of the selected clusters.
-    """
+    """An answer, with what metrics and logs say about it."""
 
     response: R
     result: str
@@ -89,7 +80,6 @@ def routes(*, pass_in_doubt: bool = True, limits: PlacementLimits = DEFAULT_LIMI
     Args:
         pass_in_doubt: a filter request that cannot be decided lets the cluster pass, because an error would remove the
             workload from it. Otherwise the answer is the error.
-        limits: the largest groups.
     """
 
     def filter_refusal(problem: Problem) -> Reply:
@@ -153,14 +143,7 @@ def _logged(
 def filter_cluster(
     body: bytes, bounds: Bounds = UNHURRIED, *, pass_in_doubt: bool = True
 ) -> PluginAnswer[FilterResponse]:
-    """Decide whether a group matches the cluster.
-
-    Args:
-        body: a filter request.
-        bounds: the largest groups.
-        pass_in_doubt: a request that cannot be decided passes; otherwise the answer is an error, which rejects the
-            cluster.
-    """
+    """Decide whether a group matches the cluster."""
     try:
         request = decode_json(ClusterRequest, body)
         groups = groups_of(request.scheduling_unit.annotations, bounds.limits)

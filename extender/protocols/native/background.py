@@ -47,13 +47,7 @@ class Computed(NamedTuple, Generic[Content]):
 
 
 class BackgroundTexts(NamedTuple):
-    """What requests are told without a result.
-
-    Attributes:
-        waits: the first result is being computed.
-        fails: the computation crashed.
-        too_long: the computation took too long.
-    """
+    """What requests are told without a result."""
 
     waits: str
     fails: str
@@ -69,8 +63,6 @@ class Background(Generic[Question, Content]):
         """Start without results.
 
         Args:
-            name: the name of the thread.
-            texts: returns what requests are told.
             compute: returns the content for a question. It calls its last argument often, which may end it.
         """
         self._name, self._texts, self._compute = name, texts, compute

@@ -23,12 +23,6 @@ _NO_PLACEMENT = "the binding has no placement: no scheduler decides about it"
 def binding_outlook(services: Services, namespace: str, name: str, group: str | None) -> BindingOutlook:
     """Return what each group of a binding could hold, and the state of its move.
 
-    Args:
-        services: the state of the service.
-        namespace: that of the binding; empty for a cluster-scoped one.
-        name: the name of the binding.
-        group: the group whose clusters are explained, empty for a placement without groups; None for no explanation.
-
     Raises:
         Refusal: bindings are not watched, there is no such binding or group, or the explanation would take too long.
     """

@@ -62,9 +62,6 @@ class Planner:
 
     Changes of clusters make a scheduler look at all workloads, which can take seconds. Such plans have an index of
     their own: plans of policies do not wait for them. Reviews have a third one, and all plans pause for them.
-
-    Attributes:
-        of_reviews: the index of reviews (``review.PlanReviewer``).
     """
 
     def __init__(self) -> None:
@@ -202,14 +199,7 @@ def require_templates(services: Services, call: Call, policies: Sequence[Policy]
 
 
 def plan_answer(answer: Plan, limit: int, staleness: Staleness, reader: Reader = ANY_READER) -> PlanAnswer:
-    """Return what a reader may see of a plan, at most ``limit`` entries of each list. The counts are of everything.
-
-    Args:
-        answer: the plan.
-        limit: the most entries.
-        staleness: how current the state of the service is.
-        reader: the reader, for whom the sentences of the plan are made already.
-    """
+    """Return what a reader may see of a plan, at most ``limit`` entries of each list. The counts are of everything."""
     by_change = [each for each in answer.unplaced if each.by_change]
     summary = answer.summary
     counts = PlanCounts(

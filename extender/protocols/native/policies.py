@@ -251,14 +251,7 @@ def _recorded_drops(services: Services) -> tuple[Drops, list[str]]:
 def allowed_groups(
     services: Services, placement: Placement, clusters: Sequence[Cluster], check: Callable[[], None]
 ) -> list[AllowedGroup]:
-    """Return what each group of a placement allows.
-
-    Args:
-        services: what is assigned to clusters.
-        placement: the placement, with its defaults.
-        clusters: the fleet.
-        check: called for each group; an exception that it raises ends the call.
-    """
+    """Return what each group of a placement allows."""
     chosen = []
     for name, extends, affinity in terms_of(placement):
         check()

@@ -161,8 +161,6 @@ class _LongPlan:
 
     Attributes:
         begun_s: when a review asked for it, on the monotonic clock.
-        made: the plan; None until it is made, and after a failure.
-        done: set when the plan is made, or cannot be made.
     """
 
     def __init__(self, begun_s: float) -> None:
@@ -196,10 +194,7 @@ class _LongPlans:
         """Begin a plan, and return whether it is under way.
 
         Args:
-            key: the change.
             make: makes the plan. An ``InputError`` or a ``Refusal`` leaves no plan.
-            services: the clock and the log.
-            queues: whether the plan waits for others.
         """
         with self._lock:
             self._forget(services.clock.monotonic_s())

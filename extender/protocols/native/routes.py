@@ -61,11 +61,7 @@ _GROUP: Final = {"group": text("Explain each cluster in this group; empty for a 
 
 
 def routes(planner: Planner | None = None) -> Sequence[Route]:
-    """Return the routes of the API.
-
-    Args:
-        planner: answers plans; a new one by default.
-    """
+    """Return the routes of the API."""
     simulator, planner = Simulator(), planner or Planner()
     reviewer = PlanReviewer(planner)
 
@@ -234,13 +230,6 @@ def binding_overview(
     services: Services, namespace: str, name: str, group: str | None, reader: Reader
 ) -> BindingOverview:
     """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload.
-
-    Args:
-        services: the resources of the service.
-        namespace: that of the binding; empty for a cluster-scoped one.
-        name: the name of the binding.
-        group: as in ``binding_outlook``.
-        reader: the reader of the answer.
 
     Raises:
         Refusal: bindings are not watched, or there is no such binding or group.

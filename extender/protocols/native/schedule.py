@@ -112,11 +112,7 @@ def decide(services: Services, request: ScheduleRequest, call: Call, *, size_byt
     """Decide on the request's clusters, or on the fleet of the service.
 
     Args:
-        services: the resources of the service.
-        request: the request.
         call: its deadline ends the decision between two groups.
-        size_bytes: the size of the request.
-        diagnose: add the diagnosis.
 
     Raises:
         FieldError: two clusters have the same name.
@@ -221,8 +217,6 @@ def require_watched(services: Services, *needed: str, subject: str) -> None:
     """Refuse a request that needs objects which the service does not watch.
 
     Args:
-        services: the resources of the service.
-        needed: the kinds of ``--watch`` that the answer needs.
         subject: what they are, with its verb: the beginning of the sentence in the problem.
 
     Raises:

@@ -183,12 +183,6 @@ def binding_routes(
 
     Args:
         suffix: the end of both paths.
-        handler: replies to both.
-        ids: the ids of both operations.
-        summary: what the first operation does.
-        answer: the type of the answer.
-        example: returns an answer of the first operation as a JSON value; None for none.
-        query: the query parameters; None for none.
         readers: whether there are routes for readers, too: the answer can name objects of other namespaces.
     """
     own, other = ids

@@ -98,14 +98,7 @@ def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadP
 
 
 class _Conditions(NamedTuple):
-    """The conditions of a query, the cheapest ones first.
-
-    Attributes:
-        visible: the namespaces that the reader may see; None for all.
-        namespaces: the namespaces that the query asks for; None for all.
-        words: those of the search.
-        by_facet: the others, by the facet whose values they ask for.
-    """
+    """The conditions of a query, the cheapest ones first."""
 
     visible: frozenset[str] | None
     namespaces: frozenset[str] | None
@@ -161,13 +154,7 @@ def _counted(
 def _totals_by_facet(
     totals: WorkloadTotals, namespaces: Mapping[str, int], now: datetime
 ) -> dict[str, Mapping[str, int]]:
-    """Return how many of the workloads that a reader may see have each value.
-
-    Args:
-        totals: the totals of these workloads.
-        namespaces: the number of workloads of each namespace.
-        now: the time; a hold-down may be over.
-    """
+    """Return how many of the workloads that a reader may see have each value."""
     states = totals.states
     counted: Mapping[Restriction, int] = {
         Restriction.NOT_PREFERRED: totals.not_preferred,

@@ -21,7 +21,6 @@ class ReviewedPolicy(NamedTuple):
     Attributes:
         old: the stored policy; None for a new policy.
         namespace: the request's namespace; empty for a ClusterPropagationPolicy.
-        settings: the settings, for the scope of kinds.
         placement: the placement as dicts and lists, with the fields that no type has.
     """
 
@@ -44,10 +43,6 @@ class AdmissionRule(Generic[S]):
     """A probable mistake that Karmada accepts.
 
     Attributes:
-        id: the name in the configuration and in messages.
-        summary: the mistake, for the documentation.
-        check: yields the problems of a subject.
-        default: the level, unless configured.
         standalone: the level in standalone mode, unless configured; None for the default. A denial in that mode should
             be one that karmada-webhook also makes.
     """
