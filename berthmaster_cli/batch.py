@@ -205,7 +205,6 @@ def _message(decision: Decision) -> str | msgspec.UnsetType:
 
 
 def _is_federation(line: bytes) -> bool:
-    """Whether a line has an object instead of bindings."""
     try:
         return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):

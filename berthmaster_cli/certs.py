@@ -112,7 +112,6 @@ def run(flags: CertificateFlags, *, probe_bind: tuple[str, int], interval_s: flo
 
 
 def _print_report(report: CertificateReport) -> None:
-    """Print what was done."""
     for about, finding in report.done:
         echo(f"{about.kind}/{about.name}: {finding}")
     if not report.done and not report.problems:

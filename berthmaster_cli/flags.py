@@ -131,7 +131,6 @@ def _decorators(kind: "type[Flags]", changes: Changes, texts: Mapping[str, str],
 
 
 def _complete(attributes: dict[str, Any], annotation: Any) -> dict[str, Any]:  # noqa: ANN401 - any annotation
-    """Return the attributes of an option with those that its annotation implies."""
     default, parts = attributes["default"], get_args(annotation)
     if default is None and "show_default" not in attributes:
         del attributes["default"]

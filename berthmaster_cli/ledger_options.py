@@ -60,8 +60,6 @@ class LedgerFlags(Flags):
 
 
 class _LedgerNames(Flags):
-    """The options that name a ledger."""
-
     ledger_url: str | None = option("{use}", names=("--ledger",), metavar="URL")
     ledger_file: Path | None = option(
         "A file with the URL, so that no command line contains the password. It is read again when a connection is "

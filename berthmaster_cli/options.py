@@ -29,7 +29,6 @@ class LeaseFlags(Flags):
 
     @property
     def lease(self) -> tuple[str, str]:
-        """Namespace and name."""
         return self.lease_namespace, self.lease_name
 
 

@@ -123,7 +123,6 @@ def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]
 
 
 def _policy(document: Document) -> Policy:
-    """Return a policy with its defaults."""
     try:
         policy = defaulted(convert(Policy, document.raw))
         placement = checked_placement(policy.spec.placement, document.raw.get("spec", {}).get("placement"))

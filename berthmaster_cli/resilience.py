@@ -118,7 +118,6 @@ def command(flags: ResilienceFlags) -> None:
 
 
 def _show(found: ShardResult, flags: ResilienceFlags) -> None:
-    """Print the result of all failures."""
     impacts = ranked(found.impacts)
     _report(impacts[: flags.limit or None], found, flags.output)
     if flags.heat_map is not None:

@@ -57,7 +57,6 @@ def report(server: str, output: str, *, check: bool) -> None:
 
 
 def _fetched(server: str) -> Mapping[str, Any]:
-    """Read the report of a process."""
     parts = urlsplit(server)
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
         raise InputError(f"--server: {server!r} is not http://HOST:PORT; probes are served in plain text")

@@ -59,7 +59,6 @@ class View:
         return not self.names or any(_means(name, resource) for name in self.names)
 
     def of_results(self, rows: Results) -> list[Any]:
-        """Return the rows of results to print."""
         wanted = self.only or frozenset(Only)
         return [each for each in rows if (Only.FAILS if is_left(each) else Only.STAYS) in wanted]
 

@@ -52,7 +52,6 @@ class Secret(msgspec.Struct, frozen=True):
         return self.metadata.labels.get(ROLE) == role
 
     def get(self, name: str) -> bytes:
-        """Return a value, empty if it is missing."""
         return self.data.get(name, b"")
 
     @property

@@ -67,7 +67,6 @@ class AnswerCache:
         return answer
 
     def remember(self, question: Hashable, answer: object, time: datetime) -> None:
-        """Keep an answer as the last one to a question."""
         with self._lock:
             self._entry(question).last = LastAnswer(answer, time)
 

@@ -31,7 +31,6 @@ class SignInAttempts:
         self._lock = threading.Lock()
 
     def begin(self, address: str, credential: str) -> bool:
-        """Return whether a credential may be tried."""
         with self._lock:
             if _digest(credential) in self._good:
                 return True
@@ -41,7 +40,6 @@ class SignInAttempts:
         return False
 
     def end(self, address: str, credential: str, *, accepted: bool) -> None:
-        """Record what became of a credential that was tried."""
         digest = _digest(credential)
         with self._lock:
             known = digest in self._good

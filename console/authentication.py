@@ -79,7 +79,6 @@ class SignInOptions:
 
     @property
     def files(self) -> list[Path]:
-        """The files with tokens and secrets."""
         return [each for each in (self.token_file, self.proxy_secret_file) if each is not None]
 
 
@@ -113,12 +112,10 @@ class Authentication:
 
     @property
     def by_token(self) -> bool:
-        """Whether visitors can sign in with a token."""
         return self._tokens is not None
 
     @property
     def by_page(self) -> bool:
-        """Whether visitors can sign in on a page."""
         return self._options.by_page
 
     def visitor(self, environ: Mapping[str, Any], session: Mapping[str, Any], now: datetime) -> Visitor | None:
@@ -209,7 +206,6 @@ def _begin(session: MutableMapping[str, Any], content: Mapping[str, Any], now: d
 
 
 def _field(header: str) -> str:
-    """Return the name of a header field in a WSGI environment."""
     return f"HTTP_{header.upper().replace('-', '_')}"
 
 

@@ -31,7 +31,6 @@ class ConsoleServices:
 
     @property
     def page_rows(self) -> int:
-        """The rows of one page of a list."""
         return self.options.page_rows
 
 

@@ -64,11 +64,9 @@ class ExtenderClients:
             raise InputError(f"a file for the extender cannot be used: {error}") from None
 
     def client(self) -> Client:
-        """Return the client with the last usable credentials."""
         return self._files.content()
 
     def _load(self) -> Client:
-        """Return a client with the credentials of the files."""
         access = self._access
         pair = None
         if access.certificate_file is not None and access.key_file is not None:
@@ -142,7 +140,6 @@ class ExtenderSource:
         return self._sent(lambda client: client.version(), self._page_deadline_s)
 
     def namespaces(self) -> Iterable[str]:
-        """Return the namespaces that have workloads."""
         return self.workloads(WorkloadQuery(limit=1)).facets.namespaces
 
     def fleet(self) -> FleetView:

@@ -234,7 +234,6 @@ class EventStream:
         return next(self._events)
 
     def close(self) -> None:
-        """Give the place of the stream back."""
         if not self._is_closed:
             self._is_closed = True
             self._when_closed()

@@ -54,7 +54,6 @@ class OidcSignIn:
 
     @property
     def host(self) -> str:
-        """The host of the provider, which visitors know."""
         return urlsplit(self._options.issuer_url).netloc
 
     def begin(self) -> Response:

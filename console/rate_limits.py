@@ -14,7 +14,6 @@ class RateLimits:
     """One rate limit for each key. Safe for several threads. The key that was not used for longest is forgotten."""
 
     def __init__(self, clock: Clock, per_s: float, burst: int, max_keys: int = _MAX_KEYS) -> None:
-        """Start without keys."""
         self._clock, self._per_s, self._burst, self._max_keys = clock, per_s, burst, max_keys
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._lock = threading.Lock()

@@ -187,7 +187,6 @@ def _stop_streams_on_signal(watcher: StateWatcher) -> None:
 
 
 def _session_secret(path: Path | None) -> bytes:
-    """Return the secret of sessions."""
     if path is None:
         return secrets.token_bytes(_SECRET_BYTES)
     try:

@@ -39,8 +39,6 @@ def sign_in_pages(
 
 
 class _SignInPages:
-    """The views."""
-
     def __init__(
         self, authentication: Authentication, attempts: SignInAttempts, clock: Clock, oidc: "OidcSignIn | None"
     ) -> None:
@@ -67,7 +65,6 @@ class _SignInPages:
         return redirect(target, HTTPStatus.SEE_OTHER)
 
     def lead(self, oidc: "OidcSignIn") -> Any:  # noqa: ANN401 - a response of Flask
-        """Lead the visitor to the provider."""
         target = local_address(request.args.get("next", ""))
         try:
             led = oidc.begin()

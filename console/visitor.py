@@ -34,7 +34,6 @@ class Visitor:
 
     @property
     def reader(self) -> Reader:
-        """What the visitor may read."""
         return Reader(self.namespaces)
 
     def may_see(self, namespace: str) -> bool:

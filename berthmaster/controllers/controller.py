@@ -121,7 +121,6 @@ class QueueController(Generic[K]):
             pass
 
     def reconcile(self, key: K) -> str:
-        """Reconcile one key, and return the result as metrics name it."""
         try:
             requeue = self._reconciler.reconcile(key)
         except ApiError as error:

@@ -119,7 +119,6 @@ class ControllerMetrics:
         EVENTS.labels(result).inc()
 
     def observe_leader(self, leading: Callable[[], bool]) -> None:
-        """Read at each scrape whether this process leads."""
         LEADER.set_function(lambda: float(leading()))
 
     def observe_controller(self, controller: str, load: Callable[[], ControllerLoad]) -> None:

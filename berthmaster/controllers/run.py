@@ -143,7 +143,6 @@ class Runtime:
 
     @property
     def leading(self) -> bool:
-        """Whether this process may write."""
         return self._started if self._candidate is None else self._candidate.leading
 
     def stop(self, reason: str) -> None:

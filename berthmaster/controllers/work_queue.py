@@ -106,7 +106,6 @@ class WorkQueue(Generic[K]):
             return min(self._due_s.values()) - self._clock.monotonic_s() if self._due_s else None
 
     def done(self, key: K) -> None:
-        """Give a taken key back."""
         with self._changed:
             self._taken.discard(key)
             if key in self._dirty:

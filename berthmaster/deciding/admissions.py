@@ -89,7 +89,6 @@ class Admissions:
             self._active[key] = _ActiveMove(move, version)
 
     def remove(self, key: Key) -> None:
-        """Forget a binding that was deleted."""
         self._active.pop(key, None)
         self._reserved.pop(key, None)
         self._causes.pop(key, None)

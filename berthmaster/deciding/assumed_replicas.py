@@ -42,7 +42,6 @@ class AssumedReplicas:
         return assumed.view()
 
     def remove_cluster(self, name: str) -> None:
-        """Forget a cluster and what is assumed on it."""
         assumed = self._clusters.pop(name, None)
         for key in assumed.pending if assumed is not None else ():
             self._unlink(key, name)
@@ -95,7 +94,6 @@ class AssumedReplicas:
         return self._views(missing)
 
     def pending(self, key: Key) -> dict[str, PendingReplicas]:
-        """Return what is assumed for a binding, by cluster."""
         return {name: self._clusters[name].pending[key] for name in self._clusters_of.get(key, ())}
 
     def equivalent_replicas(self, cluster: str, requests: Requests | None) -> int:

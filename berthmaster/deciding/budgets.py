@@ -42,7 +42,6 @@ class MoveCandidate:
 
     @property
     def moving(self) -> int:
-        """How many replicas move."""
         return max(sum(self.sources.values()), sum(self.targets.values()))
 
 

@@ -74,7 +74,6 @@ class MoveSelector:
         kinds: tuple[str, ...] = (),
         labels: LabelSelector | None = None,
     ) -> "MoveSelector":
-        """Return a selector from lists and a valid label selector."""
         requirements = (labels.requirements() if labels is not None else ()) or ()
         return cls(frozenset(namespaces), frozenset(policies), frozenset(kinds), requirements)
 

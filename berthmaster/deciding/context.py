@@ -52,7 +52,6 @@ class MoveTrace:
         self.context = context._replace(policy=self._policy_of, admit=self._admit)
 
     def inputs(self) -> MoveInputs:
-        """Return the answers so far."""
         asked = self._asked
         return MoveInputs(
             asked.now,

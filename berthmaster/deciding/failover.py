@@ -168,7 +168,6 @@ def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str], work:
 
 
 def _refusal(failure: Failure) -> MoveRefusal:
-    """Return the failure of one group."""
     if failure.kind is FailureKind.TOO_LARGE:
         raise TooLargeError(failure.message)
     return MoveRefusal(Cause.NO_PLACE, failure.message, (failure.kind.name,))

@@ -101,19 +101,16 @@ class FleetLog:
         return replace(cluster, status=replace(cluster.status, api_enablements=last.status.api_enablements))
 
     def put(self, cluster: Cluster) -> None:
-        """Add or replace a cluster."""
         name = cluster.metadata.name
         self._add(name, _change(self._clusters.get(name), cluster))
         self._clusters[name] = cluster
 
     def remove(self, name: str) -> None:
-        """Remove a cluster, if there is one of this name."""
         if name in self._clusters:
             self._add(name, None)
             del self._clusters[name]
 
     def snapshot(self) -> LoggedFleet:
-        """Return the clusters as they are."""
         return LoggedFleet(self._start, self._changes, len(self._changes), self._earlier)
 
     def _add(self, name: str, change: Change) -> None:

@@ -69,11 +69,9 @@ class MoveDecider:
 
     @property
     def now(self) -> Timestamp:
-        """The time of day."""
         return self.moves.now
 
     def settings(self, binding: Binding) -> MoveSettings:
-        """Return the settings of moves of a binding."""
         return self.moves.policy(binding).settings
 
     def copies(self) -> Copies:
@@ -134,7 +132,6 @@ class MoveDecider:
         return decision
 
     def stepped(self, binding: Binding, step: Step, trigger: Trigger) -> BindingDecision:
-        """Return the decision that performs a step of a move."""
         move, placement = step.state, binding.spec.placement
         group = step.group if step.clusters is not None else binding.status.scheduler_observing_affinity_name
         if move is not None and (move.under_way or move.phase is MovePhase.RELEASED):

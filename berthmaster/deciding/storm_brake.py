@@ -100,7 +100,6 @@ class StormBrake:
         self._judge_calm(now_s)
 
     def remove(self, cluster: str, now_s: float) -> None:
-        """Forget a cluster that was deleted."""
         self._clusters.pop(cluster, None)
         self._storm.discard(cluster)
         self._judge_calm(now_s)
@@ -182,7 +181,6 @@ class StormBrake:
         return len(unready)
 
     def state(self, now_s: float) -> BrakeState:
-        """Return the state for people."""
         return BrakeState(self.engaged(now_s) or "", len(self._storm & self._unready().keys()))
 
     def _unready(self) -> dict[str, float]:

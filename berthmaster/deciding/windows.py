@@ -46,7 +46,6 @@ class Window:
             raise InputError(f"{duration_s}s is not accepted; accepted are durations from 1s to {MAX_DURATION_S}s")
 
     def is_open(self, now: datetime) -> bool:
-        """Whether the window is open."""
         return self._start_after(now - timedelta(seconds=self.duration_s)) <= now
 
     def next_start(self, now: datetime) -> datetime:

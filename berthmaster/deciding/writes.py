@@ -81,7 +81,6 @@ class SchedulingResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the binding is scheduled."""
         return self.reason == SUCCESS
 
 

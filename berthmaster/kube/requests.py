@@ -44,7 +44,6 @@ class Collection(NamedTuple):
 
     @classmethod
     def of(cls, api_version: str, plural: str) -> "Collection":
-        """Return the collection of a kind by its apiVersion and plural name."""
         return cls(f"{api_root(api_version)}/{plural}", plural)
 
     def within(self, namespace: str) -> str:
@@ -91,7 +90,6 @@ class APIRequest(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """The verb as RBAC and metrics name it."""
         if self.method != "GET":
             return _VERBS[self.method]
         names = {name for name, _ in self.query}

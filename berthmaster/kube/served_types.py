@@ -37,7 +37,6 @@ class ServedType(NamedTuple):
 
     @property
     def collection(self) -> Collection:
-        """All objects of the type."""
         return Collection.of(self.api_version, self.names.plural)
 
     def __str__(self) -> str:
@@ -58,7 +57,6 @@ class ServedTypes:
         self._in_order = tuple(types)
 
     def find(self, api_version: str, kind: str) -> ServedType | None:
-        """Return a type, or None if it is not served."""
         return self._types.get((api_version, kind))
 
     def resolve(self, text: str) -> ServedType | None:

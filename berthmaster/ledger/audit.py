@@ -61,8 +61,6 @@ def audit(store: Store) -> Audit:
 
 
 class _SegmentAudit:
-    """The audit of one segment."""
-
     def __init__(self, store: Store, segment: Row[Any]) -> None:
         self.segment = segment
         self.gaps: list[str] = []

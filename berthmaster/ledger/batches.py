@@ -75,11 +75,9 @@ class BatchWriter:
 
     @property
     def documents(self) -> int:
-        """How many documents the segment has."""
         return len(self._digests)
 
     def add(self, record: DecisionRecord) -> None:
-        """Add a decision."""
         inputs, outcome, binding = record.inputs, record.outcome, record.binding
         fleet, version = self._fleet.write(inputs.fleet)
         annotations = dict(outcome.annotations)
@@ -111,7 +109,6 @@ class BatchWriter:
         self._since_whole += 1
 
     def note(self, at: datetime, note: Note) -> None:
-        """Add another fact."""
         entry = NoteEntry(self.records, microseconds(at), note)
         self._append(entry, note_row(entry), len(note.message))
         self._clusters.update(note.clusters)

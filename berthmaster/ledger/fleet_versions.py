@@ -213,7 +213,6 @@ def _change(before: ClusterParts | None, after: ClusterParts) -> ClusterChange:
 
 
 def _after(before: ClusterParts | None, change: ClusterChange) -> ClusterParts:
-    """Return the parts of a cluster after a change."""
     try:
         numbers = tuple(map(int, change.added.split()))
         if change.identity is None and before is not None:
@@ -254,7 +253,6 @@ class FleetReader:
         self._gone: set[str] = set()
 
     def start(self, whole: FleetChange) -> None:
-        """Start from a whole version."""
         self._gone.update(self._parts)
         self._parts.clear()
         self._digests.clear()

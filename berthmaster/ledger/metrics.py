@@ -28,7 +28,6 @@ class LedgerMetrics:
         FAILING.set(0)
 
     def written(self, records: int, size_bytes: int) -> None:
-        """Count a batch that was written."""
         RECORDS.labels("written").inc(records)
         BYTES.inc(size_bytes)
 
@@ -37,7 +36,6 @@ class LedgerMetrics:
         RECORDS.labels("lost").inc(records)
 
     def failing(self, failing: bool) -> None:  # noqa: FBT001 - the value of a gauge
-        """Set whether the database cannot be written."""
         FAILING.set(failing)
 
     def waiting(self, records: int) -> None:
@@ -45,5 +43,4 @@ class LedgerMetrics:
         WAITING.set(records)
 
     def size(self, size_bytes: int) -> None:
-        """Set what the database stores."""
         SIZE.set(size_bytes)

@@ -54,7 +54,6 @@ class PastDecision:
 
     @property
     def id(self) -> str:
-        """The id that people name it by."""
         return f"{self.segment}.{self.entry.sequence}"
 
 

@@ -108,7 +108,6 @@ class LedgerRecorder:
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def decided(self, record: DecisionRecord) -> None:

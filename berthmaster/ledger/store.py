@@ -77,11 +77,9 @@ class Store:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether the database is a file."""
         return self._path is not None
 
     def close(self) -> None:
-        """Close all connections."""
         self.engine.dispose()
 
     @contextmanager

@@ -87,7 +87,6 @@ class Document:
 
     @property
     def place(self) -> str:
-        """The position of the object for messages."""
         place = f"{self.source}: document {self.number}" if self.number else self.source
         return f"{place}: {self.prefix}" if self.prefix else place
 
@@ -114,7 +113,6 @@ class Document:
         return replace(self, raw={**self.raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}})
 
     def error(self, error: FieldError) -> ManifestError:
-        """Return the error of a field of the object with the position of the object."""
         placed = error.below(self.prefix) if self.prefix else error
         return ManifestError(self.source, self.number or None, placed.problem, placed.path)
 
@@ -183,7 +181,6 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
             raise document.error(error) from None
 
     def manifest(self) -> dict[str, Any]:
-        """Return the record as an API object."""
         fields = builtins(self)
         name = fields.pop("name")
         return {"apiVersion": _API_VERSION, "kind": type(self).__name__, "metadata": {"name": name}, **fields}

@@ -165,12 +165,10 @@ class Binding(Value, frozen=True):
 
     @property
     def scheduler(self) -> str:
-        """The name of the scheduler that decides on it."""
         return self.spec.scheduler_name or DEFAULT_SCHEDULER
 
     @property
     def suspended(self) -> bool:
-        """Whether its scheduling is suspended."""
         return self.spec.suspension is not None and bool(self.spec.suspension.scheduling)
 
     @property

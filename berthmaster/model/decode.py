@@ -311,7 +311,6 @@ def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: AN
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the types of a struct's fields by their JSON names."""
     hints = get_type_hints(struct)
     pairs = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
     return {encoded: hints[name] for encoded, name in pairs}

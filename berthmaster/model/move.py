@@ -132,7 +132,6 @@ class MoveState(Value, frozen=True):
 
     @property
     def under_way(self) -> bool:
-        """Whether copies are changing."""
         return self.phase in UNDER_WAY
 
     @property

@@ -34,7 +34,6 @@ class Reader:
         return self.sees(namespace if slash else "")
 
     def seen(self, resources: Iterable[str]) -> list[str]:
-        """Return the resources that the reader may see, in their order."""
         return [each for each in resources if self.sees_resource(each)]
 
     def named(self, resources: Sequence[str]) -> list[str]:

@@ -37,7 +37,6 @@ class SharedParts:
         return len(self._known)
 
     def text(self, text: str) -> str:
-        """Return a text that is equal to this one."""
         known = self._known.get(text)
         return self._kept(text, text, len(text)) if known is None else cast("str", known)
 

@@ -21,7 +21,6 @@ class MatchCondition(Value, frozen=True):
     status_values: tuple[str, ...] = ()
 
     def meets(self, conditions: Iterable[Condition]) -> bool:
-        """Return whether the conditions of a cluster meet it."""
         found = [each.status in self.status_values for each in conditions if each.type == self.condition_type]
         match self.operator:
             case "In":

@@ -333,8 +333,6 @@ def _affinities(placement: Placement) -> Iterator[ClusterAffinity]:
 
 
 class _Size(NamedTuple):
-    """The size of a selector."""
-
     expressions: int
     values: int
 

@@ -90,7 +90,6 @@ class Copies(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def deleting(self) -> frozenset[str]:
-        """The clusters with a copy that Karmada is deleting."""
         return frozenset(name for name, copy in self.by_cluster.items() if copy.deleting)
 
     def alive(self, cluster: str) -> bool:

@@ -45,6 +45,5 @@ class ExtenderAccess:
 
     @property
     def files(self) -> list[Path]:
-        """The files that requests depend on."""
         given = (self.ca_file, self.token_file, self.certificate_file, self.key_file)
         return [each for each in given if each is not None]

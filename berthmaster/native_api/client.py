@@ -155,7 +155,6 @@ class Client:
         return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
-        """Yield the clusters of the fleet, by name."""
         after: str | None = ""
         while after is not None:
             page = self._connection.request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)

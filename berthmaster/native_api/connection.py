@@ -80,13 +80,11 @@ class WebClient:
         self.close()
 
     def within(self, timeout_s: float) -> Self:
-        """Return a client on the same connections with another timeout."""
         other = copy(self)
         other._timeout = urllib3.Timeout(total=timeout_s)  # noqa: SLF001 - a copy of this object
         return other
 
     def close(self) -> None:
-        """Close the connections."""
         self._pool.close()
 
     def ask(

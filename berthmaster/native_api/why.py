@@ -86,7 +86,6 @@ class AllowedGroup(AnswerPart, frozen=True):
 
     @property
     def remaining(self) -> int:
-        """How many clusters remain."""
         return self.matching - self.repelling - self.unready
 
 

@@ -73,7 +73,6 @@ class FeatureGates:
         return self._on[gate.name]
 
     def as_mapping(self) -> dict[str, bool]:
-        """Return whether each gate is on, by name."""
         return dict(self._on)
 
     def __str__(self) -> str:

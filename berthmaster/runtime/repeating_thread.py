@@ -13,7 +13,6 @@ class RepeatingThread:
     def __init__(
         self, name: str, call: Callable[[], object], pause_s: Callable[[], float], log: logging.Logger, problem: str
     ) -> None:
-        """Prepare the thread."""
         self._call = call
         self._pause_s = pause_s
         self._log = log
@@ -22,7 +21,6 @@ class RepeatingThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:

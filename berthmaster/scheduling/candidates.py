@@ -65,7 +65,6 @@ class Candidates:
         return [cluster for row in self.rows.tolist() if (cluster := every[row]) is not None]
 
     def names_at(self, positions: IntArray) -> list[str]:
-        """Return the names of the clusters at these positions."""
         return self._fleet.names(self.rows[positions])
 
     def name_rank(self) -> IntArray:
@@ -77,7 +76,6 @@ class Candidates:
         return [regions[code] for code in self._fleet.region_code[self.rows].tolist()]
 
     def at(self, positions: IntArray) -> "Candidates":
-        """Return the candidates at these positions, in that order."""
         picked = Candidates(
             self._fleet,
             self.rows[positions],

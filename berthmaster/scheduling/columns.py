@@ -126,12 +126,10 @@ class InvertedIndex:
         self._rows: dict[str, dict[str, set[int]]] = {}
 
     def add(self, row: int, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add (key, value) pairs of a row."""
         for key, value in pairs:
             self._rows.setdefault(key, {}).setdefault(value, set()).add(row)
 
     def discard(self, row: int, pairs: Iterable[tuple[str, str]]) -> None:
-        """Remove (key, value) pairs of a row."""
         for key, value in pairs:
             values = self._rows.get(key, {})
             rows = values.get(value)

@@ -51,7 +51,6 @@ class Peers:
         return (len(members), counts) if own is None else (len(members) - 1, counts - Counter(own))
 
     def remove(self, namespace: str, name: str) -> None:
-        """Remove a workload, by the namespace and name of its binding."""
         for key in self._groups_of.pop((namespace, name), ()):
             members, counts = self._clusters[key], self._counts[key]
             for cluster in members.pop(name):

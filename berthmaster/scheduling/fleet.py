@@ -64,7 +64,6 @@ class Fleet:
 
     @property
     def capacity(self) -> int:
-        """The length of every column."""
         return len(self.clusters)
 
     def get(self, name: str) -> Cluster | None:
@@ -124,7 +123,6 @@ class Fleet:
         return self._name_rank
 
     def names(self, rows: IntArray) -> list[str]:
-        """Return the names of clusters by row."""
         names: list[str] = self._name_of[rows].tolist()
         return names
 
@@ -238,7 +236,6 @@ def _structure_differs(old: Cluster, new: Cluster) -> bool:
 
 
 def _without_models(spec: ClusterSpec) -> ClusterSpec:
-    """Return a spec without its resource models, which are capacity."""
     return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec
 
 

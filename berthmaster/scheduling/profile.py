@@ -37,7 +37,6 @@ class Plugins:
 
     @property
     def names(self) -> list[str]:
-        """The names of all plugins, filters first."""
         return [each.name for each in self.filters] + [each.name for each in self.scores]
 
     def selected(self, switches: Sequence[str]) -> "Plugins":

@@ -65,7 +65,6 @@ class Connection:
         parser: RequestParser,
         limits_s: Mapping[Phase, float],
     ) -> None:
-        """Take over a socket."""
         client.settimeout(0.0)
         self.socket = client
         self.fd = client.fileno()
@@ -86,7 +85,6 @@ class Connection:
         self.out = bytearray()
 
     def enter(self, phase: Phase, since: float) -> None:
-        """Start the time limit of a phase."""
         self.phase, self.since, self.until = phase, since, since + self._limits_s[phase]
 
     # For the polling thread.

@@ -341,7 +341,6 @@ class Dispatcher:
         self._poller.drop(conn)
 
     def forget(self, conn: Connection) -> None:
-        """Release what a connection holds."""
         self._forget_reading(conn)
         if conn.phase is Phase.QUEUED:
             conn.queue.discard(conn.peer, conn)

@@ -98,8 +98,6 @@ class FastPath:
 
 
 class _FlaskView:
-    """A view as Flask calls it."""
-
     def __init__(self, view: View) -> None:
         self.view = view
 

@@ -53,7 +53,6 @@ class Poller:
             os.write(self._waker, b"\0")
 
     def listen(self, listener: Any, *, wanted: bool = True) -> None:  # noqa: ANN401 - a socket of gunicorn's, or the pipe
-        """Begin or end to wait for a listener."""
         if wanted:
             self._selector.register(listener, EVENT_READ)
         else:
@@ -79,7 +78,6 @@ class Poller:
         return [conn for conn in self.open if now >= conn.until]
 
     def add(self, conn: Connection) -> None:
-        """Take over a connection."""
         self.open.add(conn)
         self._changed()
 

@@ -75,7 +75,6 @@ class ProbeResponder:
         return answers[0]
 
     def refuse_long_head(self) -> Response:
-        """Return the response to a request whose head is too long."""
         return _text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
 
     def _answer(self, head: bytes) -> Response:

@@ -39,7 +39,6 @@ class WSGICaller:
         return {**self._common, **own, "SERVER_NAME": server[0], "SERVER_PORT": str(server[1])}
 
     def answer(self, request: ClientRequest, environ: "WSGIEnvironment", body: IO[bytes], *, keep: bool) -> bytes:
-        """Return the encoded response."""
         response = _Response(request, keep=keep)
         pieces = self._call(response, environ, body)
         try:
@@ -87,8 +86,6 @@ def _close(pieces: Any) -> None:  # noqa: ANN401 - an iterable that may have the
 
 
 class _Response:
-    """The response of an application."""
-
     def __init__(self, request: ClientRequest, *, keep: bool) -> None:
         self.request = request
         self._connection = "keep-alive" if keep else "close"

@@ -26,7 +26,6 @@ class SharedBytes:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        """Start without a value, at version 0."""
         self._limit_bytes = limit_bytes
         self._start = _NUMBERS * _NUMBER_BYTES
         self._memory = mmap.mmap(-1, self._start + 2 * limit_bytes)

@@ -24,11 +24,9 @@ class FairQueue(Generic[Job]):
         self._running: Counter[Hashable] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of jobs that wait."""
         return sum(map(len, self._waiting.values()))
 
     def put(self, peer: Hashable, job: Job) -> None:
-        """Let a job wait for a thread."""
         self._waiting.setdefault(peer, deque()).append(job)
 
     def take(self, fits: Callable[[Job], bool]) -> Job | None:
@@ -55,7 +53,6 @@ class FairQueue(Generic[Job]):
             del self._running[peer]
 
     def discard(self, peer: Hashable, job: Job) -> None:
-        """Remove a job that waits."""
         self._waiting[peer].remove(job)
         if not self._waiting[peer]:
             del self._waiting[peer]

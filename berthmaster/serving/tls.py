@@ -45,7 +45,6 @@ class TLSFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All files."""
         return (self.certificate, self.key) if self.client_ca is None else (self.certificate, self.key, self.client_ca)
 
 
@@ -56,8 +55,6 @@ class ServerContext(ssl.SSLContext):
 
 
 class _UsedSet(NamedTuple):
-    """The set of files in use."""
-
     version: int
     context: ServerContext
     expires_at: float

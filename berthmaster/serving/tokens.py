@@ -68,7 +68,6 @@ class TokenFile:
 
     @property
     def users(self) -> Mapping[bytes, TokenUser]:
-        """The users of all valid tokens, by the digest of the token."""
         return self._reloaded.content()
 
     def _load(self) -> Mapping[bytes, TokenUser]:

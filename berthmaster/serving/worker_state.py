@@ -34,7 +34,6 @@ class ConnectionBalance:
         self._slots[worker % self._size] = connections + 1
 
     def ended(self, worker: int) -> None:
-        """Remove a worker that has ended."""
         self._slots[worker % self._size] = _EMPTY
 
     def other_has_fewer(self, connections: int) -> bool:

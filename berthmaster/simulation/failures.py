@@ -166,7 +166,6 @@ class Failures:
                 self._dependencies[leader].add(position)
 
     def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
-        """Return what each failure does, ranked."""
         return ranked(map(self.impact, failures))
 
     def after(self, failure: DomainLoss) -> dict[int, WorkloadResult]:
@@ -259,7 +258,6 @@ class Failures:
         }
 
     def impact(self, failure: DomainLoss) -> Impact:
-        """Return what a failure does."""
         lost = frozenset(failure.clusters)
         gone = self._gone._replace(lost=lost)
         planned = [self._planned(position, after) for position, after in self.after(failure).items()]

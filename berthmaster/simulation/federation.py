@@ -236,7 +236,6 @@ def _limited(current: Mapping[str, int | None], unit: SchedulingUnit, replicas: 
 
 
 def _failed(error: FieldError) -> Decision:
-    """Return the decision of a failed attempt, which keeps the assignment."""
     return Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
 
 

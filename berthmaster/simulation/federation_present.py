@@ -47,7 +47,6 @@ class BoundWorkload:
 
     @property
     def name(self) -> ResourceName:
-        """The name on the command line."""
         return ResourceName(self.workload.namespace, self.workload.kind, self.workload.name)
 
 

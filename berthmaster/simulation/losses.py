@@ -23,15 +23,12 @@ class Gone(NamedTuple):
 
     @property
     def clusters(self) -> frozenset[str]:
-        """The clusters whose copies stop."""
         return self.lost | self.removed
 
     def stops(self, cluster: str) -> bool:
-        """Return whether the copies of a cluster stop."""
         return cluster in self.lost or cluster in self.removed
 
     def runs(self, cluster: str) -> bool:
-        """Return whether the copies of a cluster run."""
         return cluster in self.ready and not self.stops(cluster)
 
 

@@ -89,7 +89,6 @@ class PlanIndex:
         return self._workloads.keys()
 
     def policy(self, reference: PolicyReference) -> Policy | None:
-        """Return a policy of the world."""
         return self._policies.get(reference)
 
     def held_by(self, reference: PolicyReference) -> set[WorkloadKey]:

@@ -62,7 +62,6 @@ class MoveCounts:
     worst: list[PlannedWorkload] = field(default_factory=list)
 
     def add(self, planned: PlannedWorkload, *, fails: bool) -> None:
-        """Count a decided workload."""
         if planned.moves:
             self.moved += 1
             self.replicas += moved_replicas(planned.moves)
@@ -74,7 +73,6 @@ class MoveCounts:
             self.worst.append(planned)
 
     def exceed(self, limits: ReviewLimits) -> bool:
-        """Return whether a limit is exceeded."""
         pairs = (
             (limits.moved, self.moved),
             (limits.percent, 100 * self.moved / self.workloads if self.workloads else 0),

@@ -248,8 +248,6 @@ def policy_effects(
 
 
 class _Effect:
-    """The claims of one policy."""
-
     __slots__ = ("_action", "gains", "keeps", "loses", "takes", "unclaimed")
 
     def __init__(self, action: str) -> None:
@@ -361,8 +359,6 @@ class _Unit(NamedTuple):
 
 
 class _Total:
-    """The sums of one cluster."""
-
     __slots__ = ("_arriving", "_cluster", "_requested", "after", "before")
 
     def __init__(self, cluster: Cluster) -> None:

@@ -88,7 +88,6 @@ class PolicyEdit:
         return {self.after.reference: self.after} if self.has_effect and self.after is not None else {}
 
     def applied(self, policies: Iterable[Policy]) -> tuple[Policy, ...]:
-        """Return all policies after the edit."""
         others = tuple(each for each in policies if each.reference != self.reference)
         return (*others, self.after) if self.after is not None else others
 

@@ -58,7 +58,6 @@ class NumberField(NamedTuple):
     parts: Sequence["NumberField"] = ()
 
     def at(self, distance: int) -> Remedy:
-        """Return the remedy that sets the value at a distance from the present one."""
         value = self.now + (distance if self.limit > self.now else -distance)
         return Remedy(self.kind, self.text(value), lambda case: self.changed(case, value), self, value)
 

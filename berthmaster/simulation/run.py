@@ -72,7 +72,6 @@ class SharedCapacity:
         return {name: assumed.view() for name, assumed in self._assumed.items()}
 
     def restore(self) -> None:
-        """Undo all deductions."""
         for cluster in self._original.values():
             self._fleet.apply(cluster)
         self._assumed.clear()

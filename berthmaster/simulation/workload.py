@@ -89,7 +89,6 @@ class SimulatedWorkload:
 
     @property
     def name(self) -> "ResourceName":
-        """The name on the command line."""
         return ResourceName(self.resource.namespace, self.resource.kind, self.resource.name)
 
     @property
@@ -118,7 +117,6 @@ class ResourceName:
 
     @classmethod
     def parse(cls, text: str) -> "ResourceName | None":
-        """Parse a name; return None if the text is not one."""
         parts = text.split("/")
         if len(parts) not in {2, 3} or not all(parts):
             return None

@@ -28,7 +28,6 @@ class RowState(Enum):
 
     @property
     def word(self) -> str:
-        """The state as a query names it."""
         return self.name.lower().replace("_", "-")
 
 

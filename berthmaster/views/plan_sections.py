@@ -35,7 +35,6 @@ def _workload(resource: str) -> Cell:
 
 
 def _policy(policy: str | None) -> Cell:
-    """Return the kind and the name of a policy."""
     return names_cell(*map(Word, policy.split(" "))) if policy else Cell("")
 
 
@@ -137,7 +136,6 @@ def _unplaced(plan: Plan) -> Section:
 
 
 def _moves(plan: Plan, *, due: bool = False) -> Section:
-    """Return the moves of the changes, or those that are due without them."""
     rows = [
         (
             _workload(each.resource), _assignment(each.before), _assignment(each.after),

@@ -45,7 +45,6 @@ class Across:
     _repeated: list[tuple[SourceObject, SourceObject]] = field(default_factory=list)
 
     def add(self, found: SourceObject) -> None:
-        """Add an object that is checked."""
         group, kind = group_of(found.raw["apiVersion"]), found.raw["kind"]
         if (group, kind) in _CLUSTERS:
             self.add_cluster(found)
@@ -64,7 +63,6 @@ class Across:
             self._clusters.add(found.name)
 
     def problems(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
-        """Yield the problems with the objects that they are about."""
         for found, first in self._repeated:
             place = f"{first.source}:{first.line('metadata.name')}"
             fault = f"{place} defines the same object; the one that is applied last wins"

@@ -38,7 +38,6 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     checked: int
 
     def count(self, level: str) -> int:
-        """Return the number of findings of a level."""
         return sum(each.level == level for each in self.findings)
 
     @property

@@ -73,11 +73,9 @@ class SourceObject:
         return str(self.metadata.get("namespace") or "")
 
     def line(self, path: str) -> int:
-        """Return the line of a field of the object."""
         return self.lines.line(self.number, self.path(path))
 
     def path(self, path: str) -> str:
-        """Return the path of a field in the document."""
         return ".".join(filter(None, (self.prefix, path)))
 
 

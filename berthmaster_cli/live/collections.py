@@ -150,7 +150,6 @@ class CollectionReader:
         raise AssertionError("the last attempt returns or raises")
 
     def _timeout_s(self) -> float:
-        """Return the read timeout of the next request."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             raise InputError(

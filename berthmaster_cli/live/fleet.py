@@ -145,7 +145,6 @@ class FleetRead:
             self.records.append(result.record)
 
     def of_group(self, group: str) -> list[Document]:
-        """Return the objects of an API group."""
         return [document for document in self.documents if group_of(document.api_version) == group]
 
     def policies(self, over: Sequence[Document]) -> list[Document]:

@@ -26,7 +26,6 @@ class FollowedBindings:
     """The bindings of a control plane, kept up to date inside a ``with`` block."""
 
     def __init__(self, client: APIClient, lease: Key) -> None:
-        """Prepare to watch."""
         self._client = client
         self._lease = lease
         self._changed = threading.Event()

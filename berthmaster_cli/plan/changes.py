@@ -38,7 +38,6 @@ class Deletions(NamedTuple):
     overrides: tuple[str, ...] = ()
 
     def joined(self, other: "Deletions") -> "Deletions":
-        """Return both without duplicates."""
         return Deletions(*(tuple(dict.fromkeys([*mine, *theirs])) for mine, theirs in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
@@ -99,7 +98,6 @@ def _is_prunable(document: Document) -> bool:
 
 
 def _karmada_kind(text: str) -> str:
-    """Return the kind of Karmada that a text means; empty for another kind."""
     names = resolve(text, [each for each in BUILT_IN_NAMES if each.group in _GROUPS])
     if names is not None:
         return names.kind

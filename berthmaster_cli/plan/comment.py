@@ -27,8 +27,6 @@ _PULL: Final = re.compile(r"refs/pull/([0-9]+)/")
 
 
 class _Thread(NamedTuple):
-    """The comments of one request."""
-
     server: str
     comments: str
     comment: str

@@ -27,7 +27,6 @@ class Load:
 
     @property
     def label(self) -> str:
-        """The name of the resource for people."""
         return label_of(self.resource)
 
     @property
@@ -49,7 +48,6 @@ class Load:
 
     @property
     def long_text(self) -> str:
-        """The amounts."""
         assumed = self.amount.assumed
         extra = f", {amount_text(self.resource, assumed)} assigned on top" if assumed else ""
         there = amount_text(self.resource, self.amount.allocatable)

@@ -55,7 +55,6 @@ class MapRegion:
 
     @property
     def title(self) -> str:
-        """The name of the region."""
         if not self.region and not self.provider:
             return "No region, no provider"
         return " · ".join((self.region or "no region", self.provider or "no provider"))

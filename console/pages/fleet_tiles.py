@@ -37,7 +37,6 @@ class Tile:
 
     @property
     def path(self) -> str:
-        """The name in an address."""
         return quote(self.name, safe="")
 
     @property

@@ -66,7 +66,6 @@ class FormView:
     preemption: Switch
 
     def problems_of(self, name: str) -> Sequence[FormProblem]:
-        """Return what is wrong with a field."""
         return [each for each in self.problems if each.field == name]
 
 

@@ -85,7 +85,6 @@ def one(namespace: str, binding: str) -> Response | str:
 
 
 def _tables(page: WorkloadPart, facts: WorkloadFacts) -> Mapping[str, Callable[[], Iterable[Any]]]:
-    """Return the tables that the page offers as files."""
     difference = None if facts.past is None else facts.past.difference
     return {
         "clusters": lambda: page.diagnosed,

@@ -244,7 +244,6 @@ def _is_outside(cluster: ClusterDiagnosis) -> bool:
 
 
 def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:
-    """Return the row of a cluster."""
     bound = f" ({each.bound_by})" if each.bound_by else ""
     return ClusterRow(
         name=each.cluster,

@@ -39,7 +39,6 @@ def show() -> Response | str:
 
 
 def _question(query: PageQuery) -> WorkloadQuery:
-    """Return the question of an address."""
     sort = query.sort(SORTS, SortKey.NAMESPACE.value)
     return WorkloadQuery(
         q=query.text("q"),

@@ -65,7 +65,6 @@ class LeasePoll:
     """
 
     def __init__(self, key: Key) -> None:
-        """Prepare to read the Lease of this namespace and name."""
         self._key = key
         self._pause_s = 0.0
         self.fingerprint = Fingerprint()

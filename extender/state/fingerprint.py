@@ -32,7 +32,6 @@ class Fingerprint:
                 self.value = (self.value + difference) % _MODULUS
 
     def set(self, content: bytes) -> None:
-        """Replace everything by one content."""
         with self._lock:
             self.value = digest(content)
 

@@ -41,8 +41,6 @@ class SourceListener(Protocol):
 
 
 class _Content(NamedTuple):
-    """What the manifests have, and what they do not say."""
-
     world: World
     lease: LeaseReading
     gaps: Sequence[Gap]

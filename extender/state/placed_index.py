@@ -25,7 +25,6 @@ class PlacedIndex:
     """Workloads by place. Not safe for several threads."""
 
     def __init__(self, workloads: Iterable[tuple[Key, PlacedWorkload]] = ()) -> None:
-        """Index workloads by the keys of their bindings."""
         self._placed: dict[Key, PlacedWorkload] = {}
         self._uses = ClusterUses()
         self._totals = NamespaceTotals()
@@ -50,7 +49,6 @@ class PlacedIndex:
         self._orders.clear()
 
     def use(self, cluster: str) -> ClusterUse:
-        """Return what is assigned to a cluster."""
         return self._uses.of(cluster)
 
     def totals(self, namespaces: frozenset[str] | None = None) -> WorkloadTotals:
@@ -110,7 +108,6 @@ class ObservedIndex:
     def __init__(
         self, get: Callable[[Key], Binding | None], items: Callable[[], Iterable[tuple[Key, Binding]]]
     ) -> None:
-        """Start without an index."""
         self._get = get
         self._items = items
         self._index: PlacedIndex | None = None

@@ -42,7 +42,6 @@ class ClusterUses:
         self._uses: dict[str, ClusterUse] = {}
 
     def of(self, cluster: str) -> ClusterUse:
-        """Return what is assigned to a cluster."""
         return self._uses.get(cluster) or ClusterUse()
 
     def count(self, placed: PlacedWorkload, sign: int) -> None:
@@ -113,7 +112,6 @@ class WorkloadTotals:
         return sum(until > now for until in self.held.values())
 
     def add(self, other: "WorkloadTotals") -> None:
-        """Add the totals of other workloads."""
         self.workloads += other.workloads
         self.not_preferred += other.not_preferred
         self.moving += other.moving
@@ -142,7 +140,6 @@ class NamespaceTotals:
             del self.by_namespace[namespace]
 
     def of(self, namespaces: Iterable[str]) -> WorkloadTotals:
-        """Return the totals of some namespaces."""
         found = WorkloadTotals()
         for each in namespaces:
             if each in self.by_namespace:

@@ -23,7 +23,6 @@ class PolicyChanges(NamedTuple):
     all: bool = False
 
     def with_waiting(self, policies: Iterable[Policy], names: Collection[str]) -> "PolicyChanges":
-        """Return the same with the policies that wait for an object whose existence has changed."""
         waiting = [each for each in policies if any(name in names for name in waited_for((each,)))] if names else []
         return self._replace(
             references=self.references | {each.reference for each in waiting}, current=(*self.current, *waiting)

@@ -49,7 +49,6 @@ class Freshness:
 
     @property
     def synced(self) -> bool:
-        """Whether a fleet is known."""
         return self.loaded_at is not None
 
 
@@ -78,7 +77,6 @@ class FleetCache:
 
     @property
     def policies(self) -> Sequence[Policy]:
-        """The policies, with their defaults."""
         return self._policies
 
     @property
@@ -174,7 +172,6 @@ class State:
 
     @property
     def bindings(self) -> int:
-        """The number of bindings."""
         return len(self.observed) if self.observed is not None else self._cache.bindings
 
     def gaps(self, reader: Reader) -> list[str]:

@@ -47,7 +47,6 @@ class KindName(NamedTuple):
     kind: str
 
     def gap(self, kind: GapKind, **facts: str) -> Gap:
-        """Return a gap about the kind."""
         return Gap(kind, facts={"kind": self.kind, "api_version": self.api_version, **facts})
 
 
@@ -199,7 +198,6 @@ class TemplateWatches:
         return (document for _, document in informer.items()) if informer is not None else iter(())
 
     def kinds(self) -> list[KindName]:
-        """Return the watched kinds in a fixed order."""
         return sorted(self._running)
 
     def gaps(self) -> list[Gap]:

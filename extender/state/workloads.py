@@ -116,7 +116,6 @@ def _propagated_kinds(resources: Iterable[ObjectReference | ResourceSelector]) -
 
 
 def _waiting_kinds(policies: Iterable[Policy]) -> set[KindName]:
-    """Return the kinds of the objects that policies wait for."""
     return {KindName(*WaitedFor.of(name)[:2]) for name in waited_for(policies)}
 
 

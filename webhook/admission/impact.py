@@ -63,7 +63,6 @@ class PolicyImpact(NamedTuple):
 
     @property
     def planned(self) -> bool:
-        """Whether the change was planned in full."""
         return bool(self.plan)
 
 
@@ -200,7 +199,6 @@ class BlastRadius:
                 yield f"{_shown(found[name])} {_UNITS[name][found[name] != 1]}, at most {_shown(limit)} may"
 
     def by_name(self) -> dict[str, float]:
-        """Return the limits that are set, by name."""
         limits = {name: getattr(self, name) for name in _UNITS}
         return {name: limit for name, limit in limits.items() if limit is not None}
 

@@ -234,12 +234,10 @@ def _placement(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _stored_policy(request: AdmissionRequest) -> Policy | None:
-    """Return the stored policy on an update; None on a creation."""
     return read(request.old_object or {}) if request.operation == "UPDATE" else None
 
 
 def _spec(kind: type[S], raw: dict[str, Any]) -> S:
-    """Read the spec of an object."""
     try:
         return convert(kind, {} if raw.get("spec") is None else raw["spec"])
     except FieldError as error:

@@ -48,7 +48,6 @@ class AdmissionContext:
         self.rebalancer_rules = RuleSet(REBALANCER_RULES, settings)
 
     def asking(self, impact: ImpactSource) -> "AdmissionContext":
-        """Return the same context with another source of impacts."""
         other = copy(self)
         other.impact = impact
         return other

@@ -60,5 +60,4 @@ class AdmissionSettings:
         return self.mode is WebhookMode.STANDALONE
 
     def scope(self, api_version: str, kind: str) -> Scope | None:
-        """Return the scope of a kind; None if it is unknown."""
         return self.scopes.get((group_of(api_version), kind)) or scope_of(api_version, kind)

@@ -280,7 +280,6 @@ def _status(outcome: ReviewOutcome) -> AdmissionStatus:
 
 
 def _message(denials: tuple[FieldProblem, ...]) -> str:
-    """Return one problem as a sentence, and several as a list."""
     if len(denials) == 1:
         return str(denials[0])
     lines = [f"{len(denials)} problems:", *(f"- {each}" for each in denials[:MAX_DENIALS])]

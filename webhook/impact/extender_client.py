@@ -51,7 +51,6 @@ class ExtenderClient:
     """
 
     def __init__(self, access: ExtenderAccess, on_failure: Callable[[Exception], None]) -> None:
-        """Prepare the client, without a request."""
         self._access = access
         self._on_failure = on_failure
         self._url = f"{access.url.rstrip('/')}{REVIEW_PATH}"
@@ -112,7 +111,6 @@ class ExtenderClient:
         return self._files.content()
 
     def _load(self) -> "_Session":
-        """Read the files."""
         access = self._access
         headers = {"Content-Type": _JSON, "Accept": _JSON}
         if access.token_file is not None:
@@ -131,8 +129,6 @@ class ExtenderClient:
 
 
 class _Session(NamedTuple):
-    """Connections with one set of credentials."""
-
     pool: urllib3.PoolManager
     headers: dict[str, str]
 

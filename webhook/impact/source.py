@@ -245,7 +245,6 @@ class Turns:
     """
 
     def __init__(self, total: int) -> None:
-        """Set up the turns."""
         self._total = total
         self._dry_runs = max(1, total // 4)
         self._of_author = max(1, total // 2)
@@ -261,7 +260,6 @@ class Turns:
             return True
 
     def give_back(self, change: ReviewedChange) -> None:
-        """Give a turn back."""
         with self._changed:
             key = change.author, change.dry_run
             self._taken[key] -= 1

@@ -70,17 +70,14 @@ class BindingIndex:
                 self._add(key, new)
 
     def on(self, cluster: str) -> list[Key]:
-        """Return the bindings that are assigned to a cluster."""
         with self._lock:
             return sorted(self._clusters.get(cluster, ()))
 
     def moving(self) -> list[Key]:
-        """Return the bindings that have the record of a move."""
         with self._lock:
             return sorted(self._moving)
 
     def held_by(self, policy: PolicyReference) -> list[Key]:
-        """Return the bindings of a policy."""
         with self._lock:
             return sorted(self._policies.get(policy, ()))
 

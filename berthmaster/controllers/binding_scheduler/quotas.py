@@ -29,7 +29,6 @@ class QuotaWatch:
     def __init__(
         self, context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue, metrics: SchedulingMetrics
     ) -> None:
-        """Subscribe to quotas."""
         self._bindings = bindings
         self._queue = queue
         self._metrics = metrics

@@ -65,8 +65,6 @@ class _PendingStatus(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What was written."""
-
     decision: BindingDecision
     refusal: ApiError | None = None
 

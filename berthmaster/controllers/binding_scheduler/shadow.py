@@ -56,7 +56,6 @@ class Difference:
     at: datetime
 
     def shown(self, key: Key) -> dict[str, Any]:
-        """Return the difference as JSON values."""
         return {
             "namespace": key[0],
             "name": key[1],
@@ -141,11 +140,9 @@ class ShadowResults:
         return self._of[key][0] if key in self._of else None
 
     def bindings(self) -> Counter[tuple[ShadowResult, str]]:
-        """Return the number of bindings by their latest result and reason."""
         return Counter(self._of.values())
 
     def report(self) -> dict[str, Any]:
-        """Return the results as JSON values."""
         bindings = self.bindings()
         reasons = Counter({reason: count for (_, reason), count in bindings.items() if reason})
         different = sum(reasons.values())

@@ -102,7 +102,6 @@ class ShadowScheduler:
             self._estimators.close()
 
     def report(self) -> dict[str, object]:
-        """Return the results as JSON values."""
         with self._lock:
             return {
                 "scheduler": self._scheduler_name,

@@ -85,7 +85,6 @@ class Question(NamedTuple):
     content: bytes
 
     def request(self, cluster: str) -> bytes:
-        """Return the encoded request to one cluster's estimator."""
         return _encoded("Cluster", {"cluster": cluster}) + self.content
 
 

@@ -78,7 +78,6 @@ class LiveControl:
         self._record_sources()
 
     def config(self) -> MovesConfig:
-        """Return the configuration in use."""
         return self._config
 
     @property

@@ -41,7 +41,6 @@ class MoveMetrics:
     """Counts what moves do."""
 
     def phase_ended(self, reason: MoveReason, phase: MovePhase, seconds: float) -> None:
-        """Count the end of a phase of a move."""
         PHASE_SECONDS.labels(reason.value, phase.value).observe(max(0.0, seconds))
 
     def ended(self, reason: MoveReason, result: str) -> None:
@@ -59,7 +58,6 @@ class MoveMetrics:
         HELD_DOWN.set(held_down)
 
     def waiting(self, causes: Mapping[str, int]) -> None:
-        """Set how many bindings wait, by cause."""
         for cause in _CAUSES:
             WAITING.labels(cause).set(causes.get(cause, 0))
 
@@ -68,7 +66,6 @@ class MoveMetrics:
         BELOW_WANTED.inc(replica_seconds)
 
     def brake(self, state: BrakeState) -> None:
-        """Set the state of the storm brake."""
         BRAKE.set(bool(state.reason))
         BRAKE_UNREADY.set(state.unready)
 

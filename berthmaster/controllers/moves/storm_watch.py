@@ -54,7 +54,6 @@ class StormWatch:
         clusters.on_contact(contact)
 
     def configure(self, settings: BrakeSettings) -> None:
-        """Replace the settings."""
         with self._lock:
             self._brake.configure(settings)
 

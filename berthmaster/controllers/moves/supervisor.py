@@ -122,7 +122,6 @@ class MoveSupervisor:
             self._metrics.ended(then.reason, "Abandoned" if now is None else now.phase.value)
 
     def remove(self, key: Key) -> None:
-        """Forget a binding that was deleted."""
         with self._lock:
             self._control.admissions.remove(key)
 
@@ -155,7 +154,6 @@ class MoveSupervisor:
 
 
 def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:
-    """Return the settings with what the annotations of a policy change."""
     strategy = annotations.get(STRATEGY)
     if strategy is not None:
         known = [each.value for each in MoveStrategy]

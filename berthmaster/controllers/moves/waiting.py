@@ -40,7 +40,6 @@ class WaitingMoves:
                 self._keys[key] = None
 
     def gained(self, clusters: Iterable[str]) -> None:
-        """Record clusters that gained capacity."""
         if self._keys:
             with self._lock:
                 self._gained.update(clusters)

@@ -81,7 +81,6 @@ class StaticWeights(Column[np.int64]):
         return len(self._rules)
 
     def weight_of(self, cluster: Cluster) -> int:
-        """Return the weight of a cluster, which need not be in the fleet."""
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
 
 

@@ -86,7 +86,6 @@ class KarmadaReasons:
 
     @cached_property
     def _last_tier(self) -> int:
-        """The last tier that got replicas."""
         assignment = self._attempt.assignment or {}
         filled = [self._tier_of.get(self._fleet.row_of[name], 0) for name, replicas in assignment.items() if replicas]
         return max(filled, default=0)

@@ -29,16 +29,13 @@ class DoctorClient(NamedTuple):
     user: str = ""
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request and return the response with its headers."""
         headers = (*request.headers, *((("Impersonate-User", self.user),) if self.user else ()))
         return self.client.send(request._replace(read_timeout_s=self.read_timeout_s, headers=headers))
 
     def read(self, request: APIRequest) -> dict[str, Any]:
-        """Send a request and return the object in the response."""
         return self.read_as(dict[str, Any], request)
 
     def read_as(self, kind: type[Value], request: APIRequest) -> Value:
-        """Send a request and decode the response as a type."""
         with self.send(request) as response:
             return decode(kind, read_body(response))
 

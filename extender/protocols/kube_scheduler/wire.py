@@ -126,8 +126,6 @@ class _CanonicalArgs(msgspec.Struct, rename="pascal"):
 
 
 class _Items(msgspec.Struct):
-    """A NodeList."""
-
     items: list[msgspec.Raw] | None
 
 
@@ -243,7 +241,6 @@ def _uid(victim: Mapping[str, msgspec.Raw], path: str) -> str:
 
 
 def _members(document: bytes, path: str) -> dict[str, bytes]:
-    """Return the members of an object by their names in lower case."""
     found = _value(_Object, document, path)
     if found is None:
         raise FieldError(path, "null is not accepted; accepted is an object")

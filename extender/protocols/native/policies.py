@@ -276,7 +276,6 @@ def allowed_groups(
 
 
 def _resources(services: Services, clusters: Iterable[Cluster]) -> Mapping[str, Mapping[str, FleetAmount]]:
-    """Return the resources of clusters, by the name of the cluster."""
     state = services.state
     if not knows_bindings(state):
         return {each.name: cluster_row(each, None).resources for each in clusters}

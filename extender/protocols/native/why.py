@@ -176,7 +176,6 @@ def _record_id(text: str) -> RecordId:
 
 
 def _asked(services: Services, ask: Callable[[], T]) -> T:
-    """Return the answer of the ledger."""
     try:
         return ask()
     except LedgerError as error:

@@ -107,7 +107,6 @@ class _Conditions(NamedTuple):
 
     @property
     def facets(self) -> frozenset[str]:
-        """The facets that have a condition."""
         return frozenset(self.by_facet) | (frozenset() if self.namespaces is None else {"namespaces"})
 
 
@@ -268,7 +267,6 @@ _STATES: Final = {
 def _meeting_any(
     restrictions: frozenset[Restriction], now: datetime, rows: Sequence[PlacedWorkload]
 ) -> Sequence[PlacedWorkload]:
-    """Return the workloads that meet one of the restrictions."""
     if len(restrictions) == 1:
         return _meeting(next(iter(restrictions)), now, rows)
     found = {id(each) for restriction in restrictions for each in _meeting(restriction, now, rows)}
@@ -276,7 +274,6 @@ def _meeting_any(
 
 
 def _meeting(restriction: Restriction, now: datetime, rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
-    """Return the workloads that meet a restriction."""
     match restriction:
         case Restriction.NOT_PREFERRED:
             return [each for each in rows if each.group_index]
