@@ -110,12 +110,7 @@ def _is_address(text: str) -> bool:
 
 
 def options_from(flags: CertificateFlags) -> CertificateOptions:
-    """Return the options from the flags.
-
-    Raises:
-        click.UsageError: Secrets are named twice, or a Secret lacks names.
-        InputError: lifetimes and overlap contradict each other.
-    """
+    """Return the options from the flags."""
     names = {MUTATING: flags.mutating, VALIDATING: flags.validating, SCHEDULER_PLUGIN: flags.scheduler_plugin}
     targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, listed in names.items() for name in listed)
     secrets = [each.secret for each in flags.serving]
@@ -149,11 +144,7 @@ class CertificateContext(NamedTuple):
 
 @contextmanager
 def certificate_context(flags: CertificateFlags) -> Iterator[CertificateContext]:
-    """Configure logs, connect to the clusters, and write events until the context ends.
-
-    Raises:
-        click.UsageError, InputError: the options are invalid, or there is no access to a cluster.
-    """
+    """Configure logs, connect to the clusters, and write events until the context ends."""
     options = options_from(flags)
     logs.configure(flags.log_level)
     clusters = Clusters(*cluster_clients(flags))

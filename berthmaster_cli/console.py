@@ -53,11 +53,7 @@ class OidcFlags(Flags):
 
 
 def oidc_from(flags: OidcFlags) -> "OidcOptions | None":
-    """Return the options of the provider; None if there is none.
-
-    Raises:
-        InputError: an option is missing or invalid.
-    """
+    """Return the options of the provider; None if there is none."""
     if not flags.oidc_issuer_url:
         needing = ("oidc_client_id", "oidc_client_secret_file", "public_url")
         name = next((each for each in needing if getattr(flags, each)), None)

@@ -202,11 +202,7 @@ def _limited(explained: "Explanation | FederationExplanation", limit: int | None
 def explained_in(
     name: ResourceName, world: World, profile: Profile, now: datetime, changes: Sequence[Change]
 ) -> Explanation:
-    """Return the explanation of the decision on a workload after changes.
-
-    Raises:
-        InputError: the world has no such workload, or several.
-    """
+    """Return the explanation of the decision on a workload after changes."""
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))

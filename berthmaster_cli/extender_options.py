@@ -20,12 +20,7 @@ class ExtenderAccessFlags(Flags):
 
 
 def extender_access_from(url: str, flags: ExtenderAccessFlags, prefix: str, connections: int) -> "ExtenderAccess":
-    """Return the access to an extender.
-
-    Raises:
-        click.UsageError: a certificate has no key, or the reverse.
-        InputError: the URL is not that of a service.
-    """
+    """Return the access to an extender."""
     from berthmaster.native_api.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the client
 
     certificate, key = certificate_pair(flags.client_cert_file, flags.client_key_file, f"{prefix}-client-") or (

@@ -31,11 +31,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """Parse ``NUMBER/OF``.
-
-        Raises:
-            InputError: it is no shard.
-        """
+        """Parse ``NUMBER/OF``."""
         number, _, of = text.partition("/")
         if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
             raise InputError(f"--shard {text!r} is no shard; use NUMBER/OF with numbers from 0, such as 0/10 to 9/10")

@@ -100,11 +100,7 @@ def explain_in_federation(
     *,
     duplicate_limits: bool = False,
 ) -> FederationExplanation:
-    """Explain the decision on one workload of a federation, after changes if there are any.
-
-    Raises:
-        InputError: no workload or several workloads have the name.
-    """
+    """Explain the decision on one workload of a federation, after changes if there are any."""
     start = manifests.read_at or current_time()
     federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
     if changes:

@@ -98,11 +98,7 @@ def _taken(kind: type[T], values: dict[str, Any], prefix: str) -> T:
 
 
 def parsed(kind: type[T], command: click.Command, words: Sequence[str]) -> T:
-    """Return the options of a command as its parser makes them from words, with its defaults.
-
-    Raises:
-        InputError: the words are not valid options.
-    """
+    """Return the options of a command as its parser makes them from words, with its defaults."""
     try:
         context = command.make_context(command.name, list(words))
     except click.ClickException as error:

@@ -87,11 +87,7 @@ def command(flags: HistoryFlags) -> None:
 
 
 def workload_query(words: Sequence[str], namespace: str) -> "Query":
-    """Return the query for a workload as a user names it; for all records of a namespace without words.
-
-    Raises:
-        click.UsageError: the words have another form.
-    """
+    """Return the query for a workload as a user names it; for all records of a namespace without words."""
     from berthmaster.ledger.records import Query  # noqa: PLC0415 - the same
 
     if not words:

@@ -124,11 +124,7 @@ class InputFlags(SourceFlags):
 
 
 def workload_affinity_on(feature_gates: str) -> bool:
-    """Return whether the gate WorkloadAffinity is on. Decisions depend on no other gate.
-
-    Raises:
-        InputError: the text is no list of gates, or a gate is unknown.
-    """
+    """Return whether the gate WorkloadAffinity is on. Decisions depend on no other gate."""
     return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
 
 
@@ -150,11 +146,7 @@ def current_time() -> datetime:
 
 
 def remote_from(flags: InputFlags) -> "Connect | None":
-    """Return what connects to the extender that ``--server`` names; None without the option.
-
-    Raises:
-        click.UsageError: options contradict each other.
-    """
+    """Return what connects to the extender that ``--server`` names; None without the option."""
     pair = certificate_pair(flags.client_cert_file, flags.client_key_file, "client-")
     server = flags.server
     if server is None:
@@ -176,9 +168,6 @@ def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":
     """Ask an extender for the decision on a workload.
 
     A name without a namespace means a resource in ``default``, or else a cluster-scoped resource.
-
-    Raises:
-        ServiceError: there is no such workload, or the extender cannot be reached.
     """
     binding = binding_name(name.kind, name.name)
     with connect() as client:

@@ -109,11 +109,7 @@ class RangeFlags(Flags):
     until: datetime | None = option("Only {records} up to this time.", type=MOMENT)
 
     def range_us(self) -> tuple[int, int]:
-        """Return the range in microseconds since 1970.
-
-        Raises:
-            InputError: the range ends before it starts.
-        """
+        """Return the range in microseconds since 1970."""
         first = 0 if self.since is None else microseconds(self.since)
         last = 2**62 if self.until is None else microseconds(self.until)
         if last < first:
@@ -134,12 +130,7 @@ class RecordingFlags(LedgerFlags):
 
 
 def opened(url: str | Path) -> "Store":
-    """Open a ledger to read it.
-
-    Raises:
-        InputError: the extra is not installed, the URL is not accepted, or there is no ledger.
-        LedgerError: the database cannot be reached.
-    """
+    """Open a ledger to read it."""
     require_extra()
     from berthmaster.ledger.store import open_store  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
@@ -150,11 +141,7 @@ def opened(url: str | Path) -> "Store":
 
 
 def checked_url(url: str | Path | None) -> str | Path | None:
-    """Return the URL of a ledger that is opened later, or the file that holds it.
-
-    Raises:
-        InputError: the extra is not installed, or the URL is not accepted.
-    """
+    """Return the URL of a ledger that is opened later, or the file that holds it."""
     if url is not None:
         require_extra()
         from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
@@ -164,11 +151,7 @@ def checked_url(url: str | Path | None) -> str | Path | None:
 
 
 def require_extra() -> None:
-    """Check that the database libraries are installed.
-
-    Raises:
-        InputError: they are not.
-    """
+    """Check that the database libraries are installed."""
     if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
         raise InputError(f"--ledger needs the extra 'ledger': {extra_remedy('ledger')}")
 
@@ -185,9 +168,6 @@ def recorder_from(
 
     Args:
         kept: how long it keeps records; None if it removes none.
-
-    Raises:
-        InputError: the extra is not installed, or the URL is not accepted.
     """
     if url is None:
         return None

@@ -21,11 +21,7 @@ def _is_propagated(names: KindNames) -> bool:
 
 
 def resource_name(text: str) -> ResourceName:
-    """Parse the name of a resource.
-
-    Raises:
-        click.UsageError: the text has another form.
-    """
+    """Parse the name of a resource."""
     try:
         return parsed_name(text)
     except InputError as error:
@@ -33,11 +29,7 @@ def resource_name(text: str) -> ResourceName:
 
 
 def resource_argument(words: Sequence[str], namespace: str) -> ResourceName:
-    """Parse a resource as kubectl does: ``TYPE/NAME`` or ``TYPE NAME``; also ``NAMESPACE/TYPE/NAME``.
-
-    Raises:
-        click.UsageError: the words have another form, or name another namespace than ``-n``.
-    """
+    """Parse a resource as kubectl does: ``TYPE/NAME`` or ``TYPE NAME``; also ``NAMESPACE/TYPE/NAME``."""
     if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
         raise click.UsageError(f"{' '.join(words)!r} is not one resource; accepted is TYPE/NAME or TYPE NAME")
     name = resource_name("/".join(words))

@@ -117,9 +117,6 @@ def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "
 
     Args:
         prefix: the first part of the names of both options.
-
-    Raises:
-        click.UsageError: only one of them is set.
     """
     if (certificate is None) != (key is None):
         raise click.UsageError(f"--{prefix}cert-file and --{prefix}key-file need each other: set both or neither")
@@ -127,11 +124,7 @@ def certificate_pair(certificate: Path | None, key: Path | None, prefix: str = "
 
 
 def cluster_clients(flags: ClusterFlags) -> "tuple[APIClient, APIClient]":
-    """Return clients of the host and the target. They can be the same client.
-
-    Raises:
-        InputError: there is no access to one of them.
-    """
+    """Return clients of the host and the target. They can be the same client."""
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
 
     host = load_client(flags.kubeconfig, flags.context)

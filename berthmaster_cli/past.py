@@ -40,11 +40,7 @@ class PastFlags(InputFlags, LedgerFlags):
 
 
 def past_ledger(flags: PastFlags) -> str | Path | None:
-    """Return the ledger if the options ask for a recorded decision; None if they do not.
-
-    Raises:
-        click.UsageError: options contradict each other.
-    """
+    """Return the ledger if the options ask for a recorded decision; None if they do not."""
     if flags.at is None and not flags.record and not flags.diff:
         return None
     if flags.ledger_url is None:
@@ -59,12 +55,7 @@ def past_ledger(flags: PastFlags) -> str | Path | None:
 
 
 def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -> "PastExplanation":
-    """Return the explanation of a recorded decision.
-
-    Raises:
-        InputError: the ledger has no such decision, or none before it.
-        LedgerError: the database cannot be read.
-    """
+    """Return the explanation of a recorded decision."""
     from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 

@@ -52,9 +52,6 @@ def present_world(
 
     Args:
         flags: the options. Without ``AssumptionFlags`` nothing is assumed.
-
-    Raises:
-        InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.
     """
     check_policies(manifests, lenient=flags.lenient)
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))

@@ -36,10 +36,6 @@ def record_simulation(
 
     Args:
         now: the time of the simulation. The changes happen one second later.
-
-    Raises:
-        InputError: the URL is not accepted.
-        LedgerError: the database cannot be written.
     """
     from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 

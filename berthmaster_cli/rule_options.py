@@ -40,9 +40,6 @@ def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dic
 
     Args:
         more: ids of rules that the webhook does not have.
-
-    Raises:
-        click.UsageError: the rule or the level is unknown.
     """
     levels, known = {}, RULE_IDS | more
     for text in texts:
@@ -58,11 +55,7 @@ def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dic
 
 
 def scopes(cluster_scoped: Iterable[str], namespaced: Iterable[str]) -> dict[tuple[str, str], Scope]:
-    """Return the scope of each kind, by group and kind.
-
-    Raises:
-        click.UsageError: a name is invalid, or has both scopes.
-    """
+    """Return the scope of each kind, by group and kind."""
     known: dict[tuple[str, str], Scope] = {}
     for scope, texts in ((Scope.CLUSTER, cluster_scoped), (Scope.NAMESPACED, namespaced)):
         for text in texts:

@@ -82,11 +82,7 @@ def serving_defaults(
 
 
 def server_options_from(name: str, flags: ServingFlags) -> "ServerOptions":
-    """Make the server's options from its flags.
-
-    Raises:
-        click.UsageError: only some of the TLS files are set.
-    """
+    """Make the server's options from its flags."""
     from berthmaster.serving.server import ServerOptions  # noqa: PLC0415 - `--help` must not import the server
 
     return ServerOptions(

@@ -27,11 +27,6 @@ def read_manifests(flags: SourceFlags) -> tuple[Manifests, list[ReplicaPath]]:
 
     Without ``-f`` it reads a control plane. With ``-f`` it reads one only if an option asks for it, and lays the files
     over what is stored there.
-
-    Raises:
-        click.UsageError: options contradict each other.
-        ServiceError: the control plane does not respond.
-        InputError: a manifest or a path is invalid, or there is no access to a control plane.
     """
     replica_paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
     if not reads_live(flags):
@@ -50,9 +45,6 @@ def read_workload_manifests(
 
     Returns:
         The manifests, the fields that hold replicas, and the name with its kind.
-
-    Raises:
-        click.UsageError, ServiceError, InputError: as ``read_manifests``; or there is no such workload.
     """
     replica_paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
     if not reads_live(flags):
@@ -74,11 +66,7 @@ def read_workload_manifests(
 
 
 def reads_live(flags: SourceFlags) -> bool:
-    """Return whether the options ask for a control plane.
-
-    Raises:
-        click.UsageError: ``--dump`` is flags, but no control plane is read; or ``--redact`` without ``--dump``.
-    """
+    """Return whether the options ask for a control plane."""
     live = not flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None
     if flags.dump is not None and not live:
         raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
@@ -135,9 +123,6 @@ def find_control_plane(
 
     Args:
         instead: what to name if there is no access and no option asks for one.
-
-    Raises:
-        InputError: there is no access.
     """
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
 

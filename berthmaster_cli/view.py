@@ -76,11 +76,7 @@ def _stops(row: ChangeRow | FederationChange) -> bool:
 
 
 def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
-    """Return the view. Without manifests, kinds are the built-in ones.
-
-    Raises:
-        click.UsageError, InputError: a name or the selector is invalid.
-    """
+    """Return the view. Without manifests, kinds are the built-in ones."""
     names = [resource_name(text) for text in flags.resources]
     known = manifests or Manifests()
     return View(
@@ -92,11 +88,7 @@ def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
 
 
 def require_known(view: View, resources: Sequence[str]) -> None:
-    """Check that every name of a view is among the workloads.
-
-    Raises:
-        InputError: a name is not.
-    """
+    """Check that every name of a view is among the workloads."""
     for name in view.names:
         if not any(_means(name, resource) for resource in resources):
             raise InputError(f"there is no {name} among {len(resources)} workloads")

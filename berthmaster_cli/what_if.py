@@ -67,12 +67,7 @@ class SharedCapacityFlags(Flags):
 
 
 def changes_from(flags: ChangeFlags) -> list[Change]:
-    """Return the changes in the order of ``CHANGES_HELP``.
-
-    Raises:
-        click.UsageError: a change has an invalid form.
-        InputError: a manifest of a cluster is invalid.
-    """
+    """Return the changes in the order of ``CHANGES_HELP``."""
     both = sorted({*flags.down, *flags.removed} & set(flags.up))
     if both:
         option = "--down" if both[0] in flags.down else "--remove"

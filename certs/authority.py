@@ -80,9 +80,6 @@ def issue(
         common_name: the subject. A kube-apiserver reads it as the user of a client certificate.
         lifetime: how long the leaf is valid. It is cut so that the leaf does not outlive the authority.
         organization: a kube-apiserver reads it as the group of the user.
-
-    Raises:
-        InputError: a name is empty or too long.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     signer = authority.certificate

@@ -59,11 +59,7 @@ class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 
 
 def inspect(snapshot: CertificateSnapshot, options: CertificateOptions, now: datetime) -> list[CertificateItem]:
-    """Describe everything that the options name.
-
-    Raises:
-        InputError: the Secret of the authority is foreign.
-    """
+    """Describe everything that the options name."""
     if options.origin is Origin.PROVIDED:
         trusted = provided_bundle(snapshot)
         return [*_leaves(snapshot, options, None, trusted, now), *_targets(snapshot, trusted, now)]

@@ -162,7 +162,6 @@ class Registrar:
             bundle: called after an object has been read, so that an older bundle never replaces a newer one.
 
         Raises:
-            ApiError: the API server refuses a request.
             ServiceError: the API server does not serve a kind, or there is no bundle.
             InputError: another installation has registered an object.
         """
@@ -173,11 +172,7 @@ class Registrar:
             yield self._applied(document, resource, bundle)
 
     def remove(self, documents: Sequence[Document]) -> Iterator[RegistrationResult]:
-        """Delete the objects that ``apply`` created, in the opposite order.
-
-        Raises:
-            ApiError: the API server refuses a request.
-        """
+        """Delete the objects that ``apply`` created, in the opposite order."""
         for document in reversed(_in_order(documents)):
             yield RegistrationResult(document.kind, document.name, self._removed(document))
 

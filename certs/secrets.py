@@ -64,11 +64,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def read_secret(client: APIClient, key: Key) -> Secret | None:
-    """Read a Secret. Return None if it does not exist.
-
-    Raises:
-        ApiError: the Secret is unreadable.
-    """
+    """Read a Secret. Return None if it does not exist."""
     content = ask_if_found(client, requests.get(SECRETS, key))
     try:
         return decode_json(Secret, content) if content is not None else None
@@ -78,11 +74,7 @@ def read_secret(client: APIClient, key: Key) -> Secret | None:
 
 
 def delete_secret(client: APIClient, key: Key, role: str) -> bool:
-    """Delete a Secret if it has a role. Return whether it was deleted.
-
-    Raises:
-        ApiError: the Secret cannot be read or deleted.
-    """
+    """Delete a Secret if it has a role. Return whether it was deleted."""
     secret = read_secret(client, key)
     if secret is None or not secret.has_role(role):
         return False

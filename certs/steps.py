@@ -37,11 +37,7 @@ class CertificateStep(NamedTuple):
 def next_steps(
     snapshot: CertificateSnapshot, options: CertificateOptions, replaced: frozenset[str], now: datetime
 ) -> Iterator[CertificateStep]:
-    """Yield the writes that are due, the most urgent first. Read a new snapshot after each write.
-
-    Raises:
-        InputError: a Secret is foreign.
-    """
+    """Yield the writes that are due, the most urgent first. Read a new snapshot after each write."""
     if options.origin is Origin.OWN:
         return _own_steps(snapshot, options, replaced, now)
     return _provided_steps(snapshot, options, now)
@@ -101,11 +97,7 @@ def provided_problems(snapshot: CertificateSnapshot) -> Iterator[str]:
 
 
 def trusted_bundle(snapshot: CertificateSnapshot, options: CertificateOptions) -> Bundle:
-    """Return the stored bundle that clients must trust.
-
-    Raises:
-        InputError: the Secret of the authority is foreign.
-    """
+    """Return the stored bundle that clients must trust."""
     own = options.origin is Origin.OWN
     return secrets.authority_of(snapshot.authority).bundle if own else provided_bundle(snapshot)
 

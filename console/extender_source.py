@@ -51,11 +51,7 @@ class ExtenderClients:
     """The client of the extender, made anew when a file of its credentials changes. Safe for several threads."""
 
     def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
-        """Prepare the client, without a request.
-
-        Raises:
-            InputError: a file cannot be used.
-        """
+        """Prepare the client, without a request."""
         self._access = access
         self._timeout_s = timeout_s
         try:

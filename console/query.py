@@ -24,33 +24,21 @@ class PageQuery:
         self._values = values
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a text without space around it.
-
-        Raises:
-            QueryError: the text is too long.
-        """
+        """Return a text without space around it."""
         value = self._values.get(name, default).strip()
         if len(value) > MAX_TEXT:
             raise QueryError(f"{name}: {shown(value)} is longer than {MAX_TEXT} characters")
         return value
 
     def choice(self, name: str, accepted: Sequence[str], default: str) -> str:
-        """Return one of some words.
-
-        Raises:
-            QueryError: the value is none of them.
-        """
+        """Return one of some words."""
         value = self.text(name) or default
         if value != default and value not in accepted:
             raise QueryError(f"{name}: {shown(value)} is not accepted; accepted: {name_list(accepted, 20)}")
         return value
 
     def choices(self, name: str, accepted: Sequence[str]) -> tuple[str, ...]:
-        """Return several of some words. The parameter may be repeated, and a value may list words with commas.
-
-        Raises:
-            QueryError: a value is none of them.
-        """
+        """Return several of some words. The parameter may be repeated, and a value may list words with commas."""
         given = [word.strip() for value in self._values.getlist(name) for word in value[:MAX_TEXT].split(",")]
         for word in given:
             if word and word not in accepted:
@@ -58,11 +46,7 @@ class PageQuery:
         return tuple(dict.fromkeys(filter(None, given)))
 
     def sort(self, accepted: Sequence[str], default: str = "") -> str:
-        """Return the parameter ``sort``: one of the words, with a leading ``-`` for descending order.
-
-        Raises:
-            QueryError: the value is none of them.
-        """
+        """Return the parameter ``sort``: one of the words, with a leading ``-`` for descending order."""
         value = self.text("sort") or default
         if value != default and value.removeprefix("-") not in accepted:
             listed = name_list(accepted, 20)
@@ -70,22 +54,14 @@ class PageQuery:
         return value
 
     def page(self) -> int:
-        """Return the number of the page in a long table, from 1.
-
-        Raises:
-            QueryError: the value is no such number.
-        """
+        """Return the number of the page in a long table, from 1."""
         value = self.text("page") or "1"
         if not (value.isascii() and value.isdecimal() and len(value) <= 7 and 1 <= int(value) <= _MAX_PAGE):
             raise QueryError(f"page: {shown(value)} is not a number from 1 to {_MAX_PAGE:,}")
         return int(value)
 
     def moment(self, name: str) -> datetime | None:
-        """Return a time; without an offset it is in UTC. None without the parameter.
-
-        Raises:
-            QueryError: the value is no time.
-        """
+        """Return a time; without an offset it is in UTC. None without the parameter."""
         value = self.text(name)
         if not value:
             return None

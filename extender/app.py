@@ -63,11 +63,7 @@ def all_routes(
 
 
 def create_app(middleware: "Middleware", routes: Sequence[Route]) -> Flask:
-    """Create the application.
-
-    Raises:
-        ValueError: two routes have the same method and path.
-    """
+    """Create the application."""
     views = [ViewRoute(route.method, route.path, partial(middleware.answer, route)) for route in routes]
     return create_flask_app("berthmaster.extender", views, middleware.refuse)
 

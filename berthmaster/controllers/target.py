@@ -50,11 +50,7 @@ class _TargetVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_target(client: APIClient) -> KarmadaTarget:
-    """Read the version of an API server, and the schema of bindings.
-
-    Raises:
-        ApiError: a request failed, or its response cannot be decoded.
-    """
+    """Read the version of an API server, and the schema of bindings."""
     version = decode_response(_TargetVersion, ask(client, APIRequest("/version")), "GET /version")
     body = ask_if_found(client, openapi_request(BINDING_API))
     if body is None:

@@ -75,11 +75,7 @@ class MoveDecider:
         return self.moves.policy(binding).settings
 
     def copies(self) -> Copies:
-        """Return the copies of the binding by their Works.
-
-        Raises:
-            CopiesNotReadError: they were not read.
-        """
+        """Return the copies of the binding by their Works."""
         if self.moves.copies is None:
             raise CopiesNotReadError
         return self.moves.copies

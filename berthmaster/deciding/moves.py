@@ -85,11 +85,7 @@ def decide_with_moves(
 def decide_refused(
     state: ClusterState, decision: BindingDecision, now_s: float, moves: MoveContext, why: str
 ) -> BindingDecision | None:
-    """Decide what to write instead of a step of a move that the API server has refused; None for no other step.
-
-    Raises:
-        CopiesNotReadError: as ``decide_with_moves``.
-    """
+    """Decide what to write instead of a step of a move that the API server has refused; None for no other step."""
     if decision.change is CopiesChange.NONE or decision.write is None:
         return None
     binding = decision.binding

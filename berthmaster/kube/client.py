@@ -51,11 +51,7 @@ def ask(client: APIClient, request: APIRequest) -> bytes:
 
 
 def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
-    """Send a request and return the body of the response, or None if the object does not exist (404).
-
-    Raises:
-        ApiError: the request failed for another reason.
-    """
+    """Send a request and return the body of the response, or None if the object does not exist (404)."""
     try:
         return ask(client, request)
     except ApiError as error:
@@ -65,11 +61,7 @@ def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
 
 
 def read_body(response: APIResponse) -> bytes:
-    """Read a whole body of bounded size.
-
-    Raises:
-        ApiError: the body is incomplete or too large.
-    """
+    """Read a whole body of bounded size."""
     parts, size = [], 0
     for chunk in response.chunks():
         parts.append(chunk)

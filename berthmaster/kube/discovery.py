@@ -51,11 +51,7 @@ class Discovery:
         self._cache: dict[str, tuple[float, dict[str, ServedKind]]] = {}
 
     def find(self, api_version: str, kind: str) -> ServedKind | None:
-        """Find a kind. Return None if it is not served, or cannot be watched and patched.
-
-        Raises:
-            ApiError: the request failed.
-        """
+        """Find a kind. Return None if it is not served, or cannot be watched and patched."""
         now_s = self._clock.monotonic_s()
         with self._lock:
             fetched_s, kinds = self._cache.get(api_version, (now_s - CACHE_S, {}))

@@ -56,11 +56,7 @@ class HTTP1Connection:
         return response
 
     def receive(self) -> bytes:
-        """Receive some bytes; none at the end of the stream.
-
-        Raises:
-            ApiError: the connection broke, or the server sent nothing in time.
-        """
+        """Receive some bytes; none at the end of the stream."""
         try:
             return self._socket.recv(_PIECE_BYTES)
         except (ConnectionResetError, ssl.SSLEOFError):

@@ -272,9 +272,6 @@ def remove_lease(
     """Delete a Lease as soon as no process holds it.
 
     The holder is judged as candidates judge it. A Lease that is still renewed after ``patience_s`` stays.
-
-    Raises:
-        ApiError: the Lease could not be read or deleted.
     """
     started_s = observed_s = clock.monotonic_s()
     observed: dict[str, Any] | None = None

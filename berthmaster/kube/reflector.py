@@ -121,11 +121,7 @@ class Reflector:
             self._stopping.wait(self._backoff.next_s())
 
     def _list(self) -> Iterator[tuple[Key, msgspec.Raw]]:
-        """Yield all objects, and set the resource version. No more than one page is in memory.
-
-        Raises:
-            ApiError: a page cannot be read.
-        """
+        """Yield all objects, and set the resource version. No more than one page is in memory."""
         continue_token = ""
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
             request = page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)

@@ -126,11 +126,7 @@ class _ResourceList(msgspec.Struct, frozen=True):
 
 
 def discover_types(client: APIClient) -> ServedTypes:
-    """Ask an API server for all its types.
-
-    Raises:
-        ApiError: the server does not respond, refuses, or sends something else.
-    """
+    """Ask an API server for all its types."""
     types: list[ServedType] = []
     unavailable: list[str] = []
     for path in ("/api", "/apis"):

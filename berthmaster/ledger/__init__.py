@@ -4,5 +4,8 @@ Modules that write: ``recorder`` (queue and thread), ``batches`` (entries to byt
 changes), ``store`` (bytes to a database). Modules that read: ``history`` (find records), ``past`` (the state that a
 decision read), ``replay`` (decide again). ``chain`` and ``audit`` find changed records.
 
+What reads raises ``LedgerError`` if the database cannot be read, ``NotRecordedError`` if it has no such record, and
+``InputError`` if a record is damaged.
+
 Only ``store``, ``schema`` and ``migrations`` import SQLAlchemy. A process without a ledger never imports it.
 """

@@ -34,9 +34,7 @@ def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool
         wanted: the id of the decision, or a query: the latest decision that it finds is explained.
 
     Raises:
-        NotRecordedError: the ledger has no such decision.
         InputError: the ledger is damaged, or a plugin that the decision used is not installed.
-        LedgerError: the database cannot be read.
     """
     recalled = recall(store, wanted)
     explained = past_explanation(recalled)
@@ -50,10 +48,8 @@ def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot
     """Return the smallest change under which a recorded decision would have taken a cluster.
 
     Raises:
-        NotRecordedError: the ledger has no such decision.
         InputError: the fleet of the decision has no such cluster, or the placement is not supported; or as
             ``explain_decision``.
-        LedgerError: the database cannot be read.
     """
     past, clusters = recall(store, wanted)
     unsupported = unsupported_parts(past.binding.spec.placement)

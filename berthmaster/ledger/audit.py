@@ -36,11 +36,7 @@ class Audit(NamedTuple):
 
 
 def audit(store: Store) -> Audit:
-    """Read everything, and compare it with the chain.
-
-    Raises:
-        LedgerError: the database cannot be read.
-    """
+    """Read everything, and compare it with the chain."""
     with store.transaction() as connection:
         head = connection.execute(select(ledger)).one_or_none()
         opened = list(connection.execute(select(segments).order_by(segments.c.segment)))

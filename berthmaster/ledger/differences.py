@@ -53,9 +53,6 @@ def input_difference(previous: Recalled, current: Recalled) -> InputDifference:
 
     The assignment is no input here: it follows from the earlier decision. The set is found by deciding again with
     changes undone, so it says what this version does.
-
-    Raises:
-        InputError: a plugin that the later decision used is not installed.
     """
     before, after = _inputs(previous), _inputs(current)
     changes = list(input_changes(before, after))

@@ -36,12 +36,7 @@ class ExportedRecord(HistoryRow, frozen=True, rename="camel"):
 
 
 def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet: bool) -> Iterator[ExportedRecord]:
-    """Yield the records of a time range in the order of the ledger.
-
-    Raises:
-        InputError: the ledger is damaged.
-        LedgerError: the database cannot be read.
-    """
+    """Yield the records of a time range in the order of the ledger."""
     with store.transaction() as connection:
         found = connection.execute(
             select(batches.c.segment, batches.c.start, batches.c.number)

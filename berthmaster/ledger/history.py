@@ -28,12 +28,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def page(store: Store, query: Query, limit: int, after: RecordId | None = None) -> Page:
-    """Return records, the latest first.
-
-    Raises:
-        InputError: the ledger is damaged.
-        LedgerError: the database cannot be read.
-    """
+    """Return records, the latest first."""
     rows: list[HistoryRow] = []
     last, skipped = "", 0
     for row in _rows(store, query, _found(store, query, after)):
@@ -48,11 +43,7 @@ def page(store: Store, query: Query, limit: int, after: RecordId | None = None) 
 
 
 def written(store: Store) -> dict[int, int]:
-    """Return how many records each recent segment has.
-
-    Raises:
-        LedgerError: the database cannot be read.
-    """
+    """Return how many records each recent segment has."""
     recent = select(segments.c.segment, segments.c.records).order_by(segments.c.segment.desc()).limit(_RECENT_SEGMENTS)
     with store.transaction() as connection:
         return {row.segment: row.records for row in connection.execute(recent)}
@@ -66,10 +57,6 @@ def written_since(store: Store, query: Query, known: Mapping[int, int]) -> tuple
 
     Returns:
         The records, and how many records each recent segment has up to them. Many records take several calls.
-
-    Raises:
-        InputError: the ledger is damaged.
-        LedgerError: the database cannot be read.
     """
     rows: list[HistoryRow] = []
     counts = written(store)
@@ -92,12 +79,7 @@ def previous_decision(store: Store, query: Query, before: RecordId) -> tuple[Rec
 
 
 def batch_of(store: Store, key: RecordId) -> int:
-    """Return the batch of a record.
-
-    Raises:
-        NotRecordedError: there is no such record.
-        LedgerError: the database cannot be read.
-    """
+    """Return the batch of a record."""
     with store.transaction() as connection:
         batch = connection.execute(
             select(records.c.batch).where(records.c.segment == key.segment, records.c.sequence == key.sequence)

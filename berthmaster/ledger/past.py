@@ -77,7 +77,6 @@ class Documents:
 
         Raises:
             InputError: the segment has no such document.
-            LedgerError: the database cannot be read.
         """
         for start, kept in self._batches.items():
             if start <= number < start + len(kept):
@@ -120,10 +119,6 @@ class SegmentReader:
         Args:
             first: the first batch. It must be the ``start`` of a batch.
             last: the last batch; None for all.
-
-        Raises:
-            InputError: a batch is damaged.
-            LedgerError: the database cannot be read.
         """
         number = first
         while last is None or number <= last:
@@ -145,13 +140,7 @@ class SegmentReader:
             yield entry
 
     def decision(self, number: int, sequence: int) -> Recalled:
-        """Return a decision of a batch and its clusters.
-
-        Raises:
-            NotRecordedError: there is no such decision.
-            InputError: the ledger is damaged.
-            LedgerError: the database cannot be read.
-        """
+        """Return a decision of a batch and its clusters."""
         *earlier, own = self._since_whole(number) or [b""]
         for payload in earlier:
             whole, fleets = decode_fleet(payload)
@@ -240,11 +229,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 def documents_of(data: bytes) -> list[bytes]:
-    """Return the documents of a batch.
-
-    Raises:
-        InputError: the bytes are damaged.
-    """
+    """Return the documents of a batch."""
     if not data:
         return []
     try:

@@ -174,23 +174,14 @@ class HistorySource(Protocol):
 
         Raises:
             InputError: ``after`` is not in the ledger, or the ledger is damaged.
-            LedgerError: the database cannot be read.
         """
 
     def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-        """Explain a recorded decision; see ``answers.explain_decision``.
-
-        Raises:
-            NotRecordedError: the ledger has no such decision.
-            InputError: the ledger is damaged, or a plugin that the decision used is not installed.
-            LedgerError: the database cannot be read.
-        """
+        """Explain a recorded decision; see ``answers.explain_decision``."""
 
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
         """Return the smallest change under which a recorded decision would have taken a cluster.
 
         Raises:
-            NotRecordedError: the ledger has no such decision.
             InputError: the fleet of the decision has no such cluster; or as ``explain``.
-            LedgerError: the database cannot be read.
         """

@@ -124,12 +124,7 @@ def peers_of(past: PastDecision) -> Peers:
 def replay(
     store: Store, since_us: int, until_us: int, profile: Profile | None = None, rewrite: Rewrite | None = None
 ) -> Iterator[Replayed]:
-    """Decide everything of a time range again, in the order of the ledger.
-
-    Raises:
-        InputError: the ledger is damaged, or a plugin is missing.
-        LedgerError: the database cannot be read.
-    """
+    """Decide everything of a time range again, in the order of the ledger."""
     with store.transaction() as connection:
         found = connection.execute(
             select(segments.c.segment)

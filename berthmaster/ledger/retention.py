@@ -42,9 +42,6 @@ class Retention:
 
         Returns:
             A note for the chain if this starts to remove a segment. The caller writes it.
-
-        Raises:
-            LedgerError: the database cannot be read or written.
         """
         if self.removing is not None:
             if not store.remove_step(self.removing, STEP_BATCHES):

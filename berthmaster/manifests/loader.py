@@ -224,11 +224,7 @@ def manifests_of(
 
 
 def objects_of(documents: Iterable[Document], *, lenient: bool = False, hold_unknown: bool = True) -> Manifests:
-    """Return the manifests of documents that need not contain a cluster, such as those that a change applies.
-
-    Raises:
-        ManifestError: at the first invalid or duplicate document of a file.
-    """
+    """Return the manifests of documents that need not contain a cluster, such as those that a change applies."""
     loader = _Loader(frozenset(), lenient=lenient, hold_unknown=hold_unknown)
     for document in documents:
         loader.add(document.with_namespace())

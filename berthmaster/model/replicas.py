@@ -226,9 +226,6 @@ def template_of(raw: Mapping[str, Any]) -> Template:
 
     Args:
         raw: a resource with apiVersion, kind and metadata.name.
-
-    Raises:
-        FieldError: one of the fields has the wrong type.
     """
     metadata = raw.get("metadata") or {}
     fields = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
@@ -300,11 +297,7 @@ def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
 
 
 def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
-    """Return the number of replicas at a path; ``absent`` if there is none.
-
-    Raises:
-        FieldError: the value is no number of replicas.
-    """
+    """Return the number of replicas at a path; ``absent`` if there is none."""
     found = value_at(raw, path)
     if found is None:
         return absent
@@ -315,11 +308,7 @@ def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
 
 
 def value_at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value at a path, or None if there is none.
-
-    Raises:
-        FieldError: a value on the path is not an object or array.
-    """
+    """Return the value at a path, or None if there is none."""
     walked, value = "", raw
     for step in _STEP.finditer(path):
         if value is None:

@@ -109,11 +109,7 @@ def decode_held_binding(document: bytes) -> Binding | None:
 
 
 def decode_checked_binding(document: bytes) -> Binding:
-    """Decode a binding; one with unknown parts in its placement has an ``UnsupportedPlacement``.
-
-    Raises:
-        FieldError: another part of the binding is invalid.
-    """
+    """Decode a binding; one with unknown parts in its placement has an ``UnsupportedPlacement``."""
     return decode_binding(document, lambda placement, text: checked_placement(placement, json_value(text)))
 
 
@@ -143,11 +139,7 @@ def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placem
 
 
 def decode_checked_policy(document: bytes) -> Policy:
-    """Decode a policy; one with unknown fields in its placement has an ``UnsupportedPlacement``.
-
-    Raises:
-        FieldError: the policy is invalid.
-    """
+    """Decode a policy; one with unknown fields in its placement has an ``UnsupportedPlacement``."""
     policy = decode_json(Policy, document)
     checked = checked_placement(policy.spec.placement, json_value(placement_text(document)))
     if checked is policy.spec.placement:

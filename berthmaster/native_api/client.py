@@ -50,7 +50,11 @@ T = TypeVar("T")
 
 
 class Client:
-    """A client of one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
+    """A client of one service.
+
+    Requests raise a ``ServiceError`` if the service refuses them, does not have or watch what they are about, or cannot
+    be reached.
+    """
 
     def __init__(
         self,
@@ -99,11 +103,7 @@ class Client:
         )
 
     def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
-        """Yield the answers to many requests, in order, while sending them. The number of lines has no limit.
-
-        Raises:
-            ServiceError: the service refuses the request, ends the batch early, or cannot be reached.
-        """
+        """Yield the answers to many requests, in order, while sending them. The number of lines has no limit."""
         encoded = (encode_json(line) + b"\n" for line in lines)
         answers = self._connection.stream(_with_query("/v1/schedule/batch", explain=explain), encoded, _batch_answer)
         return (msgspec.structs.replace(answer, line=number) for number, answer in enumerate(answers, 1))
@@ -137,9 +137,6 @@ class Client:
         Args:
             limit: the most entries of each list in the answer.
             namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
-
-        Raises:
-            ServiceError: the service refuses the request, does not know enough, or cannot be reached.
         """
         seen = None if namespaces is None else frozenset(namespaces)
         request = PlanRequest(
@@ -170,20 +167,12 @@ class Client:
         return self._connection.request("GET", "/v1/fleet", FleetView)
 
     def workloads(self, query: WorkloadQuery | None = None) -> WorkloadPage:
-        """Return a page of the workloads that a query matches; of all workloads by default.
-
-        Raises:
-            ServiceError: the service does not watch bindings, refuses the request, or cannot be reached.
-        """
+        """Return a page of the workloads that a query matches; of all workloads by default."""
         # The namespaces of a reader may exceed a request line.
         return self._connection.request("POST", "/v1/workloads", WorkloadPage, encode_json(query or WorkloadQuery()))
 
     def binding(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> BindingView:
-        """Return a binding as the service knows it; one without a namespace is cluster-scoped.
-
-        Raises:
-            ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
-        """
+        """Return a binding as the service knows it; one without a namespace is cluster-scoped."""
         return self._for_reader(_path_of(name, namespace), BindingView, namespaces)
 
     def decision(
@@ -195,12 +184,7 @@ class Client:
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None
     ) -> PastExplanation:
-        """Explain a recorded decision on a binding, with the fleet as it was, and what changed since the one before.
-
-        Raises:
-            ServiceError: there is no such record of this binding, the service refuses the request, or cannot be
-                reached.
-        """
+        """Explain a recorded decision on a binding, with the fleet as it was, and what changed since the one before."""
         path = f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}"
         return self._for_reader(path, PastExplanation, namespaces)
 
@@ -225,9 +209,6 @@ class Client:
             moves: only decisions that change an assignment or evict from a cluster.
             after: ``next`` of the page before.
             limit: the most records. A page can have fewer.
-
-        Raises:
-            ServiceError: the service has no ledger, refuses the request, or cannot be reached.
         """
         given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
         times = {name: time.isoformat() for name, time in (("since", since), ("until", until)) if time is not None}
@@ -241,20 +222,12 @@ class Client:
 
         Args:
             record: the id of a recorded decision; empty for the present.
-
-        Raises:
-            ServiceError: there is no such binding, cluster or record, the service refuses the request, or cannot be
-                reached.
         """
         query = {"cluster": cluster, **({"record": record} if record else {})}
         return self._connection.request("GET", f"{_path_of(name, namespace)}/why-not?{urlencode(query)}", WhyNotView)
 
     def moves(self, query: MoveQuery | None = None) -> MovesView:
-        """Return what moves, what waits and for what; the first 1,000 moves by default.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
-        """
+        """Return what moves, what waits and for what; the first 1,000 moves by default."""
         asked = query or MoveQuery(limit=1000)
         return self._for_reader(
             "/v1/moves", MovesView, asked.namespaces,
@@ -280,9 +253,6 @@ class Client:
             only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
             namespaces: only these namespaces, ``-`` for ClusterPropagationPolicies; None for all.
             sort: one of ``POLICY_SORTS``, with a leading ``-`` for descending; empty for kind, namespace and name.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
         """
         restrictions = ",".join(only)
         return self._for_reader(
@@ -291,11 +261,7 @@ class Client:
         )  # fmt: skip
 
     def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
-        """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy.
-
-        Raises:
-            ServiceError: there is no such policy, the service refuses the request, or cannot be reached.
-        """
+        """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy."""
         where = f"policies/{quote(namespace, safe='')}" if namespace else "clusterpolicies"
         return self._for_reader(f"/v1/{where}/{quote(name, safe='')}", PolicyView, namespaces)
 
@@ -311,9 +277,6 @@ class Client:
 
         Args:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
         """
         return self._for_reader(
             "/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit, failover=failover.value
@@ -325,9 +288,6 @@ class Client:
         Args:
             tolerance: by how many percent a share may differ from its weight.
             limit: the most workloads, those with the most moves first.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
         """
         return self._for_reader("/v1/drift", DriftView, namespaces, tolerance=str(tolerance), limit=limit)
 
@@ -338,9 +298,6 @@ class Client:
 
         Args:
             group: the group whose clusters are explained, empty for a placement without groups; None for none.
-
-        Raises:
-            ServiceError: there is no such binding or group, the service refuses the request, or cannot be reached.
         """
         path = f"{_path_of(name, namespace)}/overview"
         return self._for_reader(

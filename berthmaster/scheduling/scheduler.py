@@ -199,11 +199,7 @@ class Scheduler:
         return [self._attempt(Context(self.fleet, request, compiled, each, self.peers, work)) for each in groups]
 
     def compile(self, placement: Placement) -> CompiledPlacement:
-        """Compile a placement for this fleet. Placements of equal content share one result.
-
-        Raises:
-            TooLargeError: the placement exceeds the limits of the profile.
-        """
+        """Compile a placement for this fleet. Placements of equal content share one result."""
         known = self._compiled_of.get(id(placement))
         if known is not None:
             self._lookups[_PLACEMENT_HIT] += 1
@@ -215,11 +211,7 @@ class Scheduler:
         return compiled
 
     def fitting(self, request: Request, group: Group, work: Work | None = None) -> IntArray:
-        """Return the rows that pass all filters in one group. The caller must not keep or change the array.
-
-        Raises:
-            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
-        """
+        """Return the rows that pass all filters in one group. The caller must not keep or change the array."""
         compiled, work = self.compile(request.placement), work or Work()
         work.begin_group()
         return self._filter(Context(self.fleet, request, compiled, group, self.peers, work))

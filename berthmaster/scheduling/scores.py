@@ -64,11 +64,7 @@ class RelativeScore(ColumnScore):
 
     @abstractmethod
     def counts(self, context: Context, rows: IntArray) -> IntArray:
-        """Return what is counted, for each row.
-
-        Raises:
-            UnscorableError: the policy cannot be scored.
-        """
+        """Return what is counted, for each row."""
 
     @abstractmethod
     def normalised(self, counts: IntArray) -> IntArray:

@@ -94,9 +94,6 @@ class Connection:
 
         Args:
             size: the most bytes to return; at least ``PIECE_BYTES``.
-
-        Raises:
-            OSError: the connection is lost.
         """
         try:
             piece = self.socket.recv(size)
@@ -106,11 +103,7 @@ class Connection:
         return piece
 
     def flush(self) -> bool:
-        """Send what the client accepts at once, up to a limit. Return whether everything is sent.
-
-        Raises:
-            OSError: the connection is lost.
-        """
+        """Send what the client accepts at once, up to a limit. Return whether everything is sent."""
         try:
             for _ in range(_SENDS_IN_A_ROW):
                 if not self.out:
@@ -154,7 +147,6 @@ class Connection:
 
         Raises:
             TimeoutError: the client was too slow.
-            OSError: the connection is lost.
         """
         self.socket.settimeout(self._wait_s)
         self.held_since = time.monotonic()

@@ -208,11 +208,7 @@ class ProbeServer:
 
 @contextmanager
 def serving_probes(host: str, port: int, probes: Probes) -> Iterator[ProbeServer]:
-    """Serve probes in a thread until the end of the block.
-
-    Raises:
-        InputError: the port cannot be bound.
-    """
+    """Serve probes in a thread until the end of the block."""
     server = ProbeServer(host, port, probes)
     stopped = threading.Event()
     thread = threading.Thread(target=server.serve, args=(stopped.is_set,), name="probes", daemon=True)

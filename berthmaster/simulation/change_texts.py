@@ -1,6 +1,7 @@
 """Changes as people write them: ``member1=gpu=no:NoExecute``, ``shop/Deployment/web=8``.
 
-The options of the command and the form of the console accept these forms.
+The options of the command and the form of the console accept these forms. Another form is an ``InputError`` with the
+text and what is accepted.
 """
 
 from collections.abc import Iterable
@@ -18,11 +19,7 @@ _REMOVED: Final = "-"
 
 
 def taint_change(text: str) -> AddTaint | RemoveTaint:
-    """Read ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-`` for a taint that is removed.
-
-    Raises:
-        InputError: the text has another form. The message has the text and what is accepted.
-    """
+    """Read ``CLUSTER=KEY[=VALUE]:EFFECT``, or ``CLUSTER=KEY[:EFFECT]-`` for a taint that is removed."""
     cluster, _, rest = text.partition("=")
     if rest.endswith(_REMOVED):
         key, _, effect = rest.removesuffix(_REMOVED).partition(":")
@@ -37,11 +34,7 @@ def taint_change(text: str) -> AddTaint | RemoveTaint:
 
 
 def label_change(text: str) -> AddLabel | RemoveLabel:
-    """Read ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-`` for a label that is removed.
-
-    Raises:
-        InputError: the text has another form. The message has the text and what is accepted.
-    """
+    """Read ``CLUSTER=KEY=VALUE``, or ``CLUSTER=KEY-`` for a label that is removed."""
     cluster, _, pair = text.partition("=")
     key, equals, value = pair.partition("=")
     if cluster and not equals and is_label_key(key.removesuffix(_REMOVED)) and key.endswith(_REMOVED):
@@ -53,11 +46,7 @@ def label_change(text: str) -> AddLabel | RemoveLabel:
 
 
 def scale_change(text: str) -> Scale:
-    """Read ``[NAMESPACE/]KIND/NAME=N``.
-
-    Raises:
-        InputError: the text has another form. The message has the text and what is accepted.
-    """
+    """Read ``[NAMESPACE/]KIND/NAME=N``."""
     written, _, number = text.rpartition("=")
     if not (written and number.isascii() and number.isdigit() and len(number) <= 10 and int(number) <= INT32_MAX):
         raise InputError(f"{shown(text)}: accepted is [NAMESPACE/]KIND/NAME=N, N from 0 to {INT32_MAX}")
@@ -65,11 +54,7 @@ def scale_change(text: str) -> Scale:
 
 
 def parsed_name(text: str) -> ResourceName:
-    """Read ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``.
-
-    Raises:
-        InputError: the text has another form. The message has the text and what is accepted.
-    """
+    """Read ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
     name = ResourceName.parse(text)
     if name is None:
         accepted = "KIND/NAME or NAMESPACE/KIND/NAME, for example deploy/checkout"

@@ -102,11 +102,7 @@ class Scale:
         return replace(world, workloads=[scaled if each is chosen else each for each in world.workloads])
 
     def chosen(self, world: World) -> SimulatedWorkload:
-        """Return the workload that is scaled.
-
-        Raises:
-            InputError: there is none, or several have the name.
-        """
+        """Return the workload that is scaled."""
         found = world.find(self.resource)
         if not found:
             raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
@@ -115,11 +111,7 @@ class Scale:
         return found[0]
 
     def scaled(self, workload: SimulatedWorkload, policies: Iterable[Policy]) -> SimulatedWorkload:
-        """Return the workload with its new replicas.
-
-        Raises:
-            InputError: it has no binding or no replicas.
-        """
+        """Return the workload with its new replicas."""
         if workload.waits is not None:
             return workload  # the template changes, and its policy waits
         # The detector applies a policy only to templates that it selects (karmada getAndApplyPolicy).
@@ -214,11 +206,7 @@ def _untainted_by_condition(cluster: Cluster, key: str) -> Cluster:
 
 
 def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
-    """Return the world with one cluster changed.
-
-    Raises:
-        InputError: there is no such cluster.
-    """
+    """Return the world with one cluster changed."""
     cluster = world.clusters.get(name)
     if cluster is None:
         close = get_close_matches(name, world.clusters, n=1)

@@ -93,11 +93,7 @@ class FederatedComparison(NamedTuple):
 
 
 def compare_federation(federation: Federation, changes: Iterable[Change], now: datetime) -> FederatedComparison:
-    """Schedule a federation before and after changes.
-
-    Raises:
-        InputError: a change names a cluster or resource that does not exist.
-    """
+    """Schedule a federation before and after changes."""
     settled_federation, settled = run_federation(federation, now)
     later = now + timedelta(seconds=1)
     _, after = run_federation(apply_to_federation(changes, settled_federation, later), later)
@@ -112,9 +108,6 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
 
     A failed cluster is only marked as not ready, because KubeAdmiral does not evict its workloads. A cluster that
     leaves is gone at once.
-
-    Raises:
-        InputError: a change names a cluster or resource that does not exist.
     """
     for change in changes:
         match change:

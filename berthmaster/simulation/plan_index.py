@@ -55,11 +55,7 @@ class PlanIndex:
         return len(self._workloads)
 
     def update(self, world: World) -> None:
-        """Take the next version of the world.
-
-        Raises:
-            InputError: the fleet is full.
-        """
+        """Take the next version of the world."""
         self._update_clusters(world)
         if world.workloads is not self.world.workloads:
             self._update_workloads(world)

@@ -111,9 +111,6 @@ def review_plan(
         index: the world before the change. The caller holds its lock.
         changes: creates, replaces or deletes one policy.
         check: called before each workload. It raises ``OutOfTimeError`` when the time is over.
-
-    Raises:
-        InputError: the fleet is full.
     """
     edits = list(policy_edits(index, changes))
     counts = MoveCounts(len(index))

@@ -102,11 +102,7 @@ class WorkloadBuilder:
         return workload
 
     def of_pair(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
-        """Return the workload of a template and its binding; None if it has no binding.
-
-        Raises:
-            ManifestError: a field that affects decisions is invalid.
-        """
+        """Return the workload of a template and its binding; None if it has no binding."""
         try:
             return self._of_template(document, binding)
         except FieldError as error:
@@ -344,11 +340,7 @@ _CLUSTER_KIND: Final = "ClusterPropagationPolicy"
 
 
 def metadata_of(workload: SimulatedWorkload) -> ObjectMeta:
-    """Return the metadata of the template of a workload.
-
-    Raises:
-        FieldError: it is invalid.
-    """
+    """Return the metadata of the template of a workload."""
     return convert(ObjectMeta, workload.manifest.get("metadata") or {})
 
 

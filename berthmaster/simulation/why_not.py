@@ -84,9 +84,6 @@ def why_not(
     Args:
         scheduler: decides. Its fleet is changed and restored.
         due: whether something triggers scheduling. Otherwise the workload stays where it is until something does.
-
-    Raises:
-        InputError: there is no such cluster.
     """
     found = scheduler.fleet.get(cluster)
     if found is None:

@@ -83,11 +83,7 @@ class DemoService:
         self._stop()
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON value
-        """Send a request and return the decoded JSON response.
-
-        Raises:
-            DemoError: there is no response, or it is not JSON.
-        """
+        """Send a request and return the decoded JSON response."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         try:
             with WebClient(self.url, _REQUEST_S, self._trust) as client:

@@ -77,7 +77,6 @@ class CollectionReader:
         Managed fields are dropped. If the server forgets the version of the list, it is listed again once.
 
         Raises:
-            ApiError: the server does not respond, refuses, or sends something else.
             InputError: the objects exceed the limits of size or time.
         """
         try:
@@ -88,11 +87,7 @@ class CollectionReader:
             return self._list(served, namespace, metadata_only=metadata_only)
 
     def get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Document | None:
-        """Get one object; None if it does not exist.
-
-        Raises:
-            ApiError, InputError: as ``list``.
-        """
+        """Get one object; None if it does not exist."""
         accept = ONLY_METADATA if metadata_only else _JSON
         request = APIRequest(served.collection.object(key), read_timeout_s=self._timeout_s(), accept=accept)
         body = self._patiently(lambda: ask_if_found(self._client, request))

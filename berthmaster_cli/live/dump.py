@@ -19,9 +19,6 @@ def write_dump(live: LiveDocuments, path: Path, *, redact: bool) -> None:
     """Write a ``v1`` ``List`` as JSON, which is YAML as well, with one object in each line.
 
     Only the user can read the file. It appears under its name when it is complete.
-
-    Raises:
-        InputError: the file cannot be written.
     """
     snapshot = msgspec.structs.replace(live.snapshot, redacted=redact)
     items = (redacted(each.raw) if redact else each.raw for each in live.documents)

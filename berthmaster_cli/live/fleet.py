@@ -193,7 +193,6 @@ def read_fleet(
         over: objects that will be laid over the stored ones. Their policies select templates, too.
 
     Raises:
-        ApiError: the server does not respond or sends something else.
         InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
     """
     read = FleetRead()
@@ -211,10 +210,6 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
     """Read the clusters, and return the other types of the control planes that have clusters.
 
     An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
-
-    Raises:
-        ApiError: the server does not respond or sends something else.
-        InputError: it is no control plane, or its clusters may not be listed.
     """
     found = control_plane_types(types, reader.server)
     required = [each for each in found if each.kind in _REQUIRED]
@@ -232,11 +227,7 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
 
 
 def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
-    """Read clusters and policies.
-
-    Raises:
-        ApiError, InputError: as ``read_fleet``.
-    """
+    """Read clusters and policies."""
     read = FleetRead()
     wanted = [each for each in read_clusters(reader, types, read) if each.kind.endswith("PropagationPolicy")]
     for result in concurrently(lambda each: list_allowed(reader, each, ""), wanted):
@@ -245,11 +236,7 @@ def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
 
 
 def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: FleetRead) -> None:
-    """Add the Lease of Berthmaster's controllers, which says how they are configured, without the name of its holder.
-
-    Raises:
-        ApiError: the server does not respond or sends something else.
-    """
+    """Add the Lease of Berthmaster's controllers, without the name of its holder: it says how they are configured."""
     served = types.find("coordination.k8s.io/v1", "Lease")
     if served is None:
         return
@@ -267,11 +254,7 @@ def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: Fle
 
 
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | Gap:
-    """List a type. Return the gap if the user may not.
-
-    Raises:
-        ApiError: the request failed for another reason.
-    """
+    """List a type. Return the gap if the user may not."""
     try:
         listing = reader.list(served, namespace if served.namespaced else "")
         # Decisions depend on whether there are such webhooks. Only Karmada can ask them.

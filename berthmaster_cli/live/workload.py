@@ -26,11 +26,7 @@ _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 
 
 def resolved(types: ServedTypes, name: ResourceName, namespace: str) -> tuple[ServedType, ResourceName]:
-    """Return the type that a name means, and the name with its kind and namespace.
-
-    Raises:
-        InputError: the server has no such type.
-    """
+    """Return the type that a name means, and the name with its kind and namespace."""
     served = types.resolve(name.kind)
     if served is None:
         raise InputError(f"the API server has no resource type {shown(name.kind)}; `kubectl api-resources` lists them")
@@ -46,12 +42,7 @@ def read_workload(
     over: Sequence[Document] = (),
     with_peers: bool = False,
 ) -> FleetRead:
-    """Read one workload, its binding, the policies that may claim it, and the clusters.
-
-    Raises:
-        ApiError: the server does not respond or sends something else.
-        InputError: it is no control plane, there is no such workload, or the clusters may not be read.
-    """
+    """Read one workload, its binding, the policies that may claim it, and the clusters."""
     read = FleetRead()
     types_of_planes = read_clusters(reader, types, read)
     listed = [each for each in types_of_planes if _is_listed(each, name, with_peers=with_peers)]

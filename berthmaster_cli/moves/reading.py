@@ -66,11 +66,7 @@ class MovesInput:
 
 
 def access_of(flags: KubeconfigFlags) -> ClusterAccess:
-    """Return the access that the options name.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the access that the options name."""
     return find_access(flags.kubeconfig, flags.context)
 
 
@@ -94,7 +90,6 @@ def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "
     """Read a control plane.
 
     Raises:
-        ServiceError: the control plane does not respond.
         InputError: it is no control plane of Karmada, or it exceeds a limit.
     """
     client = connect(access)
@@ -119,11 +114,7 @@ def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "
 
 
 def read_files(paths: Sequence[str], key: Key, namespace: str = "") -> MovesInput:
-    """Read a dump, or any manifests with bindings, instead of a control plane.
-
-    Raises:
-        InputError: a manifest is invalid.
-    """
+    """Read a dump, or any manifests with bindings, instead of a control plane."""
     documents = list(read_documents(paths, stdin=sys.stdin.buffer))
     leases = [each.raw for each in documents if _is(each, _LEASE) and (each.namespace, each.name) == key]
     read_at = [str(each.raw.get("readAt")) for each in documents if each.kind == "FleetSnapshot"]

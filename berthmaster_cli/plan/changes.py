@@ -46,10 +46,6 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
 
     Args:
         texts: ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``, with any name of the kind that kubectl accepts.
-
-    Raises:
-        click.UsageError: a text has another form.
-        InputError: an object does not exist, or several have the name.
     """
     found = Deletions()
     for text in texts:
@@ -67,11 +63,7 @@ def deletions(texts: Iterable[str], manifests: Manifests) -> Deletions:
 
 
 def pruned(selector: str, documents: Iterable[Document], kept: Collection[Identity]) -> Deletions:
-    """Return the policies and workloads that ``kubectl apply --prune`` would delete.
-
-    Raises:
-        InputError: the selector is invalid.
-    """
+    """Return the policies and workloads that ``kubectl apply --prune`` would delete."""
     wanted = parse_selector(selector)
     policies, workloads = [], []
     for document in documents:
@@ -192,7 +184,6 @@ def change_set(
         world: the world of the control plane. Its assumptions count.
 
     Raises:
-        ManifestError: a field of a workload that affects decisions is invalid.
         InputError: a policy would be both applied and deleted.
     """
     written = {each.reference for each in objects.policies}

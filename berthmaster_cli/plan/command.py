@@ -70,11 +70,7 @@ def command(flags: PlanFlags) -> None:
 
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
-    """Return the plan that the options ask for.
-
-    Raises:
-        click.UsageError, ServiceError, InputError: as ``read_input``.
-    """
+    """Return the plan that the options ask for."""
     workload_affinity = workload_affinity_on(flags.feature_gates)
     profile = profile_from(flags, workload_affinity=workload_affinity)
     with traces.inner_span("read"):

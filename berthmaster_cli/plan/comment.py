@@ -35,11 +35,7 @@ class _Thread(NamedTuple):
 
 
 def write_comment(service: str, lines: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Write a comment on the request that the CI job is for. Replace the comment of an earlier plan.
-
-    Raises:
-        InputError: a variable is missing, or the service refuses.
-    """
+    """Write a comment on the request that the CI job is for. Replace the comment of an earlier plan."""
     thread = _github(environment) if service == "github" else _gitlab(environment)
     body = json.dumps({"body": _cut(lines)}).encode()
     with WebClient(thread.server, _TIMEOUT_S) as client:

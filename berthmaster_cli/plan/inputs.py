@@ -178,13 +178,7 @@ class PlanInput(NamedTuple):
 
 
 def read_input(flags: PlanFlags, *, workload_affinity: bool, known: list[Document] | None = None) -> PlanInput:
-    """Read the control plane, or the files of ``--against``, and the changed objects.
-
-    Raises:
-        click.UsageError: options contradict each other, or there is nothing to plan.
-        ServiceError: the control plane does not respond.
-        InputError: an object is invalid, or one that is to be deleted does not exist.
-    """
+    """Read the control plane, or the files of ``--against``, and the changed objects."""
     changed = _changed_documents(flags)
     if known is None:
         base, origin = base_documents(flags, changed)
@@ -231,10 +225,6 @@ def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[
 
     Args:
         changed: the objects that would be applied. What they select is read, too.
-
-    Raises:
-        ServiceError: the control plane does not respond.
-        InputError: a file is invalid, or there is no access to a control plane.
     """
     if flags.against:
         documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]

@@ -133,9 +133,6 @@ class Services:
         Args:
             call: its deadline ends the wait for the lock.
             others: which requests hold the lock, for the message.
-
-        Raises:
-            Refusal: the deadline has passed.
         """
         if not lock.acquire(timeout=max(0.0, call.deadline_s - self.clock.monotonic_s())):
             raise Refusal(503, f"{others} took all the time of the request", headers=RETRY_SOON)
@@ -156,11 +153,7 @@ class Services:
             raise Refusal(503, "the client has closed the connection")
 
     def check_deadline(self, call: Call) -> None:
-        """Refuse a request whose deadline has passed.
-
-        Raises:
-            Refusal: the deadline has passed.
-        """
+        """Refuse a request whose deadline has passed."""
         if self.clock.monotonic_s() >= call.deadline_s:
             problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
             raise Refusal(503, problem, headers=RETRY_SOON)

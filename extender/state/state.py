@@ -106,11 +106,7 @@ class FleetCache:
         self._workloads, self._policies, self._world = world.workloads, world.policies, world
 
     def apply_cluster(self, cluster: Cluster) -> None:
-        """Add or update a cluster.
-
-        Raises:
-            InputError: the fleet is full.
-        """
+        """Add or update a cluster."""
         self.fleet.apply(cluster)
         self._world = None
 

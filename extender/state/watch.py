@@ -137,11 +137,7 @@ class WatchSource:
         self._kinds.update(before, after)
 
     def prepare(self) -> None:
-        """Check the access to an API server, without a request.
-
-        Raises:
-            InputError: the configuration is invalid.
-        """
+        """Check the access to an API server, without a request."""
         self._connect()
 
     def start(self, state: State) -> None:

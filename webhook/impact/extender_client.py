@@ -57,12 +57,7 @@ class ExtenderClient:
         self._files: ReloadedFiles[_Session] | None = None
 
     def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
-        """Send a request for a review. Takes longer than ``timeout_s`` at worst: the caller must not wait for it.
-
-        Raises:
-            UnreachableError: there is no connection.
-            NoReviewError: there is no answer.
-        """
+        """Send a request for a review. Takes longer than ``timeout_s`` at worst: the caller must not wait for it."""
         with traces.inner_span("ask the extender"):
             return self._post(body, timeout_s)
 

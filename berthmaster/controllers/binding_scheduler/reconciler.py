@@ -191,11 +191,7 @@ class BindingReconciler:
         return _Written(decision)
 
     def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> _Written:
-        """Write something else instead of a refused step of a move.
-
-        Raises:
-            ApiError: there is nothing else, or that was refused as well. The refusal of the assignment is reported.
-        """
+        """Write something else instead of a refused step of a move."""
         self._clusters.observe(key, binding)
         instead = self._clusters.decide_refused(key, decision, str(error))
         if instead is not None:

@@ -119,9 +119,6 @@ class ResourceWatches:
 
         Returns:
             False if the kind is named, but is not served or exceeds the limit of watches.
-
-        Raises:
-            ApiError: the served kinds are unreadable.
         """
         wanted = self._index.names_kind(kind)
         served = self._store.served_kind(kind) if wanted else None
@@ -181,11 +178,7 @@ class ResourceWatches:
 
 
 def claim_state_of(raw: bytes) -> ClaimState:
-    """Decode the claim state of a resource. All unclaimed resources share one value, which saves memory.
-
-    Raises:
-        FieldError: the metadata is invalid.
-    """
+    """Decode the claim state of a resource. All unclaimed resources share one value, which saves memory."""
     metadata = metadata_of(raw)
     state = ClaimState(holder(metadata), claimed_externally(metadata), metadata.deletion_timestamp is not None)
     return state if state != _UNCLAIMED else _UNCLAIMED

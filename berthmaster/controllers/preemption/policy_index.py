@@ -110,11 +110,7 @@ class _ClaimedObject(msgspec.Struct, frozen=True):
 
 
 def metadata_of(raw: bytes) -> ObjectMeta:
-    """Decode the metadata of an object of any kind.
-
-    Raises:
-        FieldError: the metadata is invalid.
-    """
+    """Decode the metadata of an object of any kind."""
     return decode_json(_ClaimedObject, raw).metadata
 
 

@@ -72,9 +72,6 @@ class PreemptionReconciler:
         """Run preemption for newly eligible policies, then remove the record of the drop.
 
         The record is removed only if the policy has not changed since it was read. A later drop is not lost.
-
-        Raises:
-            BerthmasterError: a takeover failed, or the record could not be removed. The record remains.
         """
         started_s = self._clock.monotonic_s()
         dropped = self._store.policy(reference)

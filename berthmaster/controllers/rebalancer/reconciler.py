@@ -278,12 +278,7 @@ def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkO
 
 
 def _mark_once(client: APIClient, where: tuple[Collection, Key], at: datetime) -> Marked:
-    """Read a binding and mark it if needed. A mark is never replaced by an earlier one.
-
-    Raises:
-        ApiError: a request failed. It is a conflict if another client wrote in between.
-        FieldError: the binding is unreadable.
-    """
+    """Read a binding and mark it if needed. A mark is never replaced by an earlier one."""
     collection, key = where
     binding = decode_json(MarkableBinding, ask(client, get(collection, key)))
     marked_at, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time

@@ -57,11 +57,7 @@ def rows_matching(terms: Iterable[ClusterSelectorTerm], fleet: Fleet) -> BoolArr
 
 
 def labels_matching(term: ClusterSelectorTerm, fleet: Fleet) -> BoolArray:
-    """Return a mask of the rows whose labels satisfy all expressions of a term.
-
-    Raises:
-        InvalidTermError: one of them is invalid.
-    """
+    """Return a mask of the rows whose labels satisfy all expressions of a term."""
     mask = np.ones(fleet.capacity, dtype=np.bool_)
     for requirement in _requirements(term.match_expressions):
         mask &= fleet.labels.matching(requirement, fleet.capacity)

@@ -46,11 +46,7 @@ def dry_run(request: APIRequest) -> APIRequest:
 
 
 def decode(kind: type[Value], body: bytes) -> Value:
-    """Decode a body as a type.
-
-    Raises:
-        ApiError: it is of another type.
-    """
+    """Decode a body as a type."""
     try:
         return decode_json(kind, body)
     except FieldError as error:

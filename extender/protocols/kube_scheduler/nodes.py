@@ -190,11 +190,7 @@ class CachedNodes:
         self._reason_count = 0
 
     def ranked(self, request: Request, names: Sequence[str], work: Work | None = None) -> RankedNodes:
-        """Rank nodes by name.
-
-        Raises:
-            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
-        """
+        """Rank nodes by name."""
         groups = PlacementGroups.of(self._scheduler, request)
         ranks = _with_default(self._ranks(request, work), UNKNOWN)[self._rows(names)].tolist()
         return RankedNodes(groups, names, ranks)
@@ -294,11 +290,7 @@ class RequestNodes:
         self._columns: CachedNodes | None = None
 
     def ranked(self, request: Request, work: Work | None = None) -> RankedNodes:
-        """Rank the nodes.
-
-        Raises:
-            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
-        """
+        """Rank the nodes."""
         groups = PlacementGroups.of(self._scheduler, request)
         if len(self._clusters) > _FEW and _affinity_count(groups) > _FEW:
             self._columns = CachedNodes(Fleet(self._clusters), self._profile, self._members)

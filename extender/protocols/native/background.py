@@ -72,11 +72,7 @@ class Background(Generic[Question, Content]):
         self._rests_until_s = float("-inf")
 
     def answer(self, services: Services, call: Call, question: Question) -> tuple[Computed[Content], Content]:
-        """Return the result for a question, and its content.
-
-        Raises:
-            Refusal: there is no result yet, or there is a problem instead.
-        """
+        """Return the result for a question, and its content."""
         found = self._result(services, call, question)
         if found.content is None:
             raise Refusal(503, found.problem, headers=_RETRY)

@@ -29,11 +29,7 @@ from extender.state.workloads import WatchedWorkload
 
 
 def require_binding(services: Services, namespace: str, name: str) -> WatchedWorkload:
-    """Return a binding of the service with its workload.
-
-    Raises:
-        Refusal: bindings are not watched, or there is no such binding.
-    """
+    """Return a binding of the service with its workload."""
     require_watched(services, BINDINGS, subject="the bindings of the control plane are")
     found = services.state.workload((namespace, name))
     if found is None:
@@ -42,11 +38,7 @@ def require_binding(services: Services, namespace: str, name: str) -> WatchedWor
 
 
 def explained(services: Services, namespace: str, name: str) -> BindingExplanation:
-    """Return what the scheduler would decide now on a binding of the service, and why.
-
-    Raises:
-        Refusal: bindings are not watched, there is no such binding, or the explanation would take too long.
-    """
+    """Return what the scheduler would decide now on a binding of the service, and why."""
     state, found = services.state, require_binding(services, namespace, name)
     workload, now = found.workload, services.clock.now()
     with state.reading() as cache:
@@ -63,11 +55,7 @@ def explained(services: Services, namespace: str, name: str) -> BindingExplanati
 
 
 def described(services: Services, namespace: str, name: str) -> BindingView:
-    """Return a binding as the service knows it, without a decision.
-
-    Raises:
-        Refusal: bindings are not watched, or there is no such binding.
-    """
+    """Return a binding as the service knows it, without a decision."""
     found = require_binding(services, namespace, name)
     binding = found.stored or found.workload.binding
     if binding is None:

@@ -29,11 +29,7 @@ class Drifts:
         self._background = Background("drift", _texts, _computed)
 
     def answer(self, services: Services, call: Call, question: DriftQuestion, reader: Reader, limit: int) -> DriftView:
-        """Return the drift of the workloads that the reader may see, with at most ``limit`` of them.
-
-        Raises:
-            Refusal: bindings are not watched, or there is no result yet.
-        """
+        """Return the drift of the workloads that the reader may see, with at most ``limit`` of them."""
         require_watched(services, BINDINGS, subject="the workloads are")
         result, found = self._background.answer(services, call, question)
         seen = summary([each for each in found if reader.sees_resource(each.resource)])

@@ -38,11 +38,7 @@ _MAX_NAME: Final = 512
 
 
 def history(services: Services, query: Mapping[str, str], limit: int, reader: Reader = ANY_READER) -> HistoryPage:
-    """Return records by the parameters of a request: those of objects that the reader may see.
-
-    Raises:
-        Refusal: there is no ledger, it cannot be read, or a parameter is invalid.
-    """
+    """Return records by the parameters of a request: those of objects that the reader may see."""
     return _page(
         services,
         Query(

@@ -32,11 +32,7 @@ PARAMETERS: Final = {
 
 
 def moves_view(services: Services, query: MoveQuery) -> MovesView:
-    """Return what the bindings and the lease of the controllers say about moves.
-
-    Raises:
-        Refusal: bindings are not watched.
-    """
+    """Return what the bindings and the lease of the controllers say about moves."""
     require_watched(services, BINDINGS, subject="the bindings of the control plane are")
     state, version = services.state, services.state.version
     with state.reading() as cache:
@@ -68,11 +64,7 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
 
 
 def move_query(query: Mapping[str, str], namespaces: frozenset[str] | None) -> MoveQuery:
-    """Return the question of a request.
-
-    Raises:
-        Refusal: a parameter is invalid.
-    """
+    """Return the question of a request."""
     state, sort = query.get("state", ""), query.get("sort", MoveSort.STATE.value)
     words = {each.word: each for each in RowState}
     if state and state not in words:

@@ -21,11 +21,7 @@ _NO_PLACEMENT = "the binding has no placement: no scheduler decides about it"
 
 
 def binding_outlook(services: Services, namespace: str, name: str, group: str | None) -> BindingOutlook:
-    """Return what each group of a binding could hold, and the state of its move.
-
-    Raises:
-        Refusal: bindings are not watched, there is no such binding or group, or the explanation would take too long.
-    """
+    """Return what each group of a binding could hold, and the state of its move."""
     state, found = services.state, require_binding(services, namespace, name)
     binding = found.workload.binding
     if binding is None:

@@ -33,11 +33,7 @@ def count(description: str, most: int, *, least: int = 1) -> Parameter:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a boolean, False by default.
-
-    Raises:
-        Refusal: the value is neither ``true`` nor ``false``.
-    """
+    """Return a boolean, False by default."""
     value = query.get(name)
     if value is None:
         return False
@@ -47,11 +43,7 @@ def flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def number(query: Mapping[str, str], name: str, default: int, most: int, *, least: int = 1) -> int:
-    """Return a number.
-
-    Raises:
-        Refusal: the value is no number from ``least`` to ``most``.
-    """
+    """Return a number."""
     value = query.get(name)
     if value is None:
         return default
@@ -89,11 +81,7 @@ def _for_reader(operation: Operation | None) -> Operation | None:
 
 
 def choice(name: str, value: str, kind: type[E]) -> E:
-    """Return the member of an enumeration with a value.
-
-    Raises:
-        Refusal: there is none.
-    """
+    """Return the member of an enumeration with a value."""
     try:
         return kind(value)
     except ValueError:

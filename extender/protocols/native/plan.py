@@ -92,7 +92,6 @@ class Planner:
         """Plan changes of policies, clusters and replicas.
 
         Raises:
-            FieldError: a policy is named twice, or a change is invalid.
             Refusal: a policy is invalid or not known, something is not known that the answer depends on, or the
                 deadline has passed.
         """
@@ -128,11 +127,7 @@ def _planned(
     request: PlanRequest,
     objects: tuple[ChangeSet, Sequence[Policy]],
 ) -> Plan:
-    """Return the plan of a request. The caller holds the lock.
-
-    Raises:
-        FieldError: a change names a cluster or workload that does not exist.
-    """
+    """Return the plan of a request. The caller holds the lock."""
     changes, policies = objects
     state, check = services.state, partial(services.give_way, call)
     now, reader = services.clock.now(), Reader(request.namespaces)
@@ -154,9 +149,6 @@ def _with_changes(
     """Add the changes of clusters and replicas, after trying each of them on the world.
 
     A name means only workloads that the reader may see, and an error suggests no others.
-
-    Raises:
-        FieldError: with the path of the invalid change.
     """
     scales, edits = [], []
     clusters, nameable = replace(world, workloads=()), _seen_by(Reader(request.namespaces), world)
@@ -184,11 +176,7 @@ def _seen_by(reader: Reader, world: World) -> World:
 
 
 def require_templates(services: Services, call: Call, policies: Sequence[Policy]) -> None:
-    """Refuse a request if the resources that its policies select are not known.
-
-    Raises:
-        Refusal: a kind is not listed yet, or may not be listed.
-    """
+    """Refuse a request if the resources that its policies select are not known."""
     observed = services.state.observed
     if observed is None:
         return
@@ -245,12 +233,7 @@ def _limited_loss(loss: Loss, limit: int) -> Loss:
 
 
 def changes_of(services: Services, request: PlanRequest) -> ChangeSet:
-    """Return the changes of a request.
-
-    Raises:
-        FieldError: a policy is named twice.
-        Refusal: a policy is invalid.
-    """
+    """Return the changes of a request."""
     written = [(each, f"create[{number}]") for number, each in enumerate(request.create)]
     written += [(each, f"update[{number}]") for number, each in enumerate(request.update)]
     policies = tuple(_policy(services, each, path) for each, path in written)
@@ -304,11 +287,7 @@ def known_policies(services: Services, request: PlanRequest) -> list[Policy]:
 
 
 def require_fresh(services: Services) -> None:
-    """Refuse a request while the state may be out of date.
-
-    Raises:
-        Refusal: the source of the state is lost or has invalid content.
-    """
+    """Refuse a request while the state may be out of date."""
     freshness = services.state.freshness
     if freshness.stale_since is not None:
         since = freshness.stale_since.isoformat(timespec="seconds")

@@ -73,11 +73,7 @@ Drops = Mapping[PolicyReference, Sequence[PriorityDropRow]]
 
 
 def policy_query(query: Mapping[str, str]) -> PolicyQuery:
-    """Return the question of a request.
-
-    Raises:
-        Refusal: the value of a parameter is not accepted.
-    """
+    """Return the question of a request."""
     kind, only = query.get("kind", ""), tuple(filter(None, query.get("only", "").split(",")))
     if kind not in {"", *POLICY_KINDS}:
         raise refused("kind", kind, " or ".join(POLICY_KINDS))
@@ -108,11 +104,7 @@ class Policies:
         self._uses: tuple[Sequence[SimulatedWorkload], Mapping[PolicyReference, PolicyUse]] = ((), {})
 
     def page(self, services: Services, call: Call, query: PolicyQuery) -> PolicyList:
-        """Return a page of the policies.
-
-        Raises:
-            Refusal: policies are not watched, or the answer would take too long.
-        """
+        """Return a page of the policies."""
         require_watched(services, POLICIES, subject="the policies are")
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:
@@ -142,11 +134,7 @@ class Policies:
         )
 
     def one(self, services: Services, call: Call, reference: PolicyReference, reader: Reader) -> PolicyView:
-        """Return one policy, and what its placement allows.
-
-        Raises:
-            Refusal: there is no such policy, policies are not watched, or the answer would take too long.
-        """
+        """Return one policy, and what its placement allows."""
         require_watched(services, POLICIES, subject="the policies are")
         state, version, check = services.state, services.state.version, partial(services.give_way, call)
         with state.reading() as cache:

@@ -40,11 +40,7 @@ class _FailureResult(NamedTuple):
 
 
 def domains_of(text: str) -> Domains:
-    """Return the domains of a request.
-
-    Raises:
-        Refusal: one of them is unknown, or there is none.
-    """
+    """Return the domains of a request."""
     names = tuple(dict.fromkeys(filter(None, text.split(","))))
     if not names:
         raise refused("by", text, ", ".join(FailureDomain))
@@ -58,11 +54,7 @@ class Resilience:
         self._background = Background("resilience", _texts, _computed)
 
     def answer(self, services: Services, call: Call, question: FailureQuestion, limit: int) -> ResilienceView:
-        """Return what each failure of these domains would do.
-
-        Raises:
-            Refusal: bindings are not watched, or there is no result yet.
-        """
+        """Return what each failure of these domains would do."""
         require_watched(services, BINDINGS, subject="the workloads are")
         result, found = self._background.answer(services, call, question)
         return ResilienceView(

@@ -67,12 +67,7 @@ class PlanReviewer:
         self._plans = _LongPlans()
 
     def review(self, services: Services, call: Call, request: ChangeReview) -> ReviewAnswer:
-        """Review a change.
-
-        Raises:
-            FieldError: the change is invalid.
-            Refusal: the policy is invalid or not known, or something is not known that the answer depends on.
-        """
+        """Review a change."""
         if request.timeout_ms is not None:
             until_s = services.clock.monotonic_s() + request.timeout_ms / 1000
             call = call._replace(deadline_s=min(call.deadline_s, until_s))
@@ -106,11 +101,7 @@ class PlanReviewer:
     def _judged(
         self, services: Services, call: Call, request: ChangeReview, objects: tuple[ChangeSet, Sequence[Policy]]
     ) -> tuple[PlanReview, list[Gap]]:
-        """Return what can be counted in a turn, and what is not known.
-
-        Raises:
-            Refusal: other reviews took all the time.
-        """
+        """Return what can be counted in a turn, and what is not known."""
         (changes, policies), state, clock = objects, services.state, services.clock
         plans, gaps = self._planner.of_reviews, list[Gap]()
         with services.one_at_a_time(plans.lock, call, "other reviews"):

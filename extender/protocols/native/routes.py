@@ -229,11 +229,7 @@ _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 def binding_overview(
     services: Services, namespace: str, name: str, group: str | None, reader: Reader
 ) -> BindingOverview:
-    """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload.
-
-    Raises:
-        Refusal: bindings are not watched, or there is no such binding or group.
-    """
+    """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload."""
     version = services.state.version
     binding = described(services, namespace, name)
     missing: dict[str, str] = {}

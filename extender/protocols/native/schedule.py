@@ -160,7 +160,6 @@ def _decoded(services: Services, kind: type[R], body: bytes) -> R:
     """Decode a request, unless its groups alone exceed the limits: decoding megabytes of them takes a second.
 
     Raises:
-        FieldError: the body is not such a request.
         Refusal: there are too many groups, or the placement has an unknown field. If it were ignored, the answer could
             name clusters that the field rules out.
     """
@@ -187,11 +186,7 @@ _known_errors = lru_cache(_MAX_KEPT)(_placement_errors)  # many bindings of a po
 
 
 def require_explicable(binding: Binding, clusters: int) -> None:
-    """Refuse a diagnosis that would take too long.
-
-    Raises:
-        Refusal: there are too many groups and clusters.
-    """
+    """Refuse a diagnosis that would take too long."""
     placement = binding.spec.placement
     groups = max(1, len(placement.cluster_affinities or ()) if placement is not None else 0)
     if groups * clusters > MAX_EXPLAINED:

@@ -67,7 +67,6 @@ class Simulator:
         """Simulate changes on the fleet and the bindings of the service.
 
         Raises:
-            FieldError: a change is invalid.
             Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
         check = partial(services.give_way, call)
@@ -148,11 +147,7 @@ def _as_stored(change: Change, stored: Mapping[PolicyReference, Policy], path: s
 
 
 def change_of(change: Change, path: str, check: Callable[[], None]) -> SimulatedChange:
-    """Return the change of the simulation. A slow change calls ``check`` regularly.
-
-    Raises:
-        FieldError: the change is invalid.
-    """
+    """Return the change of the simulation. A slow change calls ``check`` regularly."""
     match change:
         case DownChange():
             return Down(change.cluster)

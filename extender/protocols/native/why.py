@@ -43,11 +43,7 @@ T = TypeVar("T")
 
 
 def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
-    """Return which policy holds the workload of a binding, and which others match it.
-
-    Raises:
-        Refusal: bindings are not watched, or there is no such binding.
-    """
+    """Return which policy holds the workload of a binding, and which others match it."""
     version = services.state.version
     workload = require_binding(services, namespace, name).workload
     return claims_view(workload, services.state.gaps(about(namespace)), version, services.state.freshness)
@@ -79,12 +75,7 @@ class Investigator:
         self._fleet: _OwnFleet | None = None
 
     def why_not(self, services: Services, call: Call, key: tuple[str, str], cluster: str) -> WhyNotView:
-        """Return the smallest change under which a cluster would get the workload of a binding now.
-
-        Raises:
-            Refusal: bindings are not watched, there is no such binding or cluster, no scheduler places the workload,
-                or the answer would take too long.
-        """
+        """Return the smallest change under which a cluster would get the workload of a binding now."""
         state, version = services.state, services.state.version
         workload, check = require_binding(services, *key).workload, partial(services.give_way, call)
         with state.reading() as cache:
@@ -111,12 +102,7 @@ class Investigator:
     def why_not_then(
         self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str
     ) -> WhyNotView:
-        """Return the smallest change under which a recorded decision would have taken a cluster.
-
-        Raises:
-            Refusal: there is no ledger, it cannot be read, it has no such decision on this binding, or the fleet of the
-                decision had no such cluster.
-        """
+        """Return the smallest change under which a recorded decision would have taken a cluster."""
         ledger, wanted = _ledger(services), _record_id(record)
         with self._alone(services, call):
             _require_same(_asked(services, lambda: ledger.explain(wanted)).record, key)

@@ -60,11 +60,7 @@ Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
 
 
 def workload_page(services: Services, call: Call, query: WorkloadQuery) -> WorkloadPage:
-    """Return the page of workloads that a query asks for.
-
-    Raises:
-        Refusal: bindings are not watched, or the deadline has passed.
-    """
+    """Return the page of workloads that a query asks for."""
     require_watched(services, BINDINGS, subject="the workloads are")
     state = services.state
     version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
@@ -180,11 +176,7 @@ _COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]
 
 
 def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
-    """Return the query of a request with query parameters.
-
-    Raises:
-        Refusal: a parameter is invalid.
-    """
+    """Return the query of a request with query parameters."""
     sort = parameters.get("sort", SortKey.NAMESPACE.value)
     return WorkloadQuery(
         q=parameters.get("q", ""),
