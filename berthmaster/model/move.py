@@ -163,27 +163,25 @@ def _growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, in
     }
 
 
-def move_of(binding: Binding) -> MoveState | None:
-    """Return the state of a binding's move; None without one, and for an invalid annotation (``move_problem``)."""
+def read_move(binding: Binding) -> tuple[MoveState | None, str]:
+    """Return the state of a binding's move, and what is wrong with its annotation; None and empty without one."""
     text = binding.metadata.annotations.get(MOVE)
     if text is None:
-        return None
+        return None, ""
     try:
-        return decode_json(MoveState, text)
-    except FieldError:
-        return None
+        return decode_json(MoveState, text), ""
+    except FieldError as error:
+        return None, f"the annotation {MOVE} is invalid and does not count: {error}"
+
+
+def move_of(binding: Binding) -> MoveState | None:
+    """Return the state of a binding's move; None without one, and for an invalid annotation (``move_problem``)."""
+    return read_move(binding)[0]
 
 
 def move_problem(binding: Binding) -> str:
     """Return what is wrong with the annotation of a binding's move; empty if it is valid or absent."""
-    text = binding.metadata.annotations.get(MOVE)
-    if text is None:
-        return ""
-    try:
-        decode_json(MoveState, text)
-    except FieldError as error:
-        return f"the annotation {MOVE} is invalid and does not count: {error}"
-    return ""
+    return read_move(binding)[1]
 
 
 def annotation_of(state: MoveState) -> str:

@@ -13,18 +13,19 @@ from typing import Final, NamedTuple, get_args
 import msgspec.structs
 
 from berthmaster.deciding.budget_record import budgets_of
-from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Pause, subject_of
+from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, subject_of
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord
 from berthmaster.deciding.windows import Window
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.gaps import Gap, GapKind, texts
-from berthmaster.model.move import MOVE, WAITING, MovePhase, MoveReason, MoveState, as_moved, move_of
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import (
+    BindingMove,
     BudgetUse,
     ControllersReport,
     MoveQuery,
@@ -33,7 +34,8 @@ from berthmaster.views.move_rows import (
     WaitReason,
     WindowUse,
     brake_report,
-    move_rows,
+    row_of,
+    stated_moves,
 )
 
 _HIDDEN_BUDGET = "budget {} of other namespaces"
@@ -62,25 +64,19 @@ class LeaderMoves:
         object.__setattr__(self, "counted", counted)
 
 
-def active_moves(bindings: Iterable[Binding]) -> list[MoveCandidate]:
-    """Return the moves under way."""
-    states = ((each, move_of(each)) for each in bindings)
-    return [candidate_of(_key(each), each, state) for each, state in states if state is not None and state.under_way]
-
-
-def waits_for(binding: Binding, leader: LeaderMoves, now: datetime) -> list[WaitReason]:
-    """Return what the move of a binding waits for; empty if it does not wait."""
-    state = move_of(binding)
+def waits_for(move: BindingMove, leader: LeaderMoves, now: datetime) -> list[WaitReason]:
+    """Return what a move waits for; empty if it does not wait."""
+    state = move.state
     if state is None:
         return []
     if leader.braked and (state.phase in WAITING or state.under_way):
         return [WaitReason("brake", f"the storm brake stops all moves: {leader.braked}")]
     if state.phase not in WAITING:
         return []
-    return list(_waits(binding, state, leader, now))
+    return list(_waits(move, state, leader, now))
 
 
-def _waits(binding: Binding, state: MoveState, leader: LeaderMoves, now: datetime) -> Iterator[WaitReason]:
+def _waits(move: BindingMove, state: MoveState, leader: LeaderMoves, now: datetime) -> Iterator[WaitReason]:
     if state.held_down(now) and state.reason is not MoveReason.FAILOVER:
         yield WaitReason("held-down", "an earlier move did not last", until=state.held_down_until)
     if state.phase is MovePhase.ELIGIBLE:
@@ -88,10 +84,9 @@ def _waits(binding: Binding, state: MoveState, leader: LeaderMoves, now: datetim
         return
     if state.until is not None and state.until > now:
         yield WaitReason("stabilising", "the place must last before the move begins", until=state.until)
-    if leader.config is None:
+    if leader.config is None or move.candidate is None:
         return
-    annotations = _annotations(binding, leader)
-    candidate = candidate_of(_key(binding), binding, state, pause_of(annotations))
+    candidate = replace(move.candidate, pause=pause_of(_annotations(move.binding, leader)))
     found = Budgets(leader.config).waits_among(candidate, leader.counted, now, leader.totals)
     yield from (_wait_reason(each, now) for each in found)
     waits = state.held_down(now) or (state.until is not None and state.until > now)
@@ -199,20 +194,22 @@ def _names(names: Iterable[str], sees: Callable[[str], bool]) -> str:
     return " and ".join([*shown, f"{hidden} that you may not see"] if hidden else shown)
 
 
-def percent_totals(config: MovesConfig | None, subjects: Iterable[tuple[MoveSubject, int]]) -> dict[str, int] | None:
-    """Return the replicas that each budget with a percentage selects; None if no budget has one."""
+def percent_totals(config: MovesConfig | None, scheduler: str, bindings: Iterable[Binding]) -> dict[str, int] | None:
+    """Return the replicas that each budget with a percentage selects; None if no budget has one.
+
+    Only the bindings of the scheduler count.
+    """
     if config is None or not (budgets := Budgets(config)).needs_totals:
         return None
-    return budgets.totals(subjects)
+    own = (each for each in bindings if each.scheduler == scheduler and not each.suspended)
+    return budgets.totals(
+        (subject_of(each), sum(target.replicas for target in as_moved(each).spec.clusters)) for each in own
+    )
 
 
 def _annotations(binding: Binding, leader: LeaderMoves) -> Mapping[str, str]:
     reference = holder(binding.metadata)
     return (leader.annotations or {}).get(reference, {}) if reference is not None else {}
-
-
-def _key(binding: Binding) -> tuple[str, str]:
-    return binding.metadata.key
 
 
 _PAUSES: Final[dict[str, Pause]] = {each: each for each in get_args(Pause)}
@@ -223,11 +220,16 @@ class KnownMoves:
     """What is known about moves.
 
     Attributes:
-        bindings: all bindings; those without a move only count for budgets with a percentage.
-        complete: whether ``bindings`` are those of all namespaces. Otherwise the use of budgets is not known.
+        moves: the moves of all bindings.
+        totals: returns the replicas that each budget with a percentage selects, as ``percent_totals`` of all bindings.
+        lease: what the lease of the controllers records; None if it is not known.
+        annotations: the annotations of policies; None if they are not known.
+        gaps: what is not known and what follows, one sentence each.
+        complete: whether the bindings are those of all namespaces. Otherwise the use of budgets is not known.
     """
 
-    bindings: Collection[Binding]
+    moves: Collection[BindingMove]
+    totals: Callable[[MovesConfig | None, str], Mapping[str, int] | None]
     lease: LeaseRecord | None
     now: datetime
     annotations: Mapping[PolicyReference, Mapping[str, str]] | None = None
@@ -252,29 +254,27 @@ def moves_report(known: KnownMoves, query: MoveQuery = MoveQuery()) -> tuple[Mov
     Args:
         query: which moves the report lists. The default is all; the first ones move, then come those that wait.
     """
-    moving = [each for each in known.bindings if MOVE in each.metadata.annotations]
-    by_key = {each.metadata.key: each for each in moving}
     config, gaps = _config(known)
+    sources = known.lease.sources if known.lease is not None else None
     braked = known.lease.brake.reason if known.lease is not None else ""
-    leader = LeaderMoves(config, braked, active_moves(moving), known.annotations, _totals(known, config))
-    reader = Reader(query.namespaces)
-    seen = [each for each in moving if reader.sees(each.metadata.namespace)]
-    rows = [
-        msgspec.structs.replace(row, waits_for=waits_for(by_key[row.namespace, row.binding], leader, known.now))
-        for row in move_rows(seen, RowContext(known.now, braked))
-    ]
-    matched = query.sorted([each for each in rows if query.accepts(each)])
-    end = None if query.limit is None else query.offset + query.limit
+    totals = None if sources is None else known.totals(config, sources.scheduler)
+    active = [each.candidate for each in known.moves if each.state is not None and each.state.under_way]
+    leader = LeaderMoves(config, braked, [each for each in active if each is not None], known.annotations, totals)
+    reader, context = Reader(query.namespaces), RowContext(known.now, braked)
+    moves = stated_moves((each for each in known.moves if reader.sees(each.binding.metadata.namespace)), context)
+    waits = {id(each.move): waits_for(each.move, leader, known.now) for each in moves}
+    matched = query.sorted([each for each in moves if query.accepts(each)])
+    shown = matched[query.offset : None if query.limit is None else query.offset + query.limit]
     report = MovesReport(
         known.now,
         brake_report(known.lease.brake if known.lease is not None else None),
         _sources(known.lease, reader),
-        matched[query.offset : end],
+        [row_of(each, context, waits[id(each.move)]) for each in shown],
         [*known.gaps, *texts(gaps, reader)],
-        budget_uses(leader, [each.waits_for for each in rows], known.now, reader),
+        budget_uses(leader, waits.values(), known.now, reader),
         _controllers(known),
     )
-    return report, MoveTotals(dict(Counter(row.state.value for row in rows)), len(matched))
+    return report, MoveTotals(dict(Counter(each.state.value for each in moves)), len(matched))
 
 
 def _controllers(known: KnownMoves) -> ControllersReport:
@@ -312,18 +312,3 @@ def _config(known: KnownMoves) -> tuple[MovesConfig | None, list[Gap]]:
 
 
 _SEE_LOG: Final = "the log of the controllers says why"
-
-
-def _totals(known: KnownMoves, config: MovesConfig | None) -> dict[str, int] | None:
-    sources = known.lease.sources if known.lease is not None else None
-    if sources is None:
-        return None
-    return percent_totals(config, ((subject_of(each), _replicas(each)) for each in _own(known.bindings, sources)))
-
-
-def _own(bindings: Iterable[Binding], sources: SourcesRecord) -> Iterable[Binding]:
-    return (each for each in bindings if each.scheduler == sources.scheduler and not each.suspended)
-
-
-def _replicas(binding: Binding) -> int:
-    return sum(each.replicas for each in as_moved(binding).spec.clusters)

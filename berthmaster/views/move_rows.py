@@ -1,17 +1,20 @@
 """What moves, waits, is held down or blocked, as rows. Pure functions of bindings and of the storm brake."""
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from berthmaster.deciding.budgets import MoveCandidate, candidate_of
 from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.duration import duration_text
-from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveState, move_of, move_problem
+from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveState, read_move
 
 
 class RowState(Enum):
@@ -61,20 +64,29 @@ class MoveQuery(NamedTuple):
     offset: int = 0
     limit: int | None = None
 
-    def accepts(self, row: "MoveRow") -> bool:
+    def accepts(self, move: "StatedMove") -> bool:
         """Return whether a move meets all conditions, except that of the namespaces."""
+        found, state = move
+        known = found.state
         return (
-            self.state in {None, row.state}
-            and self.reason in {"", row.reason}
-            and (not self.cluster or any(self.cluster in name for name in (*row.source, *row.target)))
-            and self.q.lower() in row.workload.lower()
+            self.state in {None, state}
+            and self.reason in {"", "" if known is None else known.reason.value}
+            and (
+                not self.cluster
+                or (known is not None and any(self.cluster in name for name in (*known.source, *known.target)))
+            )
+            and self.q.lower() in found.workload.lower()
         )
 
-    def sorted(self, rows: "Sequence[MoveRow]") -> "list[MoveRow]":
-        """Return rows, which are ordered by state and name, in the order of the query."""
-        key = _KEYS[self.sort]
-        known = sorted((each for each in rows if key(each) is not None), key=key, reverse=self.descending)
-        return [*known, *(each for each in rows if key(each) is None)]
+    def sorted(self, moves: "Sequence[StatedMove]") -> "list[StatedMove]":
+        """Return moves, which are ordered by state and name, in the order of the query."""
+        if self.sort is MoveSort.STATE and not self.descending:
+            return list(moves)
+        keys = [(_sort_value(self.sort, each), each) for each in moves]
+        known = sorted(
+            (each for each in keys if each[0] is not None), key=operator.itemgetter(0), reverse=self.descending
+        )
+        return [each for _, each in (*known, *(pair for pair in keys if pair[0] is None))]
 
 
 _OVERDUE_S: Final = 60
@@ -82,14 +94,58 @@ _OVERDUE_S: Final = 60
 _ORDER: Final = {each: number for number, each in enumerate(RowState)}
 
 
-_KEYS: Final[Mapping[MoveSort, Callable[["MoveRow"], Any]]] = {
-    MoveSort.STATE: lambda row: _ORDER[row.state],
-    MoveSort.WORKLOAD: lambda row: row.workload,
-    MoveSort.REASON: lambda row: row.reason or None,
-    MoveSort.SINCE: lambda row: row.since,
-    MoveSort.DUE: lambda row: row.until,
-    MoveSort.FAILURES: lambda row: row.failures,
-}
+@dataclass(frozen=True)
+class BindingMove:
+    """The move of a binding, read once.
+
+    Attributes:
+        state: the state of the move; None if its annotation is invalid.
+        problem: why the annotation is invalid; empty if it is valid.
+    """
+
+    binding: Binding
+    state: MoveState | None
+    problem: str = ""
+
+    @cached_property
+    def workload(self) -> str:
+        """The name of the workload as commands print it."""
+        return workload_of(self.binding)
+
+    @cached_property
+    def candidate(self) -> MoveCandidate | None:
+        """The move as budgets see it, without the pause of its policy; None if its annotation is invalid."""
+        return None if self.state is None else candidate_of(self.binding.metadata.key, self.binding, self.state)
+
+
+def moves_among(bindings: Iterable[Binding]) -> Iterator[BindingMove]:
+    """Yield the moves of bindings."""
+    return (BindingMove(each, *read_move(each)) for each in bindings if MOVE in each.metadata.annotations)
+
+
+class StatedMove(NamedTuple):
+    """A move, and what it does now."""
+
+    move: BindingMove
+    state: RowState
+
+
+def _sort_value(sort: MoveSort, stated: StatedMove) -> Any:  # noqa: ANN401 - values of one order are of one type
+    """Return what an order compares; None if it is not known."""
+    move = stated.move.state
+    match sort:
+        case MoveSort.STATE:
+            return _ORDER[stated.state]
+        case MoveSort.WORKLOAD:
+            return stated.move.workload
+        case MoveSort.REASON:
+            return None if move is None else move.reason.value
+        case MoveSort.SINCE:
+            return None if move is None else move.since
+        case MoveSort.DUE:
+            return None if move is None else move.until
+        case MoveSort.FAILURES:
+            return 0 if move is None else move.failures
 
 
 class WaitReason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -222,30 +278,27 @@ def brake_report(record: BrakeRecord | None) -> BrakeReport:
     return BrakeReport(bool(record.reason), record.reason, record.since, record.unready, record.resumed_at)
 
 
-def move_rows(bindings: Sequence[Binding], context: RowContext) -> list[MoveRow]:
-    """Return the rows of all bindings with a move: first what moves, then what waits, by name."""
-    rows = [row for each in bindings if (row := row_of(each, context)) is not None]
-    return sorted(rows, key=lambda row: (_ORDER[row.state], row.workload))
+def stated_moves(moves: Iterable[BindingMove], context: RowContext) -> list[StatedMove]:
+    """Return moves and what they do: first what moves, then what waits, by name."""
+    found = [StatedMove(each, _state(each.state, context)) for each in moves]
+    return sorted(found, key=lambda each: (_ORDER[each.state], each.move.workload))
 
 
-def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
-    """Return the row of a binding; None if it has no move."""
-    workload = workload_of(binding)
-    if problem := move_problem(binding):
-        return MoveRow(
-            workload,
-            RowState.INVALID,
-            binding.metadata.name,
-            message=problem,
-            namespace=binding.metadata.namespace,
-        )
-    state = move_of(binding)
+def move_rows(bindings: Iterable[Binding], context: RowContext) -> list[MoveRow]:
+    """Return the rows of all bindings with a move, in the order of ``stated_moves``."""
+    return [row_of(each, context) for each in stated_moves(moves_among(bindings), context)]
+
+
+def row_of(stated: StatedMove, context: RowContext, waits_for: Sequence[WaitReason] = ()) -> MoveRow:
+    """Return the row of a move."""
+    found, state = stated.move, stated.move.state
+    metadata = found.binding.metadata
     if state is None:
-        return None
+        return MoveRow(found.workload, stated.state, metadata.name, message=found.problem, namespace=metadata.namespace)
     return MoveRow(
-        workload,
-        _state(state, context),
-        binding.metadata.name,
+        found.workload,
+        stated.state,
+        metadata.name,
         state.reason.value,
         state.phase.value,
         state.strategy.value,
@@ -256,7 +309,8 @@ def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
         state.failures,
         state.held_down_until,
         _message(state, context),
-        binding.metadata.namespace,
+        metadata.namespace,
+        list(waits_for),
     )
 
 
@@ -284,7 +338,9 @@ def age_text(moment: datetime | None, now: datetime) -> str:
     return duration_text(seconds - seconds % 60 if seconds >= 3600 else seconds)
 
 
-def _state(state: MoveState, context: RowContext) -> RowState:
+def _state(state: MoveState | None, context: RowContext) -> RowState:
+    if state is None:
+        return RowState.INVALID
     if state.phase in WAITING or state.phase in UNDER_WAY:
         if context.braked:
             return RowState.BLOCKED

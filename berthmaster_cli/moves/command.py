@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import click
@@ -18,7 +19,7 @@ from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
 from berthmaster.views.cells import numbers
-from berthmaster.views.move_budgets import KnownMoves, moves_report
+from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import (
     BudgetUse,
     MoveRow,
@@ -28,6 +29,7 @@ from berthmaster.views.move_rows import (
     age_text,
     changed_rows,
     move_rows,
+    moves_among,
 )
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import option, options
@@ -96,7 +98,14 @@ def command(ctx: click.Context, flags: MovesFlags, /) -> None:
         if flags.paths
         else read_live(access_of(flags), flags, namespace)
     )
-    known = KnownMoves(found.bindings, found.lease, found.now, gaps=tuple(found.gaps), complete=not namespace)
+    known = KnownMoves(
+        list(moves_among(found.bindings)),
+        partial(percent_totals, bindings=found.bindings),
+        found.lease,
+        found.now,
+        gaps=tuple(found.gaps),
+        complete=not namespace,
+    )
     report, _ = moves_report(known)
     _print(report, flags.output, follow=flags.follow, knows_bindings=found.knows_bindings)
     if flags.follow:

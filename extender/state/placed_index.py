@@ -7,18 +7,24 @@ workloads of changed bindings are derived again.
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import SortKey
+from berthmaster.views.move_rows import BindingMove, moves_among
 from extender.state.placed_totals import ClusterUse, ClusterUses, Key, NamespaceTotals, WorkloadTotals
 from extender.state.placed_workload import PlacedWorkload, clusters_of, placed_workload
 
-_ORDERS: Final = 4
+_KEPT: Final = 4
+"""The most results about all workloads that are kept, such as orders of them."""
+_MANY: Final = 8
+"""To sort an eighth of the workloads takes as long as to look at all of them."""
+
+T = TypeVar("T")
 
 
 class PlacedIndex:
@@ -28,8 +34,9 @@ class PlacedIndex:
         self._placed: dict[Key, PlacedWorkload] = {}
         self._uses = ClusterUses()
         self._totals = NamespaceTotals()
+        self._moves: dict[Key, BindingMove] = {}
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
         self._rows: list[PlacedWorkload] | None = None
-        self._orders: OrderedDict[tuple[SortKey, bool], Sequence[PlacedWorkload]] = OrderedDict()
         for key, placed in workloads:
             self.put(key, placed)
 
@@ -39,14 +46,17 @@ class PlacedIndex:
     def put(self, key: Key, placed: PlacedWorkload | None) -> None:
         """Replace the workload of a binding. None removes it."""
         before = self._placed.pop(key, None)
+        self._moves.pop(key, None)
         if before is not None:
             self._count(key, before, -1)
         if placed is not None:
             self._placed[key] = placed
             self._count(key, placed, 1)
+            if placed.present:
+                self._moves.update((key, each) for each in moves_among([placed.binding]))
         if self._rows is not None:
             self._replace_row(self._rows, before, placed)
-        self._orders.clear()
+        self._kept.clear()
 
     def use(self, cluster: str) -> ClusterUse:
         return self._uses.of(cluster)
@@ -68,6 +78,13 @@ class PlacedIndex:
             found += rows[first : bisect_right(rows, name, lo=first, key=_namespace)]
         return found
 
+    def on_clusters(self, names: Iterable[str]) -> Sequence[PlacedWorkload]:
+        """Return the workloads on some clusters, in the order by name."""
+        keys: set[Key] = set().union(*(self._uses.of(each).keys for each in names))
+        if _MANY * len(keys) < len(self):
+            return sorted((self._placed[each] for each in keys), key=_by_name)
+        return [each for each in self.by_name() if each.binding.metadata.key in keys]
+
     def by_name(self) -> Sequence[PlacedWorkload]:
         """Return all workloads by namespace, name and kind. The caller must not change the list."""
         if self._rows is None:
@@ -76,17 +93,24 @@ class PlacedIndex:
 
     def ordered(self, sort: SortKey, *, descending: bool) -> Sequence[PlacedWorkload]:
         """Return all workloads in an order. The caller must not change the list. Equal ones are sorted by name."""
-        order = sort, descending
-        found = self._orders.pop(order, None)
-        if found is None:
-            found = in_order(self.by_name(), sort, descending=descending)
-        self._orders[order] = found
-        if len(self._orders) > _ORDERS:
-            self._orders.popitem(last=False)
+        return self.kept((sort, descending), lambda: in_order(self.by_name(), sort, descending=descending))
+
+    def moves(self) -> Sequence[BindingMove]:
+        """Return the moves of the bindings that the control plane has."""
+        return list(self._moves.values())
+
+    def kept(self, question: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returned for a question since the last change of a workload, or call it."""
+        if question not in self._kept:
+            self._kept[question] = make()
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(question)
+        found: T = self._kept[question]
         return found
 
     def _count(self, key: Key, placed: PlacedWorkload, sign: int) -> None:
-        self._uses.count(placed, sign)
+        self._uses.count(key, placed, sign)
         self._totals.count(namespace_of(placed), key, placed, sign)
 
     def _replace_row(

@@ -16,19 +16,24 @@ class ClusterUse:
     """What is assigned to a cluster. The attributes are those of ``berthmaster.native_api.fleet.FleetCluster``.
 
     Attributes:
+        keys: the keys of the bindings of its workloads.
         assumed: the amounts of resources, pods included, that workloads request which it does not run yet.
     """
 
-    __slots__ = ("arriving", "assumed", "by_group", "leaving", "replicas", "without_groups", "workloads")
+    __slots__ = ("arriving", "assumed", "by_group", "keys", "leaving", "replicas", "without_groups")
 
     def __init__(self) -> None:
-        self.workloads = 0
+        self.keys: set[Key] = set()
         self.replicas = 0
         self.by_group: Counter[int] = Counter()
         self.without_groups = 0
         self.arriving = 0
         self.leaving = 0
         self.assumed: Counter[str] = Counter()
+
+    @property
+    def workloads(self) -> int:
+        return len(self.keys)
 
     def groups(self) -> list[int]:
         """Return how many workloads are in their first group, in their second, and so on."""
@@ -44,12 +49,15 @@ class ClusterUses:
     def of(self, cluster: str) -> ClusterUse:
         return self._uses.get(cluster) or ClusterUse()
 
-    def count(self, placed: PlacedWorkload, sign: int) -> None:
+    def count(self, key: Key, placed: PlacedWorkload, sign: int) -> None:
         """Add what a workload contributes (1), or take it away (-1)."""
         binding = placed.binding
         for name, replicas in clusters_of(binding).items():
             use = self._use(name)
-            use.workloads += sign
+            if sign > 0:
+                use.keys.add(key)
+            else:
+                use.keys.discard(key)
             use.replicas += sign * replicas
             if placed.group_index is not None:
                 _count(use.by_group, placed.group_index, sign)

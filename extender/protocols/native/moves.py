@@ -6,7 +6,7 @@ from typing import Final
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.model.reader import Reader
 from berthmaster.native_api.why import MovesView
-from berthmaster.views.move_budgets import KnownMoves, moves_report
+from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, count, number, refused, text
@@ -44,15 +44,18 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
     else:
         gaps.append("policies are not watched: it is not known which of them pause their moves")
     with state.placed() as index:
-        bindings = [each.binding for each in index.by_name() if each.present]
-    known = KnownMoves(
-        bindings,
-        state.lease().record,
-        services.clock.now(),
-        annotations,
-        tuple(filter(None, gaps)),
-    )
-    report, counts = moves_report(known, query)
+        known = KnownMoves(
+            index.moves(),
+            lambda config, scheduler: index.kept(
+                ("percent totals", config, scheduler),
+                lambda: percent_totals(config, scheduler, (each.binding for each in index.by_name() if each.present)),
+            ),
+            state.lease().record,
+            services.clock.now(),
+            annotations,
+            tuple(filter(None, gaps)),
+        )
+        report, counts = moves_report(known, query)
     fields = {name: getattr(report, name) for name in report.__struct_fields__}
     return MovesView(
         **fields,

@@ -94,16 +94,18 @@ def listed(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> WorkloadP
 
 
 class _Conditions(NamedTuple):
-    """The conditions of a query, the cheapest ones first."""
+    """The conditions of a query. None stands for all names."""
 
     visible: frozenset[str] | None
     namespaces: frozenset[str] | None
+    clusters: frozenset[str] | None
     words: Sequence[Filter]
     by_facet: Mapping[str, Filter]
 
     @property
     def facets(self) -> frozenset[str]:
-        return frozenset(self.by_facet) | (frozenset() if self.namespaces is None else {"namespaces"})
+        named = {"namespaces": self.namespaces, "clusters": self.clusters}
+        return frozenset(self.by_facet) | {name for name, each in named.items() if each is not None}
 
 
 def _found(index: PlacedIndex, query: WorkloadQuery, conditions: _Conditions) -> Sequence[PlacedWorkload]:
@@ -117,7 +119,12 @@ def _accepted(index: PlacedIndex, conditions: _Conditions, without: str = "") ->
     names = conditions.visible
     if conditions.namespaces is not None and without != "namespaces":
         names = conditions.namespaces if names is None else names & conditions.namespaces
-    rows = index.by_name() if names is None else index.in_namespaces(names)
+    if conditions.clusters is not None and without != "clusters":
+        rows = index.on_clusters(conditions.clusters)
+        if names is not None:
+            rows = [each for each in rows if namespace_of(each) in names]
+    else:
+        rows = index.by_name() if names is None else index.in_namespaces(names)
     for accepted in (*conditions.words, *(each for name, each in conditions.by_facet.items() if name != without)):
         rows = accepted(rows)
     return rows
@@ -207,11 +214,10 @@ def _conditions(index: PlacedIndex, query: WorkloadQuery, now: datetime) -> _Con
         by_facet["groups"] = lambda rows: [each for each in rows if each.group in groups]
     if query.only:
         by_facet["only"] = partial(_meeting_any, query.only, now)
-    if query.cluster:
-        by_facet["clusters"] = partial(_on_clusters, _meant(query.cluster, totals.clusters, query))
     return _Conditions(
         visible=query.namespaces,
         namespaces=_meant(query.namespace, index.sizes(), query) if query.namespace else None,
+        clusters=_meant(query.cluster, totals.clusters, query) if query.cluster else None,
         words=[partial(_containing, word) for word in query.q.lower().split()],
         by_facet=by_facet,
     )
@@ -223,21 +229,6 @@ def _meant(wanted: str, names: Iterable[str], query: WorkloadQuery) -> frozenset
         return frozenset([wanted])
     part = wanted.lower()
     return frozenset(each for each in names if part in each.lower() and each != CLUSTER_SCOPED)
-
-
-def _on_clusters(names: frozenset[str], rows: Sequence[PlacedWorkload]) -> Sequence[PlacedWorkload]:
-    found = []
-    for each in rows:
-        spec = each.binding.spec
-        if spec.required_by:
-            if not names.isdisjoint(clusters_of(each.binding)):
-                found.append(each)
-            continue
-        for target in spec.clusters:
-            if target.name in names:
-                found.append(each)
-                break
-    return found
 
 
 def _cluster_names(placed: PlacedWorkload) -> Iterable[str]:

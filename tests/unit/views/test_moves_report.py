@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from karmada_plane import binding, deployment, policy, selector
@@ -14,8 +15,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE, PAUSE
 from berthmaster.model.policy import PolicyReference
-from berthmaster.views.move_budgets import KnownMoves, moves_report
-from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
+from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
+from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState, moves_among
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ALL, SHOP = MoveQuery(), frozenset({"shop"})
@@ -61,7 +62,8 @@ def lease(config=CONFIG, *, brake="", pause="None"):
 
 def report(*bindings, query=ALL, **known):
     fields = {"lease": lease(), "annotations": {}, **known}
-    return moves_report(KnownMoves(bindings, now=NOW, **fields), query)
+    totals = partial(percent_totals, bindings=bindings)
+    return moves_report(KnownMoves(list(moves_among(bindings)), totals, now=NOW, **fields), query)
 
 
 def causes(*bindings, **known):

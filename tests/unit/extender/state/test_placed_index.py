@@ -9,7 +9,7 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annot
 from berthmaster.native_api.fleet import SortKey
 from extender.state.placed_index import ObservedIndex, PlacedIndex
 from extender.state.placed_totals import WorkloadTotals
-from extender.state.placed_workload import placed_workload
+from extender.state.placed_workload import clusters_of, placed_workload
 
 CLUSTERS = ("a", "b", "c")
 GROUPS = placement(clusterAffinities=[{"affinityName": name, "clusterNames": [name]} for name in CLUSTERS])
@@ -76,6 +76,27 @@ def test_changes_lead_to_the_same_index_as_building_it_again(changes, reads):
         for sort in SortKey:
             assert index.ordered(sort, descending=True) == built.ordered(sort, descending=True)
         assert totals(index) == totals(built)
+        assert {each.binding.metadata.name for each in index.moves()} == {
+            name for (_, name), each in stored.items() if MOVE in each.metadata.annotations
+        }
+        assert index.on_clusters(["a", "c"]) == [
+            each for each in index.by_name() if not {"a", "c"}.isdisjoint(clusters_of(each.binding))
+        ]
+
+
+def test_few_workloads_on_a_cluster_are_in_the_order_by_name():
+    stored = [binding(f"w{number}", clusters={"b" if number % 10 == 3 else "a": 1}) for number in range(40, 0, -1)]
+    index = PlacedIndex((key_of(each), placed_workload(each)) for each in stored)
+    assert [each.binding.spec.resource.name for each in index.on_clusters(["b", "none"])] == ["w13", "w23", "w3", "w33"]
+
+
+def test_what_is_kept_is_forgotten_after_a_change():
+    index, made = PlacedIndex(), []
+    for _ in range(2):
+        index.kept("question", lambda: made.append(len(index)))
+    index.put(("default", "web"), placed_workload(binding("web")))
+    index.kept("question", lambda: made.append(len(index)))
+    assert made == [0, 1]
 
 
 def test_an_index_is_built_again_after_an_error():

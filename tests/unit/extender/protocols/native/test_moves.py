@@ -9,7 +9,8 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from karmada_plane import binding, cluster, deployment, policy, selector
 
-from berthmaster.deciding.lease_record import BRAKE
+from berthmaster.deciding.budget_record import BudgetRecord
+from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
 from berthmaster.model.errors import InputError
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.why import MovesView
@@ -73,6 +74,13 @@ def test_a_brake_is_shown(ask):
     found = ask(WEB, moved(WEB, SURGING), braked)
     assert (found.brake.engaged, found.brake.reason) == (True, "storm")
     assert [each.cause for each in found.moves[0].waits_for] == ["brake"]
+
+
+def test_a_percentage_of_a_budget_is_of_the_replicas_of_all_bindings_of_the_scheduler(ask):
+    sources = SourcesRecord(budgets=(BudgetRecord("share", replicas_percent=50),), scheduler="default-scheduler")
+    recorded = {**LEASE, "metadata": {**LEASE["metadata"], "annotations": {SOURCES: text_of(sources)}}}
+    (budget,) = ask(WEB, moved(WEB, SURGING), API, binding(API, HELD, a=6), recorded).budgets
+    assert (budget.moves, budget.replicas, budget.replicas_moving) == (1, 10, 4)
 
 
 def test_without_a_lease_brake_and_budgets_are_unknown(ask):
