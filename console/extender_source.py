@@ -148,12 +148,20 @@ class ExtenderSource:
         return self._ask(lambda client: client.binding(name, namespace, namespaces=namespaces))
 
     def overview(
-        self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Namespaces = None
+        self,
+        name: str,
+        namespace: str = "",
+        group: str | None = None,
+        *,
+        clusters: int | None = None,
+        namespaces: Namespaces = None,
     ) -> BindingOverview:
         # The decision depends on the time, too, so it is not kept for a version.
         return self._remembered(
-            ("overview", name, namespace, group, namespaces),
-            lambda: self._ask(lambda client: client.overview(name, namespace, group, namespaces=namespaces)),
+            ("overview", name, namespace, group, clusters, namespaces),
+            lambda: self._ask(
+                lambda client: client.overview(name, namespace, group, clusters=clusters, namespaces=namespaces)
+            ),
         )
 
     def recorded_decision(

@@ -55,9 +55,11 @@ class VisibleSource:
         self._require(namespace)
         return self._source.binding(name, namespace, namespaces=self._visitor.namespaces)
 
-    def overview(self, name: str, namespace: str = "", group: str | None = None) -> BindingOverview:
+    def overview(
+        self, name: str, namespace: str = "", group: str | None = None, *, clusters: int | None = None
+    ) -> BindingOverview:
         self._require(namespace)
-        return self._source.overview(name, namespace, group, namespaces=self._visitor.namespaces)
+        return self._source.overview(name, namespace, group, clusters=clusters, namespaces=self._visitor.namespaces)
 
     def recorded_decision(
         self, record: str, name: str, namespace: str = "", *, of_page: bool = False

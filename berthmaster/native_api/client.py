@@ -292,17 +292,23 @@ class Client:
         return self._for_reader("/v1/drift", DriftView, namespaces, tolerance=str(tolerance), limit=limit)
 
     def overview(
-        self, name: str, namespace: str = "", group: str | None = None, *, namespaces: Iterable[str] | None = None
+        self,
+        name: str,
+        namespace: str = "",
+        group: str | None = None,
+        *,
+        clusters: int | None = None,
+        namespaces: Iterable[str] | None = None,
     ) -> BindingOverview:
         """Return all that the state of the service says about a binding; one without a namespace is cluster-scoped.
 
         Args:
             group: the group whose clusters are explained, empty for a placement without groups; None for none.
+            clusters: the most clusters of each stage of a group; None for all.
         """
-        path = f"{_path_of(name, namespace)}/overview"
-        return self._for_reader(
-            path if group is None else f"{path}?{urlencode({'group': group})}", BindingOverview, namespaces
-        )
+        given = {"group": group, "clusters": clusters}
+        query = urlencode({key: value for key, value in given.items() if value is not None})
+        return self._for_reader(f"{_path_of(name, namespace)}/overview?{query}", BindingOverview, namespaces)
 
     def _for_reader(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
         """Return an answer for a reader. The query has no empty values. No namespaces are not all namespaces."""

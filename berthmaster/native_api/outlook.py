@@ -26,8 +26,31 @@ class BindingOutlook(AnswerPart, frozen=True):
     staleness: Staleness
 
 
+class FreeAmount(AnswerPart, frozen=True):
+    """What one cluster has free of a resource, in the units of ``FleetAmount``; less than 0 if it is overcommitted."""
+
+    cluster: str
+    amount: int
+
+
+class Room(AnswerPart, frozen=True):
+    """The most that one ready cluster has free of each resource that a replica requests.
+
+    Attributes:
+        passing: whether only clusters that pass the filters were looked at. If none passes, all are.
+        free: by resource. One that no ready cluster reports is absent.
+    """
+
+    passing: bool
+    free: dict[str, FreeAmount]
+
+
 class BindingOverview(AnswerPart, frozen=True):
-    """All that the service knows about a binding, except what the ledger has. A part that is missing is null."""
+    """All that the service knows about a binding, except what the ledger has. A part that is missing is null.
+
+    Attributes:
+        room: null if all replicas have a place, or request nothing.
+    """
 
     binding: BindingView
     decision: BindingExplanation | None
@@ -35,3 +58,4 @@ class BindingOverview(AnswerPart, frozen=True):
     claims: ClaimsView | None
     missing: dict[str, str]
     version: str
+    room: Room | None = None

@@ -7,17 +7,25 @@ afterwards, on the same state of the fleet.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.columns import BoolArray
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind
+from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.scores import Score
+
+AFFINITY: Final = ClusterAffinityFilter.name
+"""The filter that rejects the clusters outside of a group."""
+_NAMED: Final = 6
+"""The most names of clusters that are rejected for one reason."""
+_MAX_UNASSIGNED: Final = 500
 
 
 class Outcome(Enum):
@@ -63,12 +71,50 @@ class ClusterDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
     replicas: int | None = None
 
 
+class RejectedClusters(msgspec.Struct, frozen=True, rename="camel"):
+    """The clusters of a group that a filter was the first to reject, for one reason.
+
+    Attributes:
+        plugin: the filter; empty if none is on record.
+        count: how many clusters.
+        clusters: the first names.
+        also: the other filters that reject some of them.
+    """
+
+    plugin: str
+    reason: str
+    count: int
+    clusters: list[str]
+    also: list[str]
+
+
+class GroupTotals(msgspec.Struct, frozen=True, rename="camel"):
+    """What a shortened list of clusters leaves out.
+
+    Attributes:
+        outcomes: how many clusters ended at each stage. Stages without clusters are absent.
+        outside: how many of the rejected clusters are not in the group at all.
+        rejected: the other rejected clusters, the largest number first.
+        unassigned: the names of clusters that do not get the workload, the first ones.
+    """
+
+    outcomes: dict[Outcome, int]
+    outside: int
+    rejected: list[RejectedClusters]
+    unassigned: list[str]
+
+
 class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
-    """One group that was tried: its name, its failure (None if it won), and its clusters, ordered by name."""
+    """One group that was tried: its name, its failure (None if it won), and its clusters, ordered by name.
+
+    Attributes:
+        totals: the counts of a shortened list (``shortened``); absent if all clusters are listed.
+    """
 
     group: str | None
     failure: Failure | None
     clusters: list[ClusterDiagnosis]
+    totals: GroupTotals | msgspec.UnsetType = msgspec.UNSET
 
     def rejected_by(self) -> list[tuple[str, int]]:
         """Return how many clusters each filter was the first to reject, largest number first."""
@@ -100,11 +146,11 @@ class Diagnosis(msgspec.Struct, frozen=True, rename="camel"):
     untried: list[str]
 
 
-def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagnosis:
+def explain(scheduler: Scheduler, request: Request, decision: Decision, most: int | None = None) -> Diagnosis:
     """Explain a decision that this scheduler just made. The fleet must not have changed since.
 
     The strategy is the one that the placement names, in Karmada's words. Profiles with strategies of their own use
-    ``explain_groups``.
+    ``explain_groups``. With ``most``, groups are ``shortened``.
     """
     strategy = strategy_of(request.placement.replica_scheduling)
     if decision.failure is not None and decision.failure.kind is FailureKind.TOO_LARGE:
@@ -115,14 +161,64 @@ def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagn
     return Diagnosis(
         strategy,
         names[:first],
-        explain_groups(scheduler, request, decision),
+        explain_groups(scheduler, request, decision, most),
         names[first + len(decision.attempts) :],
     )
 
 
-def explain_groups(scheduler: Scheduler, request: Request, decision: Decision) -> list[GroupDiagnosis]:
-    """Explain the groups that were tried, by any profile."""
-    return [_explain_attempt(scheduler, request, attempt) for attempt in decision.attempts]
+def explain_groups(
+    scheduler: Scheduler, request: Request, decision: Decision, most: int | None = None
+) -> list[GroupDiagnosis]:
+    """Explain the groups that were tried, by any profile. With ``most``, groups are ``shortened``."""
+    return [_explain_attempt(scheduler, request, attempt, most) for attempt in decision.attempts]
+
+
+def shortened(group: GroupDiagnosis, most: int | None, outside: Sequence[str] = ()) -> GroupDiagnosis:
+    """Return a group with counts, and without the clusters that filters reject.
+
+    Args:
+        group: the group with all its clusters.
+        most: the most clusters of each stage, those with the most replicas and the highest scores first; None for all.
+        outside: the names of further clusters, which are not in the group.
+    """
+    inside = [each for each in group.clusters if not any(found.plugin == AFFINITY for found in each.rejections)]
+    counts = Counter(each.outcome for each in inside)
+    beyond = len(outside) + len(group.clusters) - len(inside)
+    if beyond:
+        counts[Outcome.REJECTED] += beyond
+    ordered = sorted(
+        (each for each in inside if each.outcome is not Outcome.REJECTED),
+        key=lambda each: (-(each.replicas or 0), -sum(each.scores.values()), -(each.capacity or 0), each.cluster),
+    )
+    stages: dict[Outcome, list[ClusterDiagnosis]] = {outcome: [] for outcome in reversed(Outcome)}
+    for each in ordered:
+        stages[each.outcome].append(each)
+    unassigned = sorted([*(each.cluster for each in group.clusters if each.outcome is not Outcome.ASSIGNED), *outside])
+    return GroupDiagnosis(
+        group.group,
+        group.failure,
+        [each for some in stages.values() for each in some[:most]],
+        GroupTotals(dict(counts), beyond, _by_reason(inside), unassigned[:_MAX_UNASSIGNED]),
+    )
+
+
+def _by_reason(clusters: Sequence[ClusterDiagnosis]) -> list[RejectedClusters]:
+    found: dict[tuple[str, str], list[ClusterDiagnosis]] = {}
+    for each in clusters:
+        if each.outcome is Outcome.REJECTED:
+            first = each.rejections[0] if each.rejections else Rejection("", each.reason)
+            found.setdefault((first.plugin, first.reason), []).append(each)
+    rows = [
+        RejectedClusters(
+            plugin,
+            reason,
+            len(some),
+            [each.cluster for each in some[:_NAMED]],
+            list(dict.fromkeys(more.plugin for each in some for more in each.rejections[1:])),
+        )
+        for (plugin, reason), some in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.count, row.plugin, row.reason))
 
 
 def failures_of(scheduler: Scheduler, request: Request, decision: Decision) -> list[GroupFailure]:
@@ -153,11 +249,19 @@ def _largest_first(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt) -> GroupDiagnosis:
+def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt, most: int | None) -> GroupDiagnosis:
     explainer = _Explainer(scheduler, request, attempt)
     clusters = [cluster for cluster in scheduler.fleet.clusters if cluster is not None]
+    # Nothing of a shortened group is about clusters outside of it but their number and their names.
+    inside = None if most is None else explainer.inside()
+    outside = []
+    if inside is not None:
+        rows = scheduler.fleet.row_of
+        outside = [each.name for each in clusters if not inside[rows[each.name]]]
+        clusters = [each for each in clusters if inside[rows[each.name]]]
     explained = [explainer.explain(cluster) for cluster in sorted(clusters, key=lambda cluster: cluster.name)]
-    return GroupDiagnosis(attempt.group.name, attempt.failure, explained)
+    found = GroupDiagnosis(attempt.group.name, attempt.failure, explained)
+    return found if most is None else shortened(found, most, outside)
 
 
 class _Explainer:
@@ -171,6 +275,12 @@ class _Explainer:
         self.reasons = scheduler.profile.stages.reasons(self.context, compiled, attempt)
         self.scores = _scores(scheduler.profile.plugins.scores, self.context, attempt)
         self.selected = set(attempt.selected.rows.tolist()) if attempt.selected is not None else set()
+
+    def inside(self) -> BoolArray | None:
+        """Return which rows are in the group; None if all are, or if nothing asks for it."""
+        plugin = next((each for each in self.filters if each.name == AFFINITY), None)
+        column = plugin.column(self.context) if isinstance(plugin, PlacementFilter) else None
+        return None if column is None else column.current()
 
     def explain(self, cluster: Cluster) -> ClusterDiagnosis:
         row = self.fleet.row_of[cluster.name]

@@ -12,7 +12,7 @@ import msgspec
 
 from berthmaster.scheduling.compiled_placement import Group
 from berthmaster.scheduling.decision import Attempt, Decision, FailureKind, Mode
-from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
+from berthmaster.scheduling.diagnosis import AFFINITY, GroupDiagnosis, explain_groups
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
@@ -20,8 +20,6 @@ from berthmaster.scheduling.work import TooLargeError
 
 MAX_GROUPS: Final = 64
 """The most groups that are tried."""
-AFFINITY: Final = "ClusterAffinity"
-"""The filter that rejects the clusters outside of a group."""
 _OTHER: Final = "other filters"
 
 
@@ -54,7 +52,7 @@ class Outlook(msgspec.Struct, frozen=True, rename="camel"):
     problem: str = ""
 
 
-def outlook(scheduler: Scheduler, request: Request, explained: int | None = None) -> Outlook:
+def outlook(scheduler: Scheduler, request: Request, explained: int | None = None, most: int | None = None) -> Outlook:
     """Try each group of a workload alone, as if the workload were scheduled from scratch.
 
     Args:
@@ -70,7 +68,7 @@ def outlook(scheduler: Scheduler, request: Request, explained: int | None = None
     diagnosis = None
     if explained is not None and explained < len(attempts):
         decision = Decision(None, {}, None, Mode.FRESH, [attempts[explained]])
-        (diagnosis,) = explain_groups(scheduler, asked, decision)
+        (diagnosis,) = explain_groups(scheduler, asked, decision, most)
     problem = f"only the first {MAX_GROUPS} of {groups} groups were tried" if groups > MAX_GROUPS else ""
     return Outlook([_outlook(scheduler, asked, attempt) for attempt in attempts], diagnosis, problem)
 

@@ -255,16 +255,21 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
 
 
 def examine(
-    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, world: World = _DEFAULTS
+    scheduler: Scheduler,
+    workload: SimulatedWorkload,
+    now: datetime,
+    world: World = _DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> WorkloadResult:
     """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
-    result = schedule_one(scheduler, workload, now, world, diagnose="all")
+    result = schedule_one(scheduler, workload, now, world, diagnose="all", most=most)
     binding = result.workload.binding
     if result.decision is not None or binding is None or binding.spec.placement is None:
         return result
     request = Request.of(due(binding, scheduler.fleet).binding)
     decision = scheduler.schedule(request)
-    return replace(result, diagnosis=explain(scheduler, request, decision))
+    return replace(result, diagnosis=explain(scheduler, request, decision, most))
 
 
 def schedule_one(
@@ -275,6 +280,7 @@ def schedule_one(
     *,
     diagnose: Diagnosed = "failures",
     shared: SharedCapacity | None = None,
+    most: int | None = None,
 ) -> WorkloadResult:
     """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
 
@@ -282,6 +288,7 @@ def schedule_one(
 
     Args:
         shared: deducts the replicas that the decision adds; None if decisions do not see each other.
+        most: the most clusters of each stage of an explained group; None for all.
     """
     unscheduled = why_not_scheduled(workload, world.schedulers)
     workload = evicted(workload, scheduler.fleet, world.assumptions, now, is_scheduled=unscheduled is None)
@@ -311,7 +318,7 @@ def schedule_one(
         decision = scheduler.schedule(request)
     if decision.failure is None and decision.assignment and stalls(workload):
         return WorkloadResult(workload, Trigger.NONE, unscheduled=not_retried(decision.assignment))
-    diagnosis = explain(scheduler, request, decision) if diagnose == "all" else None
+    diagnosis = explain(scheduler, request, decision, most) if diagnose == "all" else None
     asks_why = decision.failure is not None and diagnose != "none"
     failures = failures_of(scheduler, request, decision) if asks_why else ()
     decision.release()  # the results of all workloads are kept, and each one can have all clusters

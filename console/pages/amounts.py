@@ -1,11 +1,12 @@
 """Amounts of resources as people read them: cores, binary units, and how full a cluster is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from berthmaster.model.quantity import Quantity
-from berthmaster.native_api.fleet import FleetAmount, FleetCluster
+from berthmaster.native_api.fleet import FleetAmount
+from berthmaster.native_api.outlook import Room
 from berthmaster.views.texts import bytes_text, cores_text
 
 HIGH_PERCENT: Final = 90
@@ -88,32 +89,17 @@ def nearly_full(amount: FleetAmount) -> bool:
     return 100 * (amount.used + (amount.assumed or 0)) >= HIGH_PERCENT * amount.allocatable
 
 
-def room_words(
-    requests: Mapping[str, Quantity], clusters: Sequence[FleetCluster], *, passing: bool = False
-) -> tuple[str, ...]:
-    """Return what one replica requests, and the most that a ready cluster has free of each; empty without requests."""
-    if not requests:
-        return ()
+def room_words(requests: Mapping[str, Quantity], room: Room) -> tuple[str, ...]:
+    """Return what one replica requests, and the most that a ready cluster has free of each."""
     wanted = {name: each.milli_value() if name == "cpu" else each.value() for name, each in sorted(requests.items())}
     texts = [f"{label_of(name)} {amount_text(name, amount)}" for name, amount in wanted.items()]
-    free = {
-        name: max(
-            (
-                (each.resources[name].allocatable - used - (each.resources[name].assumed or 0), each.name)
-                for each in clusters
-                if each.ready and name in each.resources and (used := each.resources[name].used) is not None
-            ),
-            default=None,
-        )
-        for name in wanted
-    }
     rooms = [
-        f"{label_of(name)} {amount_text(name, max(0, best[0]))} ({best[1]})"
+        f"{label_of(name)} {amount_text(name, max(0, best.amount))} ({best.cluster})"
         if best is not None
         else f"{label_of(name)} on no ready cluster"
-        for name, best in free.items()
+        for name, best in ((name, room.free.get(name)) for name in wanted)
     ]
-    which = "one cluster that passes the filters" if passing else "one cluster"
+    which = "one cluster that passes the filters" if room.passing else "one cluster"
     return (
         f"One replica requests {', '.join(texts)}.",
         f"The most that {which} has free: {', '.join(rooms)}.",

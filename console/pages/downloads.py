@@ -44,6 +44,11 @@ def asked(tables: Mapping[str, Callable[[], Iterable[Any]]]) -> Response | None:
     return response
 
 
+def wanted() -> bool:
+    """Return whether the address asks for a file."""
+    return "as" in request.args
+
+
 def whole(ask: Callable[[int, int], Sequence[Any]]) -> Iterator[Any]:
     """Yield the rows of a list.
 

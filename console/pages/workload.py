@@ -13,7 +13,7 @@ from console.context import services, visitor
 from console.offers import NO_LEDGER, Offered, optional
 from console.pages import downloads
 from console.pages.policies_model import policy_address
-from console.pages.workload_answers import lacks_room
+from console.pages.workload_groups import ROWS
 from console.pages.workload_model import WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
 from console.pages.workload_timeline import departure_of
 from console.pages.workload_words import sentence
@@ -36,7 +36,8 @@ def one(namespace: str, binding: str) -> Response | str:
     source, record, cluster = services().source, query.text("record"), query.text("why-not")
     group = query.text("group") or None
     everything = query.choice("clusters", (_ALL,), "") == _ALL
-    overview = None if record else source.overview(binding, place, group)
+    most = None if everything or downloads.wanted() else ROWS
+    overview = None if record else source.overview(binding, place, group, clusters=most)
     known = source.binding(binding, place) if overview is None else overview.binding
     history = optional(lambda: _history(known, query.text("after")), NO_LEDGER)
     reviews = _NOTHING
@@ -52,7 +53,6 @@ def one(namespace: str, binding: str) -> Response | str:
     if departure is not None:
         left = departure.record.id
         departed = optional(lambda: source.recorded_decision(left, binding, place, of_page=True), _NO_ANSWER)
-    fleet = optional(source.fleet) if overview is not None and lacks_room(known) else _NOTHING
     facts = WorkloadFacts(
         binding=known,
         explained=None if overview is None else overview.decision,
@@ -64,7 +64,7 @@ def one(namespace: str, binding: str) -> Response | str:
         why_not=why_not.answer,
         departure=departure,
         departed=departed.answer,
-        fleet=() if fleet.answer is None else fleet.answer.clusters,
+        room=None if overview is None else overview.room,
     )
     page = workload_page(facts, WorkloadQuestion(group, everything), services().clock.now())
     if file := downloads.asked(_tables(page, facts)):

@@ -3,15 +3,13 @@
 Pure functions. Each line is true for the stored binding; what would be decided now is said as such.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
-from berthmaster.native_api.fleet import FleetCluster
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOutlook, Room
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
@@ -58,17 +56,13 @@ def answers(
     explained: Explanation | None,
     outlook: BindingOutlook | None,
     now: datetime,
-    fleet: Sequence[FleetCluster] = (),
+    room: Room | None = None,
     departure: Departure | None = None,
     departed: PastExplanation | None = None,
 ) -> tuple[AnswerLine, ...]:
-    """Return the first lines of the page.
-
-    Args:
-        fleet: the clusters, to compare what is free with what a replica requests; empty if they are not known.
-    """
+    """Return the first lines of the page."""
     lines = [
-        _where(binding, explained, outlook, fleet),
+        _where(binding, outlook, room),
         _group(binding),
         _why_not_preferred(binding, outlook),
         None if departure is None else _why_left(departure, departed),
@@ -77,18 +71,7 @@ def answers(
     return tuple(line for line in lines if line is not None)
 
 
-def _passing(explained: Explanation | None) -> frozenset[str]:
-    """Return the clusters that pass the filters of a group that the decision tried."""
-    groups = explained.diagnosis.groups if explained is not None and explained.diagnosis is not None else []
-    return frozenset(each.cluster for group in groups for each in group.clusters if not each.rejections)
-
-
-def _where(
-    binding: BindingView,
-    explained: Explanation | None,
-    outlook: BindingOutlook | None,
-    fleet: Sequence[FleetCluster],
-) -> AnswerLine:
+def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | None) -> AnswerLine:
     texts, kind = [], "good"
     if not binding.present:
         texts.append("The control plane has no binding for it yet. This is the binding that is due.")
@@ -112,11 +95,8 @@ def _where(
         texts.append(
             f"Each cluster has all {counted(replicas, 'replica')}." if each else _all_placed(assigned, replicas)
         )
-    if fleet and lacks_room(binding):
-        passing = _passing(explained)
-        texts += room_words(
-            binding.requests, [each for each in fleet if each.name in passing] or fleet, passing=bool(passing)
-        )
+    if room is not None:
+        texts += room_words(binding.requests, room)
     evicted = sorted({task.from_cluster for task in binding.eviction_tasks})
     if evicted:
         texts.append(
@@ -124,11 +104,6 @@ def _where(
         )
         kind = "warn" if kind == "good" else kind
     return AnswerLine("Where", kind, tuple(texts))
-
-
-def lacks_room(binding: BindingView) -> bool:
-    """Return whether replicas have no place."""
-    return not binding.clusters or sum(binding.clusters.values()) < binding.replicas
 
 
 def _all_placed(assigned: int, replicas: int) -> str:

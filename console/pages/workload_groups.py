@@ -5,14 +5,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from berthmaster.native_api.outlook import BindingOutlook
-from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
-from berthmaster.simulation.group_outlook import AFFINITY, GroupOutlook
+from berthmaster.scheduling.diagnosis import (
+    ClusterDiagnosis,
+    Diagnosis,
+    GroupDiagnosis,
+    GroupTotals,
+    Outcome,
+    RejectedClusters,
+    shortened,
+)
+from berthmaster.simulation.group_outlook import GroupOutlook
 from console.pages.workload_words import counted, filter_words, outlook_words, rejected_words, sentence
 
 ROWS: Final = 50
 """The most clusters of one stage, unless the visitor asks for all."""
-_NAMES: Final = 6
 _STAGES: Final[Mapping[Outcome, tuple[str, str]]] = {
     Outcome.ASSIGNED: ("Selected", "These clusters get the workload."),
     Outcome.NO_REPLICAS: ("Selected, without replicas", "The division of replicas gives them none."),
@@ -52,18 +61,6 @@ class ClusterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """The clusters that a filter was the first to reject, for one reason."""
-
-    plugin: str
-    reason: str
-    count: int
-    names: tuple[str, ...]
-    more: int
-    also: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StageClusters:
     """The clusters that ended at one stage.
 
@@ -78,7 +75,7 @@ class StageClusters:
     total: int
     rows: tuple[ClusterRow, ...]
     hidden: int
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedClusters, ...]
     outside: int
     plugins: tuple[str, ...] = ()
 
@@ -117,23 +114,26 @@ def group_rows(
 
 
 def stage_view(group: GroupDiagnosis, *, everything: bool) -> StageView:
-    """Return the clusters of a group by stage."""
-    of_stage: dict[Outcome, list[ClusterDiagnosis]] = {outcome: [] for outcome in _STAGES}
-    for each in group.clusters:
-        of_stage[each.outcome].append(each)
-    stages = tuple(
-        _stage(outcome, clusters, group, everything=everything) for outcome, clusters in of_stage.items() if clusters
-    )
-    candidates = [
-        each.cluster for outcome, some in of_stage.items() if outcome is not Outcome.ASSIGNED for each in some
-    ]
+    """Return the clusters of a group by stage.
+
+    Args:
+        everything: whether all clusters are listed; False: at most ``ROWS`` for each stage.
+    """
+    group, totals = _counted(group, None if everything else ROWS)
     return StageView(
         group=group.group or "",
         failure="" if group.failure is None else sentence(group.failure.message),
-        stages=stages,
+        stages=tuple(_stage(outcome, group, totals) for outcome in _STAGES if outcome in totals.outcomes),
         weighted=any(each.weight is not None for each in group.clusters),
-        names=tuple(candidates[:500]),
+        names=tuple(totals.unassigned),
     )
+
+
+def _counted(group: GroupDiagnosis, most: int | None = ROWS) -> tuple[GroupDiagnosis, GroupTotals]:
+    """Return a shortened group and its totals. The extender shortens groups of the present, but no recorded ones."""
+    if isinstance(group.totals, GroupTotals):
+        return group, group.totals
+    return _counted(shortened(group, most))
 
 
 def _of_outlook(number: int, group: GroupOutlook, observed: str | None, replicas: int, shown: str | None) -> GroupRow:
@@ -174,11 +174,14 @@ def _of_diagnosis(diagnosis: Diagnosis, observed: str | None, shown: str | None)
 
 
 def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown: str | None) -> GroupRow:
-    inside = [each for each in group.clusters if not _is_outside(each)]
-    rejected = dict(Counter(each.rejections[0].plugin for each in inside if each.rejections).most_common())
-    counts = f"Rejected: {rejected_words(rejected)}." if rejected else ""
+    _, totals = _counted(group)
+    rejected: Counter[str] = Counter()
+    for each in totals.rejected:
+        rejected[each.plugin] += each.count
+    counts = f"Rejected: {rejected_words(dict(rejected.most_common()))}." if rejected else ""
     failed = group.failure is not None
     result = "It was selected." if group.failure is None else f"It failed: {sentence(group.failure.message)}"
+    inside = sum(totals.outcomes.values()) - totals.outside
     return GroupRow(
         position=number,
         name=group.group or "",
@@ -186,61 +189,26 @@ def _of_attempt(number: int, group: GroupDiagnosis, observed: str | None, shown:
         kind="bad" if failed else "good",
         verdict="failed" if failed else "selected",
         text=f"{result} {counts}".strip(),
-        clusters=len(inside),
-        fitting=sum(each.outcome is not Outcome.REJECTED for each in group.clusters),
+        clusters=inside,
+        fitting=inside - rejected.total(),
         capacity="",
         shown=group.group == shown,
     )
 
 
-def _stage(
-    outcome: Outcome, clusters: Sequence[ClusterDiagnosis], group: GroupDiagnosis, *, everything: bool
-) -> StageClusters:
+def _stage(outcome: Outcome, group: GroupDiagnosis, totals: GroupTotals) -> StageClusters:
     title, text = _STAGES[outcome]
-    key = outcome.value.replace(" ", "-")
+    key, total = outcome.value.replace(" ", "-"), totals.outcomes[outcome]
     if outcome is Outcome.REJECTED:
-        rejected, outside = _rejected(clusters)
-        return StageClusters(key, title, text, len(clusters), (), 0, rejected, outside)
-    ordered = sorted(
-        clusters,
-        key=lambda each: (-(each.replicas or 0), -sum(each.scores.values()), -(each.capacity or 0), each.cluster),
+        rejected = tuple(replace(each, reason=each.reason or filter_words(each.plugin)) for each in totals.rejected)
+        return StageClusters(key, title, text, total, (), 0, rejected, totals.outside)
+    shown = [each for each in group.clusters if each.outcome is outcome]
+    explained = group.failure is not None and (
+        outcome is Outcome.NO_REPLICAS or Outcome.NO_REPLICAS not in totals.outcomes
     )
-    shown = ordered if everything else ordered[:ROWS]
-    selected = any(each.outcome is Outcome.NO_REPLICAS for each in group.clusters)
-    explained = group.failure is not None and (outcome is Outcome.NO_REPLICAS or not selected)
     rows = tuple(_cluster_row(each, explained=explained) for each in shown)
     plugins = tuple(dict.fromkeys(name for each in shown for name in each.scores))
-    return StageClusters(key, title, text, len(clusters), rows, len(ordered) - len(shown), (), 0, plugins)
-
-
-def _rejected(clusters: Sequence[ClusterDiagnosis]) -> tuple[tuple[Rejected, ...], int]:
-    outside = 0
-    found: dict[tuple[str, str], list[ClusterDiagnosis]] = {}
-    for each in clusters:
-        if not each.rejections:
-            found.setdefault(("", each.reason), []).append(each)
-        elif _is_outside(each):
-            outside += 1
-        else:
-            first = each.rejections[0]
-            found.setdefault((first.plugin, first.reason), []).append(each)
-    rows = [
-        Rejected(
-            plugin,
-            reason or filter_words(plugin),
-            len(some),
-            tuple(each.cluster for each in some[:_NAMES]),
-            max(0, len(some) - _NAMES),
-            tuple(dict.fromkeys(more.plugin for each in some for more in each.rejections[1:])),
-        )
-        for (plugin, reason), some in found.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin, row.reason))), outside
-
-
-def _is_outside(cluster: ClusterDiagnosis) -> bool:
-    """Return whether a cluster is not in the group, whatever else rejects it first."""
-    return any(each.plugin == AFFINITY for each in cluster.rejections)
+    return StageClusters(key, title, text, total, rows, total - len(shown), (), 0, plugins)
 
 
 def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:

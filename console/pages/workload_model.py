@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.move import MovePhase, MoveState
-from berthmaster.native_api.fleet import FleetCluster
-from berthmaster.native_api.outlook import BindingOutlook
+from berthmaster.native_api.outlook import BindingOutlook, Room
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis
@@ -29,7 +28,6 @@ class WorkloadFacts:
 
     Attributes:
         reviews: what is on record about changes of the policy, the latest first.
-        fleet: the clusters, if replicas have no place.
     """
 
     binding: BindingView
@@ -40,7 +38,7 @@ class WorkloadFacts:
     reviews: Sequence[HistoryRow] = ()
     past: PastExplanation | None = None
     why_not: WhyNotView | None = None
-    fleet: Sequence[FleetCluster] = ()
+    room: Room | None = None
     departure: Departure | None = None
     departed: PastExplanation | None = None
 
@@ -175,7 +173,7 @@ def _copies(move: MoveState, now: Mapping[str, int]) -> tuple[MoveCopies, ...]:
 def _answers(facts: WorkloadFacts, now: datetime) -> tuple[AnswerLine, ...]:
     if facts.past is not None:
         return past_answers(facts.past)
-    return answers(facts.binding, facts.explained, facts.outlook, now, facts.fleet, facts.departure, facts.departed)
+    return answers(facts.binding, facts.explained, facts.outlook, now, facts.room, facts.departure, facts.departed)
 
 
 def _shown_group(

@@ -37,14 +37,17 @@ def require_binding(services: Services, namespace: str, name: str) -> WatchedWor
     return found
 
 
-def explained(services: Services, namespace: str, name: str) -> BindingExplanation:
-    """Return what the scheduler would decide now on a binding of the service, and why."""
+def explained(services: Services, namespace: str, name: str, most: int | None = None) -> BindingExplanation:
+    """Return what the scheduler would decide now on a binding of the service, and why.
+
+    With ``most``, the groups of the explanation are ``shortened``.
+    """
     state, found = services.state, require_binding(services, namespace, name)
     workload, now = found.workload, services.clock.now()
     with state.reading() as cache:
         if workload.binding is not None:
             require_explicable(workload.binding, len(cache.fleet))
-        outcome = examine(cache.scheduler, workload, now)
+        outcome = examine(cache.scheduler, workload, now, most=most)
         cache.restore_peers(workload)
     if found.related is not None:
         followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)

@@ -1,6 +1,6 @@
 """``/v1/fleet`` and ``/v1/version``: all clusters with what is assigned to them, and the version of the state."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.kinds import BINDINGS
@@ -67,7 +67,7 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
         deleting=cluster.deleting,
         draining=is_draining(cluster),
         taints=spec.taints,
-        resources=_amounts(cluster, use if reported else None),
+        resources=amounts(cluster, use if reported else None),
         workloads=None if use is None else use.workloads,
         replicas=None if use is None else use.replicas,
         by_group=None if use is None else use.groups(),
@@ -77,7 +77,8 @@ def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = Fa
     )
 
 
-def _amounts(cluster: Cluster, use: ClusterUse | None) -> dict[str, FleetAmount]:
+def amounts(cluster: Cluster, use: ClusterUse | None, wanted: Collection[str] | None = None) -> dict[str, FleetAmount]:
+    """Return what a cluster has of each resource, or of the wanted ones."""
     summary = cluster.status.resource_summary
     if summary is None:
         return {}
@@ -85,6 +86,8 @@ def _amounts(cluster: Cluster, use: ClusterUse | None) -> dict[str, FleetAmount]
     knows_used = bool(summary.allocated or summary.allocating)
     found = {}
     for name, allocatable in summary.allocatable.items():
+        if wanted is not None and name not in wanted:
+            continue
         used = None
         if knows_used:
             parts = (summary.allocated.get(name), summary.allocating.get(name))

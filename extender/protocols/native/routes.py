@@ -28,7 +28,7 @@ from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.history import MAX_PAGE as HISTORY_PAGE
-from extender.protocols.native.outlook import binding_outlook
+from extender.protocols.native.outlook import binding_outlook, room_of
 from extender.protocols.native.parameters import count, flag, for_readers, number, reader_of, text
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
@@ -57,7 +57,11 @@ _CLUSTERS: Final = {
     "after": text("The page contains the names after this one."),
     "limit": count("The most clusters of the page.", MAX_PAGE),
 }
-_GROUP: Final = {"group": text("Explain each cluster in this group; empty for a placement without groups.")}
+_OVERVIEW: Final = {
+    "group": text("Explain each cluster in this group; empty for a placement without groups."),
+    "clusters": count("The most clusters of each stage of a group; the others are counted. All by default.", MAX_PAGE),
+}
+_GROUP: Final = {"group": _OVERVIEW["group"]}
 
 
 def routes(planner: Planner | None = None) -> Sequence[Route]:
@@ -127,7 +131,7 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
                         "What each group of a binding could hold", BindingOutlook, examples.outlook_of_binding, _GROUP),
         *binding_routes("/overview", overview_of_binding, ("overviewOfBinding", "overviewOfClusterBinding"),
                         "All that the state says about a binding, in one answer",
-                        BindingOverview, query=_GROUP, readers=True),
+                        BindingOverview, query=_OVERVIEW, readers=True),
         *for_readers(Route(
             "GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS,
             operation=Operation("listHistory", "List what the ledger recorded, the latest first", HistoryPage,
@@ -205,7 +209,8 @@ def outlook_of_binding(services: Services, call: Call) -> Reply:
 def overview_of_binding(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/overview`` and ``GET /v1/clusterbindings/{name}/overview``."""
     require_synced(services)
-    found = binding_overview(services, *binding_key(call), call.query.get("group"), reader_of(call))
+    most = number(call.query, "clusters", 0, MAX_PAGE) or None
+    found = binding_overview(services, *binding_key(call), call.query.get("group"), reader_of(call), most)
     return Reply(encode_json(found))
 
 
@@ -227,7 +232,7 @@ _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 
 
 def binding_overview(
-    services: Services, namespace: str, name: str, group: str | None, reader: Reader
+    services: Services, namespace: str, name: str, group: str | None, reader: Reader, most: int | None = None
 ) -> BindingOverview:
     """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload."""
     version = services.state.version
@@ -243,7 +248,9 @@ def binding_overview(
             missing[title] = refusal.detail
             return None
 
-    decision = part("decision", lambda: visible_decision(explained(services, namespace, name), reader))
-    outlook = part("outlook", lambda: binding_outlook(services, namespace, name, group))
+    decision = part("decision", lambda: visible_decision(explained(services, namespace, name, most), reader))
+    outlook = part("outlook", lambda: binding_outlook(services, namespace, name, group, most))
     claims = part("claims", lambda: claims_of(services, namespace, name))
-    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version)
+    diagnosis = None if decision is None else decision.diagnosis
+    room = room_of(services, binding, [] if diagnosis is None else [each.group for each in diagnosis.groups])
+    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room)

@@ -4,7 +4,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
 
 from berthmaster.model.binding import GracefulEvictionTask
 from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.diagnosis import Outcome, explain
+from berthmaster.scheduling.diagnosis import Outcome, explain, shortened
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import DELETING, karmada_profile
 from berthmaster.scheduling.request import Request
@@ -14,7 +14,12 @@ from berthmaster.scheduling.scheduler import Scheduler
 def diagnosis(clusters, /, *, keep_empty=False, **fields):
     scheduler = Scheduler(Fleet(clusters), karmada_profile(keep_empty=keep_empty))
     request = Request.of(asked(**fields))
-    return explain(scheduler, request, scheduler.schedule(request))
+    decision = scheduler.schedule(request)
+    found = explain(scheduler, request, decision)
+    for most in (1, 50):
+        short = explain(scheduler, request, decision, most)
+        assert short.groups == [shortened(each, most) for each in found.groups], "what is left out is counted the same"
+    return found
 
 
 def of_one(name, clusters, /, **fields):
@@ -220,3 +225,23 @@ def test_a_diagnosis_names_the_strategy():
 def test_without_groups_the_diagnosis_is_empty():
     found = diagnosis(FLEET, groups=[])
     assert (found.skipped, found.groups, found.untried) == ([], [], [])
+
+
+def test_a_shortened_group_lists_the_best_clusters_of_each_stage_and_counts_the_others():
+    clusters = [cluster(name, pods=9, cpu=4) for name in "abcd"] + [
+        cluster("e", pods=9, cpu=4, taints=["lost:NoSchedule"])
+    ]
+    (group,) = diagnosis(
+        clusters, clusterAffinity={"clusterNames": ["a", "b", "c", "e"]}, spread=[spread("cluster", 2, 2)], replicas=3
+    ).groups
+    short = shortened(group, 1)
+    assert [(each.outcome, each.cluster) for each in short.clusters] == [
+        (Outcome.ASSIGNED, "a"),
+        (Outcome.NOT_SELECTED, "c"),
+    ]
+    assert short.totals.outcomes == {Outcome.ASSIGNED: 2, Outcome.NOT_SELECTED: 1, Outcome.REJECTED: 2}
+    assert short.totals.outside == 1
+    assert [(each.plugin, each.count, each.clusters) for each in short.totals.rejected] == [
+        ("TaintToleration", 1, ["e"])
+    ]
+    assert short.totals.unassigned == ["c", "d", "e"]

@@ -10,7 +10,6 @@ from console_answers import (
     binding_explanation,
     binding_outlook,
     binding_view,
-    fleet_cluster,
     group_diagnosis,
     group_outlook,
     history_page,
@@ -24,6 +23,7 @@ from console_source import refused_question
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.move import MovePhase
 from berthmaster.model.quantity import Quantity
+from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, RequiringBinding
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
@@ -134,17 +134,16 @@ def test_every_earlier_group_is_named():
 
 def test_a_workload_without_a_place_says_what_a_replica_requests_and_what_is_free():
     big = binding_view(clusters={}, requests={"cpu": Quantity.parse("4000"), "memory": Quantity.parse("2Gi")})
-    fleet = [fleet_cluster("small", used=15), fleet_cluster("large", used=1, assumed=2)]
-    found = answers(big, None, None, NOW, [*fleet, fleet_cluster("lost", used=0, ready=False)])[0]
+    room = Room(passing=False, free={"cpu": FreeAmount("large", 13_000), "memory": FreeAmount("small", 32 * 2**30)})
+    found = answers(big, None, None, NOW, room)[0]
     assert found.texts[-2:] == (
         "One replica requests CPU 4,000, Memory 2Gi.",
         "The most that one cluster has free: CPU 13 (large), Memory 32Gi (small).",
     )
-    assert "requests" not in " ".join(answers(binding_view(), None, None, NOW, fleet)[0].texts)
-    passing = GroupDiagnosis("all", None, [ClusterDiagnosis("small", Outcome.NOT_SELECTED)])
-    explained = binding_explanation(diagnosis=Diagnosis(Strategy.AGGREGATED, [], [passing], []))
-    last = answers(big, explained, None, NOW, fleet)[0].texts[-1]
-    assert last.startswith("The most that one cluster that passes the filters has free: CPU 1 (small)")
+    full = Room(passing=True, free={"cpu": FreeAmount("small", -1)})
+    assert answers(big, None, None, NOW, full)[0].texts[-1] == (
+        "The most that one cluster that passes the filters has free: CPU 0 (small), Memory on no ready cluster."
+    )
 
 
 def test_what_is_not_known_is_said():
@@ -314,7 +313,7 @@ def test_clusters_by_stage():
         ("b2", "3", "4 (memory)", "100"),
     ]
     assert [(row.name, row.reason) for row in scored.rows] == [("b3", "its share is less than one replica.")]
-    assert [(each.plugin, each.count, each.names) for each in filtered.rejected] == [("TaintToleration", 1, ("b4",))]
+    assert [(each.plugin, each.count, each.clusters) for each in filtered.rejected] == [("TaintToleration", 1, ["b4"])]
     assert filtered.outside == 8
     assert view.names[:2] == ("b3", "b4")
 
@@ -467,13 +466,19 @@ def test_why_not_a_cluster(workload):
 def test_the_clusters_of_another_group_can_be_listed(workload):
     answer, source = workload("?group=primary", outlook=binding_outlook(FULL, diagnosis=group_diagnosis()))
     assert "a decision from scratch in this group alone" in answer.text
-    assert ("overview", ("web-deployment", "shop", "primary"), {"namespaces": None}) in source.asked
+    assert ("overview", ("web-deployment", "shop", "primary"), {"clusters": ROWS, "namespaces": None}) in source.asked
+
+
+@pytest.mark.parametrize("query", ["?clusters=all", "?as=csv"])
+def test_all_clusters_are_asked_for_only_if_they_are_shown(workload, query):
+    _, source = workload(query)
+    assert source.asked[0] == ("overview", ("web-deployment", "shop", None), {"clusters": None, "namespaces": None})
 
 
 def test_a_cluster_scoped_workload_is_asked_without_a_namespace(page):
     answer, source = page("/workloads/-/web-clusterrole", **workload_answers())
     assert answer.status_code == 200
-    assert source.asked[0] == ("overview", ("web-clusterrole", "", None), {"namespaces": None})
+    assert source.asked[0] == ("overview", ("web-clusterrole", "", None), {"clusters": ROWS, "namespaces": None})
 
 
 def test_related_workloads_and_notes_are_named(workload):

@@ -6,13 +6,15 @@ import pytest
 from fake_clock import FakeClock
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
+from msgspec.structs import replace
 from waiting import wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.reader import ANY_READER, Reader
+from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native.bindings import described
-from extender.protocols.native.outlook import binding_outlook
+from extender.protocols.native.outlook import binding_outlook, room_of
 from extender.protocols.native.routes import binding_overview
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
@@ -39,7 +41,10 @@ def services():
         "conditions": [{"type": "Scheduled", "status": "True", "reason": "Success"}],
     }
     after = policy("web", selector(name="web"), placement={}, schedulerName="other")
-    store(api, cluster("first"), cluster("second"), after, template, stored)
+    members = [cluster("first"), cluster("second")]
+    for number, each in enumerate(members):
+        each["status"]["resourceSummary"]["allocated"] = {"cpu": f"{number + 1}", "pods": "1"}
+    store(api, *members, after, template, stored)
     source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
     source.start(state)
     wait_for(lambda: state.freshness.synced, lambda: state.freshness)
@@ -96,3 +101,23 @@ def test_an_overview_has_the_parts_and_why_one_is_missing(services, monkeypatch)
     assert (found.decision, found.missing) == (None, {"decision": "too many groups"})
     with pytest.raises(Refusal, match="there is no group"):
         binding_overview(services, "shop", "web-deployment", "third", ANY_READER)
+
+
+def test_a_shortened_overview_counts_clusters_and_says_what_is_free_for_what_has_no_place(services):
+    found = binding_overview(services, "shop", "web-deployment", "", ANY_READER, 1)
+    for group in (*found.decision.diagnosis.groups, found.outlook.diagnosis):
+        assert [each.cluster for each in group.clusters] == ["second"]
+        assert [(each.plugin, each.clusters) for each in group.totals.rejected] == [("ClusterEviction", ["first"])]
+    assert found.room is None, "all replicas have a place"
+    short = replace(found.binding, clusters={"second": 3})
+    free = {each.name: each.status.resource_summary.allocatable["cpu"].milli_value() for each in members_of(services)}
+    assert room_of(services, short, [None]) == Room(
+        passing=True, free={"cpu": FreeAmount("second", free["second"] - 2000)}
+    )
+    assert room_of(services, short, []) == Room(passing=False, free={"cpu": FreeAmount("first", free["first"] - 1000)})
+    assert room_of(services, replace(short, requests={}), [None]) is None
+
+
+def members_of(services):
+    with services.state.reading() as cache:
+        return [each for each in cache.fleet.clusters if each is not None]
