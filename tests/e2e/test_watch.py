@@ -1,15 +1,22 @@
-"""State by watch, from a real API server."""
+"""The extender follows an API server."""
 
 import json
+import signal
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from e2e import impatient_extender, karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane, fetch
 from e2e.extender_service import Extender, start_extender
-from e2e.manifests import KUBEADMIRAL, manifest
+from e2e.manifests import JSON, KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes, wait_for
+from karmada_plane import binding, cluster, deployment, policy, selector
 
 pytestmark = pytest.mark.e2e
 
@@ -52,3 +59,174 @@ def test_clusters_come_change_and_go(api: Api, extender: Extender):
 
     api.delete(federated)
     until("it to be forgotten", lambda: name not in clusters(extender))
+
+
+WATCH_BINDINGS_LIMIT_S = 60.0
+_GROUPS = (
+    ("cluster.karmada.io", ["clusters"]),
+    ("policy.karmada.io", ["propagationpolicies", "clusterpropagationpolicies"]),
+    ("work.karmada.io", ["resourcebindings", "clusterresourcebindings"]),
+)
+
+
+class Web(NamedTuple):
+    """A bound Deployment on two of three clusters.
+
+    Attributes:
+        namespace: its namespace.
+        members: the names of the clusters.
+        binding: its binding.
+    """
+
+    namespace: str
+    members: tuple[str, ...]
+    binding: JSON
+
+
+@pytest.fixture
+def web(control_plane: ControlPlane, namespace: str) -> Iterator[Web]:
+    api = control_plane.api
+    karmada.install_clusters(api)
+    members = [cluster(unique("member")) for _ in range(3)]
+    for member in members:
+        karmada.join(api, member)
+    names = tuple(str(each["metadata"]["name"]) for each in members)
+    claimant = policy("web", selector(name="web"), namespace=namespace)
+    template = deployment("web", 4, namespace=namespace, by=claimant)
+    template["metadata"].pop("managedFields")
+    bound = binding(template, claimant, **dict.fromkeys(names[:2], 2))
+    made = [claimant, template, bound]
+    for each in made:
+        api.create(each)
+    yield Web(namespace, names, bound)
+    for each in reversed([*members, *made]):
+        api.delete(each)
+
+
+@pytest.fixture
+def start(processes: Processes, control_plane: ControlPlane) -> Iterator[Callable[..., Extender]]:
+    running: list[Extender] = []
+
+    def one(*watched: str, **options: Any) -> Extender:
+        running.append(start_extender(processes, control_plane, *watched, **options))
+        return running[-1]
+
+    yield one
+    for each in running:
+        each.process.stop()
+
+
+def ask(extender: Extender, path: str, body: JSON | None = None) -> tuple[int, Any]:
+    """Ask the extender. Return the status and the answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{extender.url}{path}", data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=WATCH_BINDINGS_LIMIT_S) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def decision(extender: Extender, web: Web) -> JSON:
+    status, answer = ask(extender, f"/v1/bindings/{web.namespace}/web-deployment/decision")
+    assert status == 200, answer
+    return dict(answer)
+
+
+def moves(extender: Extender, web: Web, down: str) -> JSON:
+    """The moves of the Deployment if a cluster is lost."""
+    change = {"failover": "on", "changes": [{"type": "down", "cluster": down}]}
+    status, answer = ask(extender, "/v1/simulate", change)
+    assert status == 200, answer
+    rows = {each["resource"]: each["moves"] for each in answer["rows"]}
+    return dict(rows.get(f"{web.namespace}/Deployment/web", {}))
+
+
+def test_a_changed_binding_changes_the_answers(control_plane: ControlPlane, start: Callable[..., Extender], web: Web):
+    extender = start("bindings,workloads")
+    first, second, third = web.members
+    known = decision(extender, web)
+    assert known["present"] == {first: 2, second: 2}
+    assert known["policy"] == f"PropagationPolicy {web.namespace}/web"
+    assert [each["holds"] for each in known["claims"]] == [True]
+    assert known["staleness"]["staleSince"] is None
+    status, stored = ask(extender, f"/v1/bindings/{web.namespace}/web-deployment")
+    assert (status, stored["clusters"], stored["present"]) == (200, {first: 2, second: 2}, True)
+    assert moves(extender, web, first)[first] == [2, None]
+
+    control_plane.api.patch(web.binding, {"spec": {"clusters": [{"name": third, "replicas": 4}]}})
+    wait_for(
+        "the new assignment",
+        lambda: decision(extender, web)["present"] == {third: 4} or None,
+        WATCH_BINDINGS_LIMIT_S,
+    )
+    assert moves(extender, web, first) == {}
+    assert moves(extender, web, third)[third] == [4, None]
+
+    control_plane.restart_apiserver()
+    control_plane.api.patch(web.binding, {"spec": {"clusters": [{"name": first, "replicas": 4}]}})
+    wait_for(
+        "the change after a restart",
+        lambda: decision(extender, web)["present"] == {first: 4} or None,
+        WATCH_BINDINGS_LIMIT_S,
+    )
+
+
+def test_an_etcd_that_hangs_makes_the_answers_stale_although_all_watches_are_open(
+    processes: Processes, control_plane: ControlPlane, start: Callable[..., Extender], web: Web
+):
+    extender = start("workloads", command=(sys.executable, Path(impatient_extender.__file__)))
+    first, _, third = web.members
+    moved = policy(
+        "web", selector(name="web"), namespace=web.namespace, placement={"clusterAffinity": {"clusterNames": [third]}}
+    )
+
+    def staleness() -> tuple[str | None, str]:
+        found = ask(extender, "/v1/version")[1]["staleness"]
+        return found["staleSince"], found["problem"]
+
+    wait_for("a current state", lambda: staleness() == (None, ""), WATCH_BINDINGS_LIMIT_S)
+    etcd = processes.named("etcd")
+    etcd.ask_to_stop(signal.SIGSTOP)
+    try:
+        wait_for("a stale state", lambda: "does not return current objects" in staleness()[1], WATCH_BINDINGS_LIMIT_S)
+        wait_for(
+            "the note of a ready service",
+            lambda: "does not return current objects" in (fetch(f"{extender.probe_url}/readyz") or ""),
+            WATCH_BINDINGS_LIMIT_S,
+        )
+        assert decision(extender, web)["staleness"]["staleSince"]
+        status, refusal = ask(extender, "/v1/plan", {"update": [moved]})
+        assert (status, "the state of the service is stale since" in refusal["detail"]) == (503, True), refusal
+        status, simulated = ask(extender, "/v1/simulate", {"changes": [{"type": "down", "cluster": first}]})
+        assert (status, bool(simulated["staleness"]["staleSince"])) == (200, True), simulated
+    finally:
+        etcd.ask_to_stop(signal.SIGCONT)
+    wait_for("a current state again", lambda: staleness() == (None, ""), WATCH_BINDINGS_LIMIT_S)
+    control_plane.api.patch(web.binding, {"spec": {"clusters": [{"name": third, "replicas": 4}]}})
+    wait_for(
+        "the new assignment",
+        lambda: decision(extender, web)["present"] == {third: 4} or None,
+        WATCH_BINDINGS_LIMIT_S,
+    )
+
+
+def test_a_kind_that_may_not_be_listed_is_named(control_plane: ControlPlane, start: Callable[..., Extender], web: Web):
+    rules = [({"apiGroups": [group], "resources": kinds, "verbs": ["list", "watch"]}, None) for group, kinds in _GROUPS]
+    extender = start("workloads", kubeconfig=control_plane.user(unique("extender"), rules))
+    known = decision(extender, web)
+    assert known["present"] == dict.fromkeys(web.members[:2], 2), "from the binding"
+    gaps = [each for each in known["gaps"] if each.startswith("Deployment of apps/v1 is not listed")]
+    assert len(gaps) == 1
+    assert "forbidden" in gaps[0]
+
+
+def test_what_is_not_watched_is_refused(start: Callable[..., Extender], web: Web):
+    extender = start("clusters")
+    for path, body in (
+        (f"/v1/bindings/{web.namespace}/web-deployment/decision", None),
+        ("/v1/simulate", {"changes": [{"type": "down", "cluster": web.members[0]}]}),
+    ):
+        status, problem = ask(extender, path, body)
+        assert status == 409
+        assert "start it with --watch clusters,bindings" in problem["detail"]

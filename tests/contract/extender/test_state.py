@@ -1,14 +1,29 @@
-"""A folder that changes while the service runs."""
+"""The state of an extender, its protection, and its end."""
 
+import os
 import shutil
+import signal
+import ssl
+import time
+from contextlib import ExitStack
+from pathlib import Path
 
+import msgspec
 import pytest
+from authority import Authority
+from click.testing import CliRunner
 from conftest import ROOT
-from servers import running
+from servers import Wire, request, running
 from waiting import wait_for
 
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.what_if import DownChange
+from berthmaster_cli.main import main
+from extender.protocols.native import examples
 from extender.state.state import NO_SOURCE
 
 EXAMPLES = ROOT / "examples"
@@ -74,3 +89,205 @@ def test_manifests_without_workloads_are_a_gap_of_every_answer(tmp_path):
     gap = "the manifests have no binding and no resource template: the workloads of the fleet are not known"
     assert [gap in each.gaps for each in answers] == [True] * 6
     assert not answers[-1].complete
+
+
+GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))
+TOKEN = "a-token-of-some-length"  # noqa: S105 - valid for the service of this test only
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def secured(authority, tmp_path_factory):
+    """Start a service with TLS, client certificates and tokens, and without a fleet."""
+    folder = tmp_path_factory.mktemp("secured")
+    (folder / "tokens").write_text(f"{TOKEN},alice\n")
+    certificate, key = authority.issue("localhost")
+    flags = (
+        "--cert-file", certificate, "--key-file", key, "--client-ca-file", authority.ca, "--token-file",
+        folder / "tokens", "--workers", 1,
+    )  # fmt: skip
+    with running("extender", *flags, log=folder / "log") as server:
+        yield server, folder / "tokens"
+
+
+def context(authority, *, certificate=True):
+    made = ssl.create_default_context(cafile=authority.ca)
+    if certificate:
+        made.load_cert_chain(*authority.issue("client"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        pytest.param({"Authorization": f"Bearer {TOKEN}"}, 200, id="a valid token"),
+        pytest.param({"Authorization": f"bearer  {TOKEN} "}, 200, id="the scheme in lower case"),
+        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, 401, id="an unknown token"),
+        pytest.param({"Authorization": f"Basic {TOKEN}"}, 401, id="another scheme"),
+        pytest.param({}, 401, id="no token"),
+    ],
+)
+def test_a_valid_token_is_required(secured, authority, header, status):
+    with Wire(secured[0].port, context(authority)) as wire:
+        head, _, body = GOOD.partition(b"\r\n\r\n")
+        lines = "".join(f"\r\n{name}: {value}" for name, value in header.items()).encode()
+        wire.send(head + lines + b"\r\n\r\n" + body)
+        answer = wire.answer()
+    assert answer.status == status
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+def test_clients_without_a_token_do_not_learn_which_paths_exist(secured, authority):
+    for method, path in (("GET", "/nothing"), ("GET", "/openapi.json"), ("PUT", "/v1/schedule")):
+        with Wire(secured[0].port, context(authority)) as wire:
+            wire.send(request(method, path))
+            assert wire.answer().status == 401
+
+
+def test_a_client_certificate_is_required(secured, authority):
+    # In TLS 1.3, the client gets the error when it reads.
+    with Wire(secured[0].port, context(authority, certificate=False)) as wire:
+        wire.send(GOOD)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            wire.answer()
+
+
+def test_the_client_sends_its_certificate_and_token(secured, authority):
+    server, tokens = secured
+    url, binding = f"https://127.0.0.1:{server.port}", convert(Binding, examples.BINDING)
+    shown = {"ca_file": authority.ca, "certificate": authority.issue("client")}
+    with Client(url, **shown) as client, pytest.raises(ServiceError, match="bearer token") as refused:
+        client.schedule(binding)
+    assert refused.value.status == 401
+    clusters = [convert(Cluster, raw) for raw in examples.CLUSTERS]
+    with Client(url, token_file=tokens, **shown) as client:
+        assert client.schedule(binding, clusters).clusters == {"private-1": 6}
+        with pytest.raises(ServiceError, match="the extender has no fleet"):
+            client.schedule(binding)
+
+
+def test_changed_tokens_are_read_again(secured, authority):
+    server, tokens = secured
+    before = tokens.read_text()
+
+    def status(token):
+        with Wire(server.port, context(authority)) as wire:
+            wire.send(GOOD.replace(b"\r\n\r\n", f"\r\nAuthorization: Bearer {token}\r\n\r\n".encode(), 1))
+            return wire.answer().status
+
+    tokens.write_text("another-token-of-some-length\n")
+    try:
+        wait_for(lambda: status("another-token-of-some-length") == 200)
+        assert status(TOKEN) == 401
+        tokens.write_text("short\n")
+        time.sleep(1.2)
+        assert status("another-token-of-some-length") == 200, "an invalid file keeps the previous tokens"
+    finally:
+        tokens.write_text(before)
+        wait_for(lambda: status(TOKEN) == 200)
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        pytest.param(["--bind", "0.0.0.0:0"], "TLS is not configured", id="plain HTTP"),
+        pytest.param(
+            ["--bind", "[::]:0", "--cert-file", "c", "--key-file", "k"],
+            "authentication is not configured",
+            id="TLS only",
+        ),
+        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "TLS is not configured", id="tokens only"),
+    ],
+)
+def test_it_refuses_to_serve_beyond_loopback_without_protection(flags, missing):
+    result = CliRunner().invoke(main, ["extender", *flags])
+    assert missing in str(result.exception)
+    assert "--insecure" in str(result.exception)
+
+
+def test_a_batch_over_tls_may_be_sent_whole_before_an_answer_is_read(secured, authority):
+    line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE_OWN_FLEET}) + b"\n"
+    with Wire(secured[0].port, context(authority)) as wire:
+        head = {"Authorization": f"Bearer {TOKEN}"}
+        wire.send(request("POST", "/v1/schedule/batch", line * 700, "application/x-ndjson", **head))
+        time.sleep(0.2)
+        assert wire.answer().body.count(b'"decision"') == 700
+
+
+def test_running_requests_are_answered_before_the_end(tmp_path):
+    with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server:
+        with Wire(server.port) as idle, Wire(server.port) as busy:
+            idle.send(GOOD)
+            assert idle.answer().status == 200
+            busy.send(GOOD[:-10])
+            time.sleep(0.3)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            busy.send(GOOD[-10:])
+            assert busy.answer().status == 200
+        assert server.process.wait(timeout=30) == 0
+
+
+def test_a_draining_service_answers_and_is_not_ready(tmp_path):
+    with running("extender", "--workers", 1, "--drain-s", 300, log=tmp_path / "log") as server, ExitStack() as stack:
+        stack.callback(server.process.send_signal, signal.SIGQUIT)  # ends the time for which it drains
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
+        with Wire(server.port) as wire:
+            wire.send(GOOD)
+            assert wire.answer().status == 200
+
+
+def test_clients_that_have_connected_before_the_stop_are_answered_and_later_ones_refused(tmp_path):
+    with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server, ExitStack() as stack:
+        [worker] = filter(stops_at_term, children(server.process.pid))
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            wait_for(lambda: set(states(worker)) == {"T"})  # a thread that still runs could take the next signal
+            clients = [stack.enter_context(Wire(server.port, timeout_s=60)) for _ in range(3)]
+            for client in clients:
+                client.send(GOOD)
+            server.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: has_term(worker, "ShdPnd"))
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        answers = [final_answer(client) for client in clients]
+        assert [(each.status, each.headers["connection"]) for each in answers] == [(200, "close")] * 3
+        with pytest.raises(ConnectionRefusedError):
+            Wire(server.port)
+
+
+def final_answer(client):
+    """Return the next response that is not an interim one."""
+    while (answer := client.answer()).status == 100:
+        pass
+    return answer
+
+
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def stops_at_term(pid):
+    """Return whether a process is a worker: the one that serves the probes ignores SIGTERM."""
+    return not has_term(pid, "SigIgn")
+
+
+def has_term(pid, field):
+    signals = int(status(Path(f"/proc/{pid}"), field), 16)
+    return bool(signals >> (signal.SIGTERM - 1) & 1)
+
+
+def states(pid):
+    """Return the states of all threads of a process: ``T`` is stopped."""
+    return [status(task, "State") for task in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def status(folder, field):
+    """Return the first word of a field in the status of a process or a thread."""
+    lines = (folder / "status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))

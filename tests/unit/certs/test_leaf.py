@@ -1,12 +1,17 @@
-"""Every reason for which a leaf is replaced."""
+"""Certificates: authority, bundle and leaf."""
 
+import socket
+import ssl
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
-from certs.bundle import fingerprint
+from berthmaster.model.errors import InputError
+from certs.authority import BACKDATING, SERVERS_ONLY, KeyPair, issue, new_authority
+from certs.bundle import MAX_CERTIFICATES, Bundle, fingerprint
 from certs.leaf import LeafRequirements, Reason, StoredLeaf, issued_at, leaf_finding, serves
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,3 +115,128 @@ def test_a_leaf_serves_if_clients_accept_it(stored, later, expected):
 
 def test_repr_does_not_show_the_key():
     assert "PRIVATE" not in repr(GOOD)
+
+
+AUTHORITY_NOW = datetime.now(UTC).replace(microsecond=0)
+AUTHORITY_CERTIFICATE = new_authority("test authority", 10 * DAY, AUTHORITY_NOW)
+
+
+def test_the_authority_signs_a_leaf_and_is_its_issuer():
+    leaf = issue(AUTHORITY_CERTIFICATE, "server", ["a.svc"], DAY, AUTHORITY_NOW).certificate
+    leaf.verify_directly_issued_by(AUTHORITY_CERTIFICATE.certificate)
+    assert leaf.issuer == AUTHORITY_CERTIFICATE.certificate.subject
+
+
+def test_a_leaf_carries_its_dns_names_and_addresses():
+    leaf = issue(AUTHORITY_CERTIFICATE, "server", ["a.svc", "127.0.0.1", "::1"], DAY, AUTHORITY_NOW).certificate
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["a.svc"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
+
+
+def test_a_leaf_is_backdated_and_does_not_outlive_its_authority():
+    leaf = issue(AUTHORITY_CERTIFICATE, "server", [], 100 * DAY, AUTHORITY_NOW).certificate
+    assert leaf.not_valid_before_utc == AUTHORITY_NOW - BACKDATING
+    assert leaf.not_valid_after_utc == AUTHORITY_CERTIFICATE.certificate.not_valid_after_utc
+
+
+@pytest.mark.parametrize(
+    ("pair", "signs"),
+    [(AUTHORITY_CERTIFICATE, True), (issue(AUTHORITY_CERTIFICATE, "x", [], DAY, AUTHORITY_NOW), False)],
+)
+def test_only_the_authority_may_sign_certificates(pair, signs):
+    constraints = pair.certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert (constraints.value.ca, constraints.critical) == (signs, True)
+
+
+def test_a_client_certificate_carries_user_and_group():
+    leaf = issue(
+        AUTHORITY_CERTIFICATE, "kubernetes-admin", [], DAY, AUTHORITY_NOW, organization="system:masters"
+    ).certificate
+    assert leaf.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
+
+
+def test_repr_does_not_show_the_key_of_authority():
+    assert "PRIVATE" not in repr(AUTHORITY_CERTIFICATE)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65], ids=["empty", "too long"])
+def test_an_invalid_common_name_is_rejected(name):
+    with pytest.raises(InputError, match="1 to 64"):
+        new_authority(name, DAY, AUTHORITY_NOW)
+
+
+def test_a_mutual_tls_handshake_succeeds(tmp_path):
+    def context(side: ssl.Purpose, name: str) -> ssl.SSLContext:
+        pair = issue(AUTHORITY_CERTIFICATE, name, ["localhost"], DAY, AUTHORITY_NOW)
+        path = tmp_path / f"{name}.pem"
+        path.write_bytes(pair.certificate_pem + pair.key_pem)
+        made = ssl.create_default_context(side, cadata=AUTHORITY_CERTIFICATE.certificate_pem.decode())
+        made.load_cert_chain(path)
+        made.verify_mode = ssl.CERT_REQUIRED
+        return made
+
+    ours, theirs = socket.socketpair()
+    server = context(ssl.Purpose.CLIENT_AUTH, "server")
+    received: list[bytes] = []
+
+    def serve() -> None:
+        with server.wrap_socket(theirs, server_side=True) as connection:
+            received.append(connection.recv(16))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with context(ssl.Purpose.SERVER_AUTH, "client").wrap_socket(ours, server_hostname="localhost") as connection:
+        connection.sendall(b"hello")
+    thread.join(timeout=60)
+    assert received == [b"hello"]
+
+
+FIRST, BUNDLE_SECOND = (new_authority("same name", days * DAY, NOW) for days in (10, 20))
+LEAF = issue(BUNDLE_SECOND, "leaf", ["a"], DAY, NOW)
+BOTH = Bundle([FIRST.certificate, BUNDLE_SECOND.certificate])
+
+
+@pytest.mark.parametrize(
+    ("pem", "expected"),
+    [
+        pytest.param(b"", Bundle(), id="empty input"),
+        pytest.param(b"\xff\x00 garbage", Bundle(), id="garbage"),
+        pytest.param(BOTH.pem, BOTH, id="two authorities"),
+        pytest.param(b"# a comment\n" + BOTH.pem.replace(b"\n", b"\r\n"), BOTH, id="comments and CRLF"),
+        pytest.param(BOTH.pem + FIRST.certificate_pem, BOTH, id="a duplicate"),
+        pytest.param(BOTH.pem[:-100], Bundle([FIRST.certificate]), id="a truncated second block"),
+        pytest.param(LEAF.certificate_pem + BOTH.pem, BOTH, id="a leaf is skipped"),
+        pytest.param(FIRST.key_pem + BOTH.pem, BOTH, id="a key is skipped"),
+        pytest.param(
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + BOTH.pem,
+            BOTH,
+            id="an invalid block is skipped",
+        ),
+    ],
+)
+def test_parsing_keeps_the_readable_authorities(pem, expected):
+    assert Bundle.parse(pem) == expected
+
+
+def test_parsing_stops_at_the_maximum_number():
+    many = b"".join(new_authority(str(each), DAY, NOW).certificate_pem for each in range(MAX_CERTIFICATES + 3))
+    assert len(Bundle.parse(many)) == MAX_CERTIFICATES
+
+
+def test_unexpired_drops_expired_authorities():
+    assert BOTH.unexpired(NOW + 10 * DAY) == Bundle([BUNDLE_SECOND.certificate])
+
+
+@pytest.mark.parametrize(
+    ("bundle", "later", "expected"),
+    [
+        pytest.param(BOTH, 0 * DAY, True, id="one of two authorities with the same name signed it"),
+        pytest.param(Bundle([FIRST.certificate]), 0 * DAY, False, id="the other authority did not sign it"),
+        pytest.param(BOTH, DAY, False, id="the leaf is expired"),
+        pytest.param(BOTH, -DAY, False, id="the leaf is not yet valid"),
+        pytest.param(Bundle(), 0 * DAY, False, id="an empty bundle"),
+    ],
+)
+def test_a_bundle_verifies_leaves_of_its_members(bundle, later, expected):
+    assert bundle.verifies(LEAF.certificate, NOW + later) is expected

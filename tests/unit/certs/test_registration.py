@@ -1,16 +1,34 @@
-"""Registration and removal: order, bundles and ownership."""
+"""Registrations: what is injected, inspected and written."""
 
+import base64
+import copy
 import json
+from datetime import UTC, datetime, timedelta
 
+import jsonpatch
 import pytest
-from certified import CONFIGURATIONS, TARGETS, Installation, a_cluster, plugin, webhooks
+from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, a_cluster, plugin, webhooks
 from faults import only, refuse
 
 from berthmaster.manifests.document import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
+from certs.authority import new_authority
 from certs.bundle import Bundle
+from certs.injection import (
+    MUTATING,
+    SCHEDULER_PLUGIN,
+    VALIDATING,
+    bundle_fields,
+    bundles,
+    encoded,
+    injected,
+    kind_of,
+    patch,
+)
+from certs.inspection import inspect
 from certs.registration import REGISTERED_BY, Registrar, endpoints
+from certs.rotator import CertificateMetrics
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"
@@ -155,3 +173,226 @@ def test_an_invalid_url_is_rejected_before_any_write(url):
     content["webhooks"][0]["clientConfig"]["url"] = url
     with pytest.raises(InputError, match="document 3"):
         list(endpoints([Document("file.yaml", 3, "", content)]))
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST, SECOND = (Bundle([new_authority(name, timedelta(days=9), NOW).certificate]) for name in "ab")
+
+
+def stored(content, version="7"):
+    return {**content, "metadata": {**content["metadata"], "resourceVersion": version}}
+
+
+def service(**more):
+    entry = {"name": "s", "clientConfig": {"service": {"name": "web", "namespace": "system", **more}}}
+    return {**webhooks("MutatingWebhookConfiguration"), "webhooks": [entry]}
+
+
+def with_tls(tls):
+    content = plugin()
+    return {**content, "spec": {**content["spec"], "tlsConfig": tls}}
+
+
+CASES = [
+    pytest.param(MUTATING, webhooks("MutatingWebhookConfiguration", "a", "b"), 2, id="two webhooks"),
+    pytest.param(VALIDATING, webhooks("ValidatingWebhookConfiguration"), 0, id="no webhook"),
+    pytest.param(MUTATING, service(), 1, id="a Service"),
+    pytest.param(SCHEDULER_PLUGIN, plugin(), 1, id="a plugin without TLS settings"),
+    pytest.param(SCHEDULER_PLUGIN, with_tls(None), 1, id="a plugin whose TLS settings are null"),
+    pytest.param(
+        SCHEDULER_PLUGIN, with_tls({"serverName": "x", "certData": "eA=="}), 1, id="a plugin with other TLS settings"
+    ),
+    pytest.param(SCHEDULER_PLUGIN, plugin("http://extender"), 0, id="a plugin that is called without TLS"),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "count"), CASES)
+def test_the_patch_equals_the_injection_and_changes_nothing_else(kind, content, count):
+    content, before = stored(content), copy.deepcopy(stored(content))
+    operations = patch(kind, content, FIRST)
+    patched = jsonpatch.apply_patch(content, operations)
+    assert patched == injected(kind, content, FIRST)
+    assert bundles(kind, patched) == [FIRST] * count
+    assert content == before
+    assert len(operations) == (count + 1 if count else 0)
+
+
+@pytest.mark.parametrize(("kind", "content", "count"), CASES)
+def test_another_bundle_is_replaced_and_nothing_else_changes(kind, content, count):
+    other, wanted = stored(injected(kind, content, SECOND)), stored(injected(kind, content, FIRST))
+    assert (other != wanted) is bool(count)
+    assert jsonpatch.apply_patch(other, patch(kind, other, FIRST)) == wanted
+    assert patch(kind, wanted, FIRST) == []
+
+
+def test_a_patch_carries_the_version_that_was_read():
+    guard = patch(MUTATING, stored(service(), "41"), FIRST)[0]
+    assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(base64.b64encode(FIRST.pem + b"\n# more").decode(), id="with trailing text"),
+        pytest.param(encoded(FIRST) + "\n", id="in another base64 form"),
+        pytest.param("no base64 !", id="garbage"),
+    ],
+)
+def test_an_edited_bundle_is_restored(text):
+    content = stored(injected(MUTATING, service(), FIRST))
+    content["webhooks"][0]["clientConfig"]["caBundle"] = text
+    assert jsonpatch.apply_patch(content, patch(MUTATING, content, FIRST)) == stored(
+        injected(MUTATING, service(), FIRST)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "url"),
+    [
+        pytest.param(service(), "https://web.system.svc:443/", id="a Service"),
+        pytest.param(
+            service(port=8443, path="/mutate"), "https://web.system.svc:8443/mutate", id="a Service with port and path"
+        ),
+        pytest.param(webhooks("MutatingWebhookConfiguration", "a"), "https://webhook.system.svc:443/a", id="a URL"),
+    ],
+)
+def test_a_bundle_field_has_the_url_of_its_server(content, url):
+    assert [each.url for each in bundle_fields(MUTATING, content)] == [url]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param({"webhooks": [{"name": "a"}]}, id="no clientConfig"),
+        pytest.param({"webhooks": "many"}, id="webhooks are a string"),
+        pytest.param({"webhooks": [None]}, id="an entry is null"),
+    ],
+)
+def test_a_malformed_configuration_is_rejected(content):
+    with pytest.raises(InputError, match="MutatingWebhookConfiguration x"):
+        bundle_fields(MUTATING, {"metadata": {"name": "x"}, **content})
+
+
+def test_kinds_are_distinguished_by_api_version():
+    assert kind_of(plugin()) == SCHEDULER_PLUGIN
+    assert kind_of({**plugin(), "apiVersion": "other/v1"}) is None
+
+
+@pytest.fixture
+def settled():
+    installation = Installation()
+    installation.reconcile()
+    return installation
+
+
+def items(installation):
+    report = installation.replica().observe()
+    return inspect(report.snapshot, installation.options, report.now)
+
+
+def verdicts(installation):
+    return {(each.kind, each.name): (str(each.verdict), each.reason) for each in items(installation)}
+
+
+def test_a_new_installation_is_ok(settled):
+    assert set(verdicts(settled).values()) == {("ok", "")}
+    assert [each.kind for each in items(settled)] == ["authority", "leaf", "leaf", "bundle", "bundle", "bundle"]
+
+
+def test_missing_secrets_are_bad():
+    found = verdicts(Installation())
+    assert found["authority", "Secret/ca"] == ("bad", "AuthorityMissing")
+    assert found["leaf", "Secret/webhook-tls"] == ("bad", "LeafMissing")
+
+
+def test_observing_writes_nothing(settled):
+    before = len(settled.writes())
+    settled.advance(5000 * DAY)
+    items(settled)
+    assert len(settled.writes()) == before
+
+
+@pytest.mark.parametrize(
+    ("time", "verdict", "reason"),
+    [
+        pytest.param(59 * DAY, "ok", "", id="before it is due"),
+        pytest.param(61 * DAY, "due", "LeafDueForRenewal", id="due, not yet renewed"),
+        pytest.param(76 * DAY, "bad", "LeafDueForRenewal", id="overdue"),
+        pytest.param(91 * DAY, "bad", "LeafExpired", id="expired"),
+    ],
+)
+def test_the_verdict_of_a_leaf_follows_its_age(settled, time, verdict, reason):
+    settled.advance(time)
+    assert verdicts(settled)["leaf", "Secret/webhook-tls"] == (verdict, reason)
+
+
+def test_a_rotation_shows_successor_and_predecessor(settled):
+    settled.reconcile(rotate_authority=True)
+    found = verdicts(settled)
+    assert found["successor", "Secret/ca"] == ("ok", "")
+    assert found["authority", "Secret/ca"] == ("ok", "")
+    settled.advance(OPTIONS.overlap)
+    assert verdicts(settled)["authority", "Secret/ca"] == ("due", "SuccessorTakesOver")
+    settled.reconcile()
+    assert verdicts(settled)["predecessor", "Secret/ca"] == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        pytest.param(lambda each: each.cluster.remove(HOOKS), ("ok", ""), id="it does not exist"),
+        pytest.param(
+            lambda each: each.cluster.change(
+                HOOKS, lambda content: content["webhooks"][0]["clientConfig"].pop("caBundle")
+            ),
+            ("bad", "BundleMissing"),
+            id="it has no bundle",
+        ),
+        pytest.param(
+            lambda each: setattr(
+                each.cluster,
+                "before",
+                only(refuse(403, "Forbidden"), part=HOOKS),
+            ),
+            ("bad", "Unreadable"),
+            id="it is unreadable",
+        ),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_a_configuration_is_what_its_client_experiences(settled, spoil, expected):
+    spoil(settled)
+    assert verdicts(settled)["bundle", "MutatingWebhookConfiguration/hooks"] == expected
+
+
+def test_a_plugin_without_tls_needs_no_bundle(settled):
+    settled.cluster.put(CONFIGURATIONS[TARGETS[2]], plugin("http://extender"))
+    assert verdicts(settled)["bundle", "SchedulerPluginWebhookConfiguration/plugin"] == ("ok", "")
+
+
+def test_metrics_export_expiry_bundles_and_writes(settled):
+    metrics = CertificateMetrics()
+    metrics.show(items(settled))
+    metrics.count("LeafMissing", "done")
+    metrics.failed()
+    metrics.succeeded(settled.clock.now())
+    text = metrics.exposition()[1].decode()
+    expiry = (settled.clock.now() + OPTIONS.leaf_lifetime).timestamp()
+    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    name = "berthmaster_certificate_expiry_timestamp_seconds"
+    assert float(samples[f'{name}{{certificate="leaf/webhook-tls"}}']) == expiry
+    assert f'{name}{{certificate="authority/ca"}}' in samples
+    bundle = "berthmaster_certificate_bundle_authorities"
+    assert samples[f'{bundle}{{configuration="MutatingWebhookConfiguration/hooks"}}'] == "1.0"
+    assert samples['berthmaster_certificate_actions_total{outcome="done",reason="LeafMissing"}'] == "1.0"
+    assert samples["berthmaster_certificate_problems"] == "0.0"
+    assert samples["berthmaster_certificate_failures_total"] == "1.0"
+
+
+def test_metrics_drop_removed_certificates(settled):
+    metrics = CertificateMetrics()
+    settled.reconcile(rotate_authority=True)
+    metrics.show(items(settled))
+    assert b'certificate="successor/ca"' in metrics.exposition()[1]
+    settled.settle()
+    metrics.show(items(settled))
+    assert b'certificate="successor/ca"' not in metrics.exposition()[1]

@@ -1,12 +1,24 @@
+"""The command: options, variables, help, extras, and the plugin of kubectl."""
+
+import re
 import shlex
 import signal
 import subprocess
 import sys
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from berthmaster.native_api.wire import Staleness
+from berthmaster_cli import entry
+from berthmaster_cli.environment import variable_of
+from berthmaster_cli.flags import Flags, argument, group, option, options
+from berthmaster_cli.inputs import report_gaps
+from berthmaster_cli.kubectl import completions
 from berthmaster_cli.main import COMMANDS, main
 
 CRASHES = """
@@ -57,3 +69,261 @@ def test_a_misspelt_command_gets_a_suggestion():
 def test_a_drain_without_clusters_reads_nothing(command):
     done = CliRunner().invoke(main, [command])
     assert (done.exit_code, "name the clusters, or select them with -l" in done.output) == (2, True)
+
+
+def commands(ctx):
+    if ctx.auto_envvar_prefix:
+        yield ctx
+    if isinstance(ctx.command, click.Group):
+        for name in ctx.command.list_commands(ctx):
+            command = ctx.command.get_command(ctx, name)
+            yield from commands(click.Context(command, info_name=name, parent=ctx, **command.context_settings))
+
+
+CONTEXTS = {each.command_path: each for each in commands(click.Context(main, info_name="berthmaster"))}
+
+
+@pytest.mark.parametrize("path", CONTEXTS)
+def test_the_name_of_an_option_is_the_name_of_its_variable(path, monkeypatch):
+    ctx = CONTEXTS[path]
+    options = [each for each in ctx.command.params if isinstance(each, click.Option)]
+    variables = [variable_of(each, ctx.auto_envvar_prefix) for each in options]
+    assert len(set(variables)) == len(options)
+    for each, variable in zip(options, variables, strict=True):
+        spelled = max(each.opts, key=len).removeprefix("--").replace("-", "_").upper()
+        assert variable.endswith(f"_{spelled}")
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, "given")
+            assert [other for other in options if other.resolve_envvar_value(ctx) == "given"] == [each]
+
+
+def test_the_name_in_python_still_sets_an_option(monkeypatch):
+    monkeypatch.setenv("BERTHMASTER_WEBHOOK_RULES", "unknown=deny")
+    done = CliRunner().invoke(main, ["webhook", "--cert-file", "crt", "--key-file", "key"])
+    assert (done.exit_code, "unknown rule 'unknown'" in done.output) == (2, True)
+
+
+def test_paths_in_a_variable_are_separated_by_colons(monkeypatch):
+    monkeypatch.setenv("BERTHMASTER_LINT_FILENAME", "absent-1:absent-2")
+    done = CliRunner().invoke(main, ["lint"])
+    assert (done.exit_code, "absent-1" in done.output, "absent-2" in done.output) == (2, True, True)
+
+
+def test_most_commands_that_serve_have_variables():
+    served = {path.split()[1] for path in CONTEXTS}
+    assert {"webhook", "extender", "controllers", "console", "certs", "doctor", "register"} <= served <= {*COMMANDS}
+
+
+class Peer(Flags):
+    ca_file: Path | None = option("The CA of {peer}.")
+
+
+class Base(Flags):
+    limit: int = option("How many.", 5, click.IntRange(1))
+    only: tuple[str, ...] = option("Repeatable.", names=("--just",))
+
+
+class Own(Base):
+    names: tuple[str, ...] = argument(nargs=-1)
+    strict: bool = option("A flag.")
+    store: Peer = group()
+    extra: str  # another decorator declares it
+
+
+@click.command()
+@click.option("--extra", default="none")
+@options(Own, {"limit": {"default": 7}}, peer="the store")
+def command(flags: Own) -> None:
+    click.echo(repr(flags))
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        pytest.param([], {}, id="defaults, one of which the command replaces"),
+        pytest.param(["--strict", "--limit=2"], {"strict": True, "limit": 2}, id="a flag and a number"),
+        pytest.param(["--just=a", "--just=b", "x"], {"only": ("a", "b"), "names": ("x",)}, id="several values"),
+        pytest.param(
+            ["--store-ca-file=f", "--extra=e"], {"store": Peer(ca_file=Path("f")), "extra": "e"}, id="a group"
+        ),
+    ],
+)
+def test_a_command_gets_its_options_as_one_value(words, changed):
+    plain = {"limit": 7, "only": (), "names": (), "strict": False, "store": Peer(ca_file=None), "extra": "none"}
+    assert CliRunner().invoke(command, words).output == f"{Own(**plain | changed)!r}\n"
+
+
+def test_help_has_own_options_first_and_the_texts_of_the_command():
+    listed = CliRunner().invoke(command, ["--help"]).output
+    assert listed.index("--strict") < listed.index("--store-ca-file") < listed.index("--limit")
+    assert "The CA of the store." in listed
+    assert "default: 7" in listed
+
+
+NARROW = {"terminal_width": 80}
+
+
+def commands_of_help_formatter(command=main, words=()):
+    yield words
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands_of_help_formatter(command.get_command(context, name), (*words, name))
+
+
+@pytest.mark.parametrize("words", list(commands_of_help_formatter()), ids=" ".join)
+def test_no_line_of_help_ends_inside_a_word(words):
+    result = CliRunner().invoke(main, [*words, "--help"], **NARROW)
+    assert result.exit_code == 0
+    assert "Options:" in result.output
+    assert re.findall(r"^.*\w-$", result.output, re.MULTILINE) == []
+
+
+def test_a_long_name_of_an_option_stays_whole_beside_other_words():
+    @click.command(help="Needs the certificate of --a-file-with-client-certificates and its key.")
+    @click.option("--key", help="The key of --a-file-with-client-certificates, which has another option.")
+    def command(key):
+        """Do nothing."""
+
+    output = CliRunner().invoke(command, ["--help"], terminal_width=50).output
+    assert output.count("--a-file-with-client-certificates") == 2
+
+
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("staleness", "lines"),
+    [
+        pytest.param(None, ["no templates"], id="a service that does not say how current it is"),
+        pytest.param(Staleness(SINCE, None, ""), ["no templates"], id="current"),
+        pytest.param(
+            Staleness(SINCE, SINCE, "lost"),
+            ["no templates", "the extender is stale since 2026-01-01T00:00:00+00:00: lost"],
+            id="stale",
+        ),
+    ],
+)
+def test_gaps_and_staleness_are_reported(capsys, staleness, lines):
+    report_gaps(["no templates"], staleness)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [f"berthmaster: {line}" for line in lines]
+
+
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "values", "directive"),
+    [
+        pytest.param([], "expl", ["explain"], ":4", id="a command"),
+        pytest.param(["simulate"], "--red", ["--redact"], ":4", id="an option"),
+        pytest.param(["explain", "-o"], "", ["table", "wide", "name", "json", "yaml"], ":4", id="a value"),
+        pytest.param(["explain", "-f"], "", [], ":0", id="a file"),
+        pytest.param(["explain"], "deploy", ["deployments"], ":4", id="a type"),
+        pytest.param(["unknown"], "x", [], ":4", id="an unknown command"),
+    ],
+)
+def test_kubectl_gets_values_and_a_directive(words, incomplete, values, directive):
+    *lines, last = completions(words, incomplete)
+    assert ([line.partition("\t")[0] for line in lines], last) == (values, directive)
+
+
+@pytest.mark.parametrize(
+    ("script", "function"),
+    [("berthmaster", "berthmaster"), ("kubectl-berthmaster", "plugin"), ("kubectl_complete-berthmaster", "completion")],
+)
+def test_the_scripts_that_kubectl_looks_for_are_installed(script, function):
+    scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
+    assert scripts[script] == f"berthmaster_cli.entry:{function}"
+    assert callable(getattr(entry, function))
+
+
+def test_usage_messages_name_the_plugin():
+    code = "from berthmaster_cli.kubectl import run_plugin; run_plugin()"
+    result = subprocess.run(  # noqa: S603 - ours
+        [sys.executable, "-c", code, "explain", "--help"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout.startswith("Usage: kubectl berthmaster explain [OPTIONS] TYPE/NAME")
+
+
+ROOT = Path(__file__).parents[3]
+LIBRARIES = ("authlib", "flask", "gunicorn", "prometheus_client", "sqlalchemy")
+# As if the libraries were not installed.
+BARE = f"""\
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {LIBRARIES!r}:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+from berthmaster_cli.main import run
+run()
+"""
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+users: [{name: a, user: {}}]
+current-context: a
+"""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def bare(line):
+    words = [sys.executable, "-c", BARE, *line.split()]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)  # noqa: S603
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "simulate -f examples",
+        "explain -f examples Deployment/nginx",
+        "why-not -f examples Deployment/nginx member3",
+        "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
+        "resilience -f examples",
+        "lint -f examples",
+        "doctor --help",
+        "drain --help",
+        "undrain --help",
+        "moves --help",
+        "shadow report --help",
+        "--help",
+    ],
+)
+def test_commands_that_read_need_no_extra(line):
+    done = bare(line)
+    assert (done.returncode, "extra" in done.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "extra"),
+    [
+        ("webhook --cert-file tls.crt --key-file tls.key --bind 127.0.0.1:0", "webhook"),
+        ("extender -f examples/clusters.yaml --bind 127.0.0.1:0", "extender"),
+        ("controllers --kubeconfig KUBECONFIG --probe-bind 127.0.0.1:0", "controllers"),
+        ("console", "console"),
+        ("certs --help", "certs"),
+        ("register --help", "certs"),
+    ],
+)
+def test_a_service_names_its_extra_in_one_line(line, extra, tmp_path):
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    done = bare(line.replace("KUBECONFIG", str(tmp_path / "kubeconfig")))
+    command = line.split()[0]
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"berthmaster: berthmaster {command} needs the extra '{extra}': ")
+    assert f"[{extra}]" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert extra in PROJECT["optional-dependencies"]
+
+
+def test_the_libraries_of_services_are_in_extras_only():
+    names = " ".join(PROJECT["dependencies"]).lower()
+    assert [each for each in ("flask", "gunicorn", "prometheus", "authlib", "sqlalchemy") if each in names] == []
+    [everything] = PROJECT["optional-dependencies"]["all"]
+    named = set(everything.partition("[")[2].rstrip("]").split(","))
+    assert named == PROJECT["optional-dependencies"].keys() - {"all", "parquet"}

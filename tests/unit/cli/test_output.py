@@ -1,16 +1,27 @@
+"""What is printed: any text, any stream."""
+
 import ast
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 import berthmaster_cli.output as output_module
 from berthmaster.views.cells import numbers
+from berthmaster_cli import explain, simulate
+from berthmaster_cli.lint import command as lint
+from berthmaster_cli.lint.command import FORMATS
+from berthmaster_cli.main import run
 from berthmaster_cli.output import (
     complain,
     echo,
@@ -135,3 +146,178 @@ def test_messages_are_one_line(capsys):
 @pytest.mark.parametrize("text", ["2001:db8::1", "a: b", "#1", "x::", "::1"])
 def test_colons_and_hashes_of_usual_text_stay(text):
     assert inert(text) == text
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+START = "import sys; sys.argv[0] = 'berthmaster'; from berthmaster_cli.entry import berthmaster; berthmaster()"
+
+
+def called(arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with arguments and redirections of a shell, in the folder of the examples."""
+    return subprocess.run(  # noqa: S603 - ours
+        ["bash", "-c", f'"$0" -c "$1" {arguments}', sys.executable, START],  # noqa: S607
+        capture_output=True, text=True, timeout=60, check=False, cwd=EXAMPLES.parent,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "message"),
+    [
+        ("simulate -f examples <&-", 0, ""),
+        ("lint examples <&-", 0, ""),
+        ("simulate -f - <&-", 2, "<stdin>: cannot be read: standard input is closed"),
+        ("lint - <&- >&2", 2, "standard input is closed"),
+        ("--help >/dev/full", 2, "cannot write the output: No space left on device"),
+        ("simulate -f examples >/dev/full", 2, "cannot write the output"),
+        ("simulate -f examples -o json >/dev/full", 2, "cannot write the output"),
+        ("simulate -f none 2>/dev/full", 2, ""),
+        ("simulate -f none 2>&-", 2, ""),
+        ("none >/dev/full 2>/dev/full", 2, ""),
+    ],
+)
+def test_a_stream_that_cannot_be_used_has_no_traceback(shell, code, message):
+    found = called(shell)
+    assert (found.returncode, "Traceback" in found.stderr) == (code, False), found.stderr
+    assert message in found.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_without_arrows_gets_plain_text_and_valid_json(encoding):
+    change = "simulate -f examples --scale Deployment/checkout=9"
+    assert "->" in called(change, PYTHONIOENCODING=encoding).stdout
+    found = called(f"{change} -o json", PYTHONIOENCODING=encoding)
+    assert (found.returncode, bool(json.loads(found.stdout))) == (0, True)
+
+
+@pytest.mark.parametrize("module", ["click", "msgspec", "numpy"])
+def test_an_interruption_during_an_import_has_no_traceback(module):
+    interrupt = (
+        "import sys, os, signal\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    found = subprocess.run(  # noqa: S603 - ours
+        [sys.executable, "-c", interrupt + START, "simulate", "-f", str(EXAMPLES)],
+        capture_output=True, text=True, timeout=60, check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (found.returncode, found.stdout) == (130, "")
+    assert "Traceback" not in found.stderr
+
+
+PAYLOAD = "x\x1b[31m\x1b]8;;x\x1b\\\n::error file=a::b\r##[add-mask]\x9b1m[bold]\u202e"
+CLUSTER = {
+    "apiVersion": "cluster.karmada.io/v1alpha1",
+    "kind": "Cluster",
+    "metadata": {"name": f"m[/x]{PAYLOAD}"},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
+    },
+}
+OTHER = {**CLUSTER, "metadata": {"name": "m2", "labels": {PAYLOAD: PAYLOAD}}}
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": f"web{PAYLOAD}", "namespace": PAYLOAD},
+    "spec": {"replicas": 2, "template": {"metadata": {}, "spec": {"containers": []}}},
+}
+POLICY = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": PAYLOAD, "namespace": PAYLOAD},
+    "spec": {
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+        "placement": {
+            "clusterAffinities": [
+                {"affinityName": PAYLOAD, "labelSelector": {"matchLabels": {"a": "b"}}},
+                {"affinityName": "all", "exclude": [PAYLOAD]},
+            ]
+        },
+    },
+}
+BAD_POLICY = {
+    **POLICY,
+    "spec": {
+        PAYLOAD: 1,
+        "preemption": PAYLOAD,
+        "resourceSelectors": [
+            {"apiVersion": PAYLOAD, "kind": PAYLOAD, "labelSelector": {"matchLabels": {PAYLOAD: PAYLOAD}}}
+        ],
+        "placement": {
+            "clusterAffinity": {"fieldSelector": {"matchExpressions": [{"key": PAYLOAD, "operator": PAYLOAD}]}},
+            "clusterTolerations": [{"operator": PAYLOAD, "value": PAYLOAD, "effect": PAYLOAD}],
+        },
+    },
+}
+
+
+def check_of_hostile_input(printed, *, commands=False):
+    """Assert that no terminal and no CI system interprets the text. ``commands``: lines are commands for GitHub."""
+    assert printed.endswith("\n")
+    for line in printed.split("\n"):
+        assert line.isprintable(), repr(line)
+        assert line.strip().startswith("::") == (commands and line != "")
+        assert "##[" not in line
+
+
+@pytest.fixture
+def path(tmp_path):
+    folder = tmp_path / "a\n##[x]\udc80"  # no text in UTF-8
+    folder.mkdir()
+
+    def write(*objects):
+        (folder / "m.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        return str(folder / "m.json")
+
+    return write
+
+
+@pytest.mark.parametrize("arguments", ["-o table", "-o json", "-o yaml", "--down m2", "--down m2 -o yaml"])
+def test_simulate(path, arguments):
+    manifests = path(CLUSTER, OTHER, WEB, POLICY)
+    result = CliRunner().invoke(simulate.command, ["--lenient", "-f", manifests, *arguments.split()])
+    assert result.exit_code == 0
+    check_of_hostile_input(result.output)
+    assert "web" in result.output
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_explain(path, output):
+    name = f"{PAYLOAD}/Deployment/web{PAYLOAD}"
+    manifests = path(CLUSTER, OTHER, WEB, POLICY)
+    result = CliRunner().invoke(explain.command, ["--lenient", "-f", manifests, "-o", output, "--", name])
+    assert result.exit_code == 0
+    check_of_hostile_input(result.output)
+
+
+@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("policy", [POLICY, BAD_POLICY], ids=["warnings", "errors"])
+def test_lint(path, output, policy):
+    result = CliRunner().invoke(lint.command, ["-f", path(policy), "-o", output])
+    check_of_hostile_input(result.output, commands=output == "github")
+    assert not result.exception or isinstance(result.exception, SystemExit)
+    assert result.exit_code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "objects"),
+    [
+        pytest.param(["simulate", "-f"], [{**POLICY, "metadata": {"name": [PAYLOAD]}}], id="an invalid value"),
+        pytest.param(["simulate", "-f"], [BAD_POLICY], id="an unknown field"),
+        pytest.param(["simulate", "-f"], [WEB, WEB], id="a duplicate"),
+        pytest.param(["explain", f"Deployment/[/x]{PAYLOAD}", "-f"], [CLUSTER, WEB, POLICY], id="an unknown name"),
+        pytest.param(["simulate", "--down", PAYLOAD, "-f"], [CLUSTER, WEB], id="an option"),
+        pytest.param([PAYLOAD], [], id="a command"),
+        pytest.param([f"--{PAYLOAD}"], [], id="a flag"),
+    ],
+)
+def test_errors(path, monkeypatch, capsys, arguments, objects):
+    monkeypatch.setattr("sys.argv", ["berthmaster", *arguments, *([path(*objects)] if objects else [])])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 2
+    check_of_hostile_input(capsys.readouterr().err)

@@ -1,18 +1,27 @@
+"""Controllers, their queue and their health."""
+
 import json
 import logging
 import threading
 
+import msgspec
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
+from kube_in_memory import ScriptedClient
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.controller import QueueController, Requeue
-from berthmaster.controllers.metrics import ControllerLoad
+from berthmaster.controllers.health import STUCK_S, ProcessHealth
+from berthmaster.controllers.metrics import ControllerLoad, stale_s
 from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.requests import Collection
+from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import JSONFormatter
+from berthmaster.serving.probes import Readiness
 
 
 class Doing:
@@ -156,3 +165,228 @@ def test_retries_and_requeues_are_logged_with_their_wait(caplog):
         ("DEBUG", "toy: reconcile failed, will be retried: x", {"key": "a", "retry_s": 0.002}),
         ("DEBUG", "toy: requeued", {"key": "a", "after_s": 0.001}),
     ]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def queue(clock) -> WorkQueue[str]:
+    return WorkQueue(clock, first_wait_s=1.0, longest_wait_s=8.0)
+
+
+def ready(queue: WorkQueue[str]) -> list[str]:
+    return list(iter(lambda: queue.take(wait=False), None))
+
+
+def test_keys_are_returned_in_order_and_once(queue):
+    for key in "abcab":
+        queue.add(key)
+    assert len(queue) == 3
+    assert ready(queue) == ["a", "b", "c"]
+    assert len(queue) == 0
+
+
+def test_a_taken_key_waits_until_it_is_done(queue):
+    queue.add("a")
+    assert queue.take() == "a"
+    queue.add("a")
+    assert ready(queue) == []
+    queue.done("a")
+    assert ready(queue) == ["a"]
+
+
+def test_backoff_grows_until_forget(queue, clock):
+    waits = []
+    for _ in range(6):
+        queue.retry("a")
+        waits.append(queue.next_due_s())
+        clock.pass_by(waits[-1])
+        assert ready(queue) == ["a"]
+        queue.done("a")
+    assert waits == [1, 2, 4, 8, 8, 8]
+    queue.forget("a")
+    queue.retry("a")
+    assert queue.next_due_s() == 1
+
+
+def test_a_retry_waits_at_least_the_given_time(queue, clock):
+    queue.retry("a", at_least_s=5)
+    clock.pass_by(4.9)
+    assert ready(queue) == []
+    clock.pass_by(0.2)
+    assert ready(queue) == ["a"]
+
+
+def test_an_added_key_does_not_wait_for_its_backoff(queue, clock):
+    queue.retry("a")
+    queue.add("a")
+    assert ready(queue) == ["a"]
+    queue.done("a")
+    clock.pass_by(10)
+    assert ready(queue) == [], "the backoff is over"
+
+
+def test_the_earliest_time_counts(queue, clock):
+    queue.add_after("a", 5)
+    queue.add_after("a", 2)
+    queue.add_after("a", 7)
+    clock.pass_by(2)
+    assert ready(queue) == ["a"]
+    queue.done("a")
+    clock.pass_by(10)
+    assert ready(queue) == []
+
+
+def test_a_wait_of_zero_is_immediate(queue):
+    queue.add_after("a", 0)
+    assert ready(queue) == ["a"]
+
+
+def test_a_closed_queue_releases_all_waiters_and_accepts_nothing(queue):
+    found: list[str | None] = []
+    waiting = [threading.Thread(target=lambda: found.append(queue.take())) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    queue.close()
+    for thread in waiting:
+        thread.join(LIMIT_S)
+    assert found == [None] * 3
+    queue.add("a")
+    queue.add_after("b", 1)
+    assert len(queue) == 0
+
+
+def test_no_two_workers_have_the_same_key_and_no_change_is_lost():
+    queue: WorkQueue[int] = WorkQueue(SystemClock())
+    keys, lock = 20, threading.Lock()
+    wanted, done, busy = [0] * keys, [0] * keys, set()
+
+    def work() -> None:
+        while (key := queue.take()) is not None:
+            with lock:
+                assert key not in busy
+                busy.add(key)
+                latest = wanted[key]
+            done[key] = latest
+            with lock:
+                busy.discard(key)
+            queue.done(key)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for number in range(5000):
+        with lock:
+            wanted[number % keys] += 1
+        queue.add(number % keys)
+    wait_for(lambda: done == wanted and not len(queue))
+    queue.close()
+    assert done == wanted
+
+
+class Toy:
+    name = "toy"
+
+    def __init__(self) -> None:
+        self.now = ControllerLoad()
+
+    def load(self) -> ControllerLoad:
+        return self.now
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Process:
+    """A healthy process; the tests change its parts."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.toy = Toy()
+        self.leading = True
+        self.election = ""
+        self.informers = [Informer(Collection.of("v1", plural), len, self.clock) for plural in ("bindings", "clusters")]
+        for informer in self.informers:
+            informer.replace({}.items())
+            informer.mark_fresh()
+        self.source = SourceCheck([each.collection for each in self.informers], self.clock)
+        self.health = ProcessHealth(
+            [self.toy], lambda: self.informers, lambda: self.leading, lambda: self.election, self.clock, self.source
+        )
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process()
+
+
+def test_a_healthy_process_is_alive_and_ready(process):
+    assert process.health.dead() == ""
+    assert process.health.readiness() == Readiness("", "leading")
+    process.leading = False
+    assert process.health.readiness() == Readiness("", "standby"), "a standby is ready as well"
+
+
+@pytest.mark.parametrize(
+    ("load", "problem"),
+    [
+        pytest.param(ControllerLoad(waiting=10_000), "", id="a long queue is healthy"),
+        pytest.param(ControllerLoad(longest_s=STUCK_S), "", id="a slow reconcile is healthy"),
+        pytest.param(
+            ControllerLoad(longest_s=STUCK_S + 1),
+            "toy: one reconcile has been running for 301 s",
+            id="a stuck reconcile",
+        ),
+        pytest.param(ControllerLoad(dead_workers=1), "toy: 1 workers have ended", id="a dead worker"),
+    ],
+)
+def test_only_problems_that_a_restart_solves_fail_liveness(process, load, problem):
+    process.toy.now = load
+    assert process.health.dead() == problem
+    assert not process.health.readiness().problem
+
+
+def test_a_dead_election_fails_liveness(process):
+    process.election = "the lease was looked at 40 s ago"
+    assert process.health.dead() == "the lease was looked at 40 s ago"
+
+
+def test_informers_that_are_not_synced_are_named(process):
+    missing = Informer(Collection.of("v1", "policies"), len, process.clock)
+    process.informers.append(missing)
+    assert process.health.readiness().problem == "not synced: policies"
+    missing.mark_stale("404 not found")
+    assert process.health.readiness().problem == "not synced: policies (404 not found)"
+    assert process.health.dead() == ""
+
+
+def test_a_lost_watch_is_a_note(process):
+    process.informers[0].mark_stale("no response")
+    process.clock.pass_by(12)
+    assert process.health.readiness() == Readiness("", "leading; bindings not watched for 12 s: no response")
+    assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
+
+
+def test_an_api_server_without_current_objects_is_a_note(process):
+    process.clock.pass_by(UNCONFIRMED_S)
+    process.source.check(ScriptedClient({}))  # it responds with 404
+    ready = process.health.readiness()
+    assert not ready.problem
+    assert ready.note.startswith("leading; the API server does not return current objects; check it and its etcd: ")
+    assert stale_s(process.source, process.clock) == UNCONFIRMED_S
+
+
+def test_events_whose_handler_failed_are_a_note(process):
+    process.informers[0].subscribe(lambda *_: 1 // 0)
+    process.informers[0].put(("", "a"), msgspec.Raw(b"{}"))
+    note = "leading; 1 events of bindings failed and will be handled again, see the log"
+    assert process.health.readiness() == Readiness("", note)
+
+
+def test_a_stopping_process_is_not_ready(process):
+    process.health.stopping = True
+    assert process.health.readiness() == Readiness("stopping")

@@ -1,11 +1,27 @@
+"""The registry: switches, rights, the page, and the target."""
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import click
 import pytest
 from access_rules import role_rule
+from kube_in_memory import ScriptedClient
+from prometheus_client import Counter
+from prometheus_client.metrics import MetricWrapperBase
 
-from berthmaster.controllers.rbac import MOVES, RULES, RUNTIME, AccessRule, rules_of
+from berthmaster.controllers import metrics
+from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
+from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, SHADOW, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
 from berthmaster.controllers.settings import GATES
+from berthmaster.controllers.target import KarmadaTarget, read_target, release_of, report_target
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.feature_gates import FeatureGates
+from berthmaster_cli.controllers import command
 
 
 def registration(name: str, *, by_default: bool = True) -> Registration:
@@ -104,3 +120,145 @@ def test_preemption_runs_behind_its_gate(gates, runs):
 def test_preemption_alone_without_its_gate_is_an_error():
     with pytest.raises(InputError, match="PolicyPreemption=true"):
         gated(PREEMPTION, FeatureGates(GATES))
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "controllers.md").read_text()
+PLACES = {"cluster": "everywhere", "lease": "the lease's namespace", "estimators": "the estimators' namespace"}
+ALL_RULES = [
+    *(("everything", rule) for rule in RUNTIME),
+    *((f"`{name}`", rule) for name, rules in RULES.items() for rule in rules),
+    ("estimators", ESTIMATORS),
+    ("moves", MOVES),
+    *(("shadow mode", rule) for rule in SHADOW),
+]
+METRICS = [each for each in vars(metrics).values() if isinstance(each, MetricWrapperBase)]
+
+
+def row(who: str, rule: AccessRule) -> str:
+    where = f"{PLACES[rule.scope]}{', that lease' if rule.named else ''}"
+    resources = ", ".join(f"`{each}`" for each in rule.resources)
+    return f"| {who} | {where} | {rule.group or 'core'} | {resources} | {', '.join(rule.verbs)} | {rule.why} |"
+
+
+@pytest.mark.parametrize(("who", "rule"), ALL_RULES, ids=str)
+def test_every_access_rule_is_documented(who, rule):
+    assert row(who, rule) in PAGE.splitlines()
+
+
+def test_the_page_has_no_other_access_rules():
+    section = PAGE.partition("## Rights")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert rows == [row(who, rule) for who, rule in ALL_RULES]
+
+
+@pytest.mark.parametrize(
+    "option", [each for each in command.params if each.name != "config"], ids=lambda each: each.name
+)
+def test_every_option_is_documented(option):
+    assert isinstance(option, click.Option)
+    assert re.search(rf"`{max(option.opts, key=len)}`", PAGE)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_every_gate_is_documented(gate):
+    default = str(gate.default).lower()
+    assert f"| `{gate.name}` | {gate.stage} | {default} | {gate.summary} |" in PAGE.splitlines()
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.describe()[0].name)
+def test_every_metric_is_documented(metric):
+    name = f"{metric.describe()[0].name}_total" if isinstance(metric, Counter) else metric.describe()[0].name
+    [line] = [line for line in PAGE.splitlines() if line.startswith("| `") and f"`{name}`" in line]
+    assert all(label in line for label in metric._labelnames)  # noqa: SLF001 - prometheus_client has no other way to the labels of a metric
+
+
+@pytest.mark.parametrize("registration", REGISTRY, ids=lambda each: each.name)
+def test_every_controller_is_documented(registration):
+    assert f"| `{registration.name}` |" in PAGE
+
+
+V1_15 = ("spec.components", "spec.placement.clusterAffinity", "spec.placement.clusterAffinities.affinityName")
+V1_17 = (*V1_15, "spec.workloadAffinityGroups", "spec.placement.workloadAffinity.affinity.groupByLabelKey")
+V1_18 = (*V1_17, "spec.placement.clusterAffinities.overflowAffinities.affinityName")
+NEWEST = (*V1_18, "spec.clusters.components")
+
+
+def schema(*paths: str) -> dict[str, Any]:
+    """A schema with these fields. ``clusterAffinities`` and ``clusters`` are lists."""
+    root: dict[str, Any] = {}
+    for path in paths:
+        node = root
+        for name in path.split("."):
+            node = node.setdefault("properties", {}).setdefault(name, {})
+            if name in {"clusterAffinities", "overflowAffinities", "clusters"}:
+                node = node.setdefault("items", {})
+    return root
+
+
+def answers(*paths: str) -> dict[str, Any]:
+    kind = {"group": "work.karmada.io", "version": "v1alpha2", "kind": "ResourceBinding"}
+    binding = {**schema(*paths), "x-kubernetes-group-version-kind": [kind]}
+    return {
+        "GET /version": {"gitVersion": "v1.36.3"},
+        "GET /openapi/v3/apis/work.karmada.io/v1alpha2": {"components": {"schemas": {"b": binding}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("paths", "release"),
+    [
+        pytest.param(("spec.placement",), "older than 1.15", id="before components"),
+        pytest.param(V1_15, "1.15 or 1.16", id="components"),
+        pytest.param(V1_17, "1.17", id="workload affinity"),
+        pytest.param(V1_18, "1.18 or 1.19.0-rc.0", id="overflow affinities"),
+        pytest.param(NEWEST, "newer than 1.19.0-rc.0", id="components of assignments"),
+    ],
+)
+def test_fields_of_bindings_show_the_release(paths, release):
+    assert release_of(schema(*paths)) == release
+
+
+def test_the_target_of_a_newer_karmada():
+    found = read_target(
+        ScriptedClient(
+            answers(*NEWEST, "spec.placement.racks", "spec.placement.clusterAffinities.overflowAffinities.racks")
+        )
+    )
+    assert found == KarmadaTarget(
+        "v1.36.3",
+        "newer than 1.19.0-rc.0",
+        ("spec.placement.racks", "spec.placement.clusterAffinities.overflowAffinities.racks"),
+    )
+
+
+def test_a_schema_that_is_not_published():
+    found = read_target(ScriptedClient({**answers(), "GET /openapi/v3/apis/work.karmada.io/v1alpha2": {}}))
+    assert found == KarmadaTarget("v1.36.3", "unknown")
+
+
+def test_the_report_sets_metrics_and_warns_about_unknown_fields(caplog):
+    with caplog.at_level(logging.INFO, "berthmaster.controllers"):
+        report_target(ScriptedClient(answers(*V1_18, "spec.placement.racks")))
+    [shown], [unknown] = (metric.collect()[0].samples for metric in (TARGET, TARGET_UNKNOWN_FIELDS))
+    assert (shown.labels["karmada"], shown.value, unknown.value) == ("1.18 or 1.19.0-rc.0", 1, 1)
+    assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
+
+
+def test_a_server_that_does_not_answer_is_logged(caplog):
+    report_target(ScriptedClient({}))
+    [record] = caplog.records
+    assert "cannot be read" in record.getMessage()
+
+
+def test_the_derived_fields_agree_with_the_releases_of_the_marks():
+    """The marks tell releases apart as the fields of the matrix do."""
+    from field_page import KARMADA  # noqa: PLC0415 - only this test needs the data
+
+    for release, expected in (("1.16", "1.15 or 1.16"), ("1.17", "1.17"), ("1.18", "1.18 or 1.19.0-rc.0"),
+                              ("1.19-rc.0", "1.18 or 1.19.0-rc.0"), ("master", "newer than 1.19.0-rc.0")):  # fmt: skip
+        fields = [each for each, releases in KARMADA["fields"].items() if release in releases]
+        paths = [each.replace("[]", "").replace("{}", "") for each in fields]
+        paths = [f"spec.{each}" for each in paths if each.startswith("placement.")] + [
+            each.removeprefix("binding.") for each in paths if each.startswith("binding.spec.")
+        ]
+        assert release_of(json.loads(json.dumps(schema(*paths)))) == expected

@@ -1,15 +1,21 @@
-"""What a worker does besides answering."""
+"""The extender's server."""
 
 import logging
 import threading
 
+import pytest
 from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
 from waiting import LIMIT_S
 
+from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender import serving
+from extender.app import all_routes
 from extender.protocols.native import Planner
-from extender.protocols.services import Services
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.protocols.size import MAX_QUESTION_BYTES, MAX_QUESTION_VALUES, MAX_VALUES, sized, values_of
 from extender.serving import ExtenderOptions
 from extender.state.state import State
 
@@ -52,3 +58,76 @@ def test_a_worker_prepares_the_index_of_workloads_also_if_no_plan_can_be_prepare
     extender._keep_prepared(PreparedPlanner(), services)  # noqa: SLF001 - the part of a worker without gunicorn
     assert both.wait(LIMIT_S)
     assert "the index of workloads could not be prepared" in caplog.text
+
+
+def services(clock=None):
+    return Services(State(karmada_profile()), FakeMetrics(), logging.getLogger("test"), clock or FakeClock())
+
+
+def entered(body, *, brings_fleet):
+    call = Call("1", 2000.0, body)
+    with sized(services(), call, body, brings_fleet=brings_fleet):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        pytest.param(b"1", 1, id="a number"),
+        pytest.param(b'{"a":[1,2,{}]}', 6, id="nested values"),
+        pytest.param(b'{"namespaces":["0","1"]}', 4, id="a list of texts"),
+    ],
+)
+def test_values_are_counted(body, values):
+    assert values_of(body) == values
+
+
+@pytest.mark.parametrize(
+    ("brings_fleet", "most"),
+    [pytest.param(True, MAX_VALUES, id="with a fleet"), pytest.param(False, MAX_QUESTION_VALUES, id="a question")],
+)
+def test_a_request_with_too_many_values_is_refused(brings_fleet, most):
+    entered(b"[" + b"1," * (most - 2), brings_fleet=brings_fleet)
+    with pytest.raises(Refusal, match=f"JSON values; at most {most:,} are read") as refused:
+        entered(b"[" + b"1," * most, brings_fleet=brings_fleet)
+    assert refused.value.status == 413
+
+
+def test_a_question_has_few_bytes():
+    body = b'"' + b"x" * MAX_QUESTION_BYTES + b'"'
+    entered(body, brings_fleet=True)
+    with pytest.raises(Refusal, match="bytes; at most 3145728 are read"):
+        entered(body, brings_fleet=False)
+
+
+def test_large_requests_wait_for_each_other_and_small_ones_for_none():
+    shared, inside, leave = services(SystemClock()), threading.Event(), threading.Event()
+    large, now_s = b"[" + b"1," * 60_000, shared.clock.monotonic_s()
+
+    def hold():
+        with sized(shared, Call("1", now_s + 60), large, brings_fleet=True):
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(60)
+    with (
+        pytest.raises(Refusal, match="other large requests took all the time") as refused,
+        sized(shared, Call("2", now_s), large, brings_fleet=True),
+    ):
+        pass
+    assert refused.value.status == 503
+    with sized(shared, Call("3", now_s), b"{}", brings_fleet=True):
+        pass
+    leave.set()
+    thread.join(60)
+    with sized(shared, Call("4", shared.clock.monotonic_s() + 60), large, brings_fleet=True):
+        pass
+
+
+def test_only_requests_with_a_fleet_of_their_own_may_be_large():
+    native = {route.path for route in all_routes() if route.path.startswith("/v1/") and route.brings_fleet}
+    assert native == {"/v1/schedule"}, "and the lines of a batch, one by one"
+    others = [route for route in all_routes() if not route.path.startswith("/v1/") and route.method == "POST"]
+    assert all(route.brings_fleet for route in others)

@@ -1,20 +1,26 @@
-"""Credentials that cannot be had end the command with one line: what failed, which kubeconfig, and a remedy."""
+"""Files of credentials, and clients that read them again."""
 
 import json
+import logging
+import os
 import socket
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
+from fake_clock import FakeClock
+from http_peer import OK, HttpPeer
 from kubernetes.client import Configuration
 
-from berthmaster.kube.client import ask
+from berthmaster.kube.client import APIClient, APIResponse, ask
 from berthmaster.kube.credentials import load_credentials
-from berthmaster.kube.http_client import connect
-from berthmaster.kube.kubeconfig import ClusterAccess
-from berthmaster.kube.requests import Collection, get
+from berthmaster.kube.http_client import ReloadingClient, connect, load_client
+from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 
 READ = get(Collection.of("example.io/v1", "things"), ("shop", "web"))
@@ -127,3 +133,198 @@ def test_a_refused_connection_names_the_kubeconfig_and_a_remedy(access):
     with pytest.raises(ApiError, match="Connection refused; check that it runs, and the server URL") as refused:
         ask(connect(used), READ)
     assert str(used) in str(refused.value)
+
+
+def content(current: str = "", **contexts: str) -> str:
+    """A kubeconfig whose contexts have these namespaces and servers of the same name."""
+    lines = [f"current-context: {current}", "clusters:"]
+    lines += [f"- {{name: {name}, cluster: {{server: 'http://{name}.example'}}}}" for name in contexts] or ["  []"]
+    lines += ["users: [{name: me, user: {token: t}}]", "contexts:"]
+    lines += [
+        f"- {{name: {name}, context: {{cluster: {name}, user: me, namespace: '{namespace}'}}}}"
+        for name, namespace in contexts.items()
+    ]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A home folder with ~/.kube/config, two more files, and the service account of a pod."""
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(content("home", home="house"))
+    (tmp_path / "first").write_text(content("", one="n1", shared="of-first"))
+    (tmp_path / "second").write_text(content("two", two="", shared="of-second"))
+    (tmp_path / "pod").mkdir()
+    (tmp_path / "pod" / "namespace").write_text("of-pod\n")
+    return tmp_path
+
+
+def found(place, kubeconfig=None, context=None, **environ: str):
+    return find_access(
+        place / kubeconfig if kubeconfig else None,
+        context,
+        environ={"HOME": str(place), **environ},
+        service_account=place / "pod",
+    )
+
+
+def both(place):
+    return os.pathsep.join(str(place / name) for name in ("first", "missing", "second"))
+
+
+def test_a_named_file_wins_over_everything(place):
+    access = found(place, "second", KUBECONFIG=both(place), KUBERNETES_SERVICE_HOST="10.0.0.1")
+    assert access == ((place / "second",), "two", "default")
+
+
+def test_the_variable_wins_over_the_home_folder_and_missing_files_are_skipped(place):
+    access = found(place, KUBECONFIG=both(place))
+    assert (access.files, access.context) == ((place / "first", place / "second"), "two")
+
+
+def test_the_first_definition_of_a_context_wins(place):
+    assert found(place, context="shared", KUBECONFIG=both(place)).namespace == "of-first"
+
+
+def test_a_client_of_several_files_uses_the_chosen_context(place):
+    configuration = Configuration()
+    load_credentials(found(place, context="one", KUBECONFIG=both(place)), configuration)
+    assert configuration.host == "http://one.example"
+
+
+def test_the_home_folder_wins_over_the_pod(place):
+    access = found(place, KUBERNETES_SERVICE_HOST="10.0.0.1")
+    assert (access.context, access.namespace) == ("home", "house")
+
+
+def test_the_service_account_of_the_pod_comes_last(place):
+    (place / ".kube" / "config").unlink()
+    access = found(place, KUBERNETES_SERVICE_HOST="10.0.0.1")
+    assert access == ((), "", "of-pod")
+    assert str(access) == "the service account of this pod"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        pytest.param({}, {"HOME": "/nowhere"}, "KUBECONFIG is not set, /nowhere/.kube/config", id="no access at all"),
+        pytest.param(
+            {},
+            {"KUBECONFIG": "/nowhere/a:/nowhere/b"},
+            "names only files that do not exist: /nowhere/a, /nowhere/b",
+            id="no file",
+        ),
+        pytest.param({"context": "tow"}, {}, "there is no context 'tow'; known contexts are home", id="a typo"),
+        pytest.param(
+            {"context": "c"}, {"HOME": "/nowhere", "KUBERNETES_SERVICE_HOST": "h"}, "no kubeconfig with", id="in a pod"
+        ),
+        pytest.param({"kubeconfig": "first"}, {}, "first: no current context", id="no current context"),
+        pytest.param({"kubeconfig": "missing"}, {}, "missing: No such file", id="a missing file"),
+    ],
+)
+def test_an_error_names_the_file_and_the_remedy(place, arguments, environ, message):
+    with pytest.raises(InputError) as caught:
+        found(place, **arguments, **environ)
+    assert message in str(caught.value)
+
+
+def test_an_error_does_not_show_the_text_of_a_file(place):
+    (place / "first").write_text("users: [{token: secret}\n- x: {")
+    with pytest.raises(InputError) as caught:
+        found(place, "first")
+    assert "secret" not in str(caught.value)
+
+
+WRITE = merge_patch(Collection.of("example.io/v1", "things"), ("shop", "web"), {"spec": 1})
+UNAUTHORIZED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+
+
+class RefusedClient:
+    """A client that the API server refuses with a status."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.sent = 0
+
+    def send(self, request: APIRequest) -> APIResponse:
+        self.sent += 1
+        raise ApiError(self.status, "", f"{request}: {self.status}")
+
+
+def loading(*clients: APIClient | InputError) -> tuple[Callable[[], APIClient], list[APIClient | InputError]]:
+    """Return a function that returns or raises these one after the other, and what is left of them."""
+    left = list(clients)
+
+    def load() -> APIClient:
+        found = left.pop(0)
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    return load, left
+
+
+def refused(client: APIClient, status: int) -> None:
+    with pytest.raises(ApiError) as error:
+        client.send(WRITE)
+    assert error.value.status == status
+
+
+@pytest.mark.parametrize("status", [0, 403, 409, 503])
+def test_other_errors_do_not_reload(status: int):
+    first = RefusedClient(status)
+    load, left = loading(first, RefusedClient(200))
+    refused(ReloadingClient(load, FakeClock()), status)
+    assert (first.sent, len(left)) == (1, 1)
+
+
+def test_a_refused_request_is_sent_once_more_and_not_again_for_ten_seconds():
+    clock, (first, second, third) = FakeClock(), [RefusedClient(401) for _ in range(3)]
+    load, left = loading(first, second, third)
+    client = ReloadingClient(load, clock)
+    refused(client, 401)
+    refused(client, 401)
+    assert (first.sent, second.sent, len(left)) == (1, 2, 1)
+    clock.pass_by(10)
+    refused(client, 401)
+    assert (second.sent, third.sent) == (3, 1)
+
+
+def test_credentials_that_cannot_be_read_again_are_logged_and_tried_later(caplog: pytest.LogCaptureFixture):
+    clock, first = FakeClock(), RefusedClient(401)
+    load, _ = loading(first, InputError("fleet.kubeconfig: no such file"), RefusedClient(503))
+    client = ReloadingClient(load, clock)
+    refused(client, 401)
+    assert "they cannot be read again: fleet.kubeconfig: no such file" in caplog.text
+    clock.pass_by(10)
+    refused(client, 503)
+
+
+def test_the_first_client_must_be_usable():
+    load, _ = loading(InputError("fleet.kubeconfig: no such file"))
+    with pytest.raises(InputError):
+        ReloadingClient(load)
+
+
+def test_a_replaced_token_file_is_used_without_a_restart(tmp_path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    peer, token, kubeconfig = HttpPeer((OK, UNAUTHORIZED, OK)), tmp_path / "token", tmp_path / "kubeconfig"
+    token.write_text("the-first")
+    kubeconfig.write_text(
+        yaml.safe_dump({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{peer.port}"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "users": [{"name": "a", "user": {"tokenFile": str(token)}}],
+        })
+    )  # fmt: skip
+    client = load_client(kubeconfig)
+    try:
+        ask(client, WRITE)
+        token.write_text("the-second")
+        assert ask(client, WRITE) == b"hi"
+    finally:
+        peer.close()
+    sent = [line for head in peer.heads for line in head if line.lower().startswith("authorization")]
+    assert [line.rpartition(" ")[2] for line in sent] == ["the-first", "the-first", "the-second"]
+    assert "they were read again" in caplog.text

@@ -1,14 +1,19 @@
-"""API discovery."""
+"""Requests, discovery, and the check of a source."""
+
+import logging
+from datetime import datetime
 
 import pytest
 from fake_clock import FakeClock
 from faults import nothing, refuse
-from kube_in_memory import KubeInMemory
+from kube_in_memory import KubeInMemory, ScriptedClient
 
 from berthmaster.kube.client import APIClient
+from berthmaster.kube.client_wrappers import MetadataOnlyClient
 from berthmaster.kube.discovery import CACHE_S, Discovery, ServedKind
-from berthmaster.kube.requests import Collection
-from berthmaster.model.errors import ApiError
+from berthmaster.kube.requests import ONLY_METADATA_LIST, Collection, get, merge_patch, page, watch
+from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
+from berthmaster.model.errors import ApiError, InputError
 
 
 def discovery(api: KubeInMemory, clock: FakeClock | None = None) -> Discovery:
@@ -84,3 +89,130 @@ def test_a_failed_request_is_an_error_and_is_not_cached(api):
         asked.find("apps/v1", "Deployment")
     api.before = nothing
     assert asked.find("apps/v1", "Deployment") is not None
+
+
+DEPLOYMENTS = Collection.of("apps/v1", "deployments")
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        pytest.param(("default", "web"), "/apis/apps/v1/namespaces/default/deployments/web", id="in a namespace"),
+        pytest.param(("", "web"), "/apis/apps/v1/deployments/web", id="cluster-scoped"),
+        pytest.param(("", "system:node"), "/apis/apps/v1/deployments/system:node", id="a colon stays"),
+        pytest.param(("", "a b?c#d"), "/apis/apps/v1/deployments/a%20b%3Fc%23d", id="special characters are quoted"),
+    ],
+)
+def test_the_path_of_an_object(key, path):
+    assert get(DEPLOYMENTS, key).path == path
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../secrets/x", "a%2fb", "x" * 254])
+def test_an_invalid_name_is_rejected(name):
+    with pytest.raises(InputError):
+        merge_patch(DEPLOYMENTS, ("default", name), {})
+    if name:
+        with pytest.raises(InputError):
+            get(DEPLOYMENTS, (name, "web"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "form"),
+    [
+        pytest.param(page(DEPLOYMENTS, "", 1.0), "PartialObjectMetadataList", id="a list"),
+        pytest.param(page(DEPLOYMENTS, "next", 1.0), "PartialObjectMetadataList", id="its next page"),
+        pytest.param(watch(DEPLOYMENTS, "1", 1, 1.0), "PartialObjectMetadata", id="a watch"),
+        pytest.param(get(DEPLOYMENTS, ("default", "web")), "PartialObjectMetadata", id="an object"),
+        pytest.param(merge_patch(DEPLOYMENTS, ("default", "web"), {}), "PartialObjectMetadata", id="a patch"),
+    ],
+)
+def test_metadata_is_requested_as_a_list_or_as_an_object(request_, form):
+    api = KubeInMemory()
+    api.put(DEPLOYMENTS.object(("default", "web")), {"apiVersion": "apps/v1", "kind": "Deployment"})
+    with MetadataOnlyClient(api).send(request_):
+        assert api.requests[-1].accept == f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"
+        assert api.requests[-1]._replace(accept=request_.accept) == request_
+
+
+CLUSTERS = Collection.of("cluster.karmada.io/v1alpha1", "clusters")
+BINDINGS = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+WIDE_BINDINGS = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+SILENT = ApiError(0, "", "the server sent nothing before the read timeout")
+
+
+class Checked:
+    """A check of two API groups, and the API server behind it."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.client = ScriptedClient({})
+        self.reports: list[tuple[str, datetime | None]] = []
+        self.source = SourceCheck([CLUSTERS, BINDINGS, WIDE_BINDINGS], self.clock, self._report)
+        self.answer(CLUSTERS, {"items": []})
+        self.answer(WIDE_BINDINGS, {"items": []})
+
+    def answer(self, collection: Collection, answer: object) -> None:
+        self.client.answers[f"GET {collection.path}"] = answer
+
+    def check(self, after_s: float = 0.0) -> None:
+        self.clock.pass_by(after_s)
+        self.source.check(self.client)
+
+    def _report(self) -> None:
+        self.reports.append((self.source.problem, self.source.stale_since))
+
+
+@pytest.fixture
+def checked() -> Checked:
+    return Checked()
+
+
+def test_one_object_of_each_api_group_is_read_from_etcd(checked):
+    checked.check()
+    assert [request.path for request in checked.client.asked] == [CLUSTERS.path, WIDE_BINDINGS.path]
+    # A resourceVersion would let the API server respond from its memory.
+    assert {request.query for request in checked.client.asked} == {(("limit", "1"),)}
+    assert {request.accept for request in checked.client.asked} == {ONLY_METADATA_LIST}
+    assert checked.reports == []
+
+
+@pytest.mark.parametrize("failing", [CLUSTERS, WIDE_BINDINGS], ids=["the first group", "the last group"])
+@pytest.mark.parametrize(
+    "error", [SILENT, ApiError(504, "Timeout", "504 Timeout"), ApiError(403, "Forbidden", "403 Forbidden")],
+    ids=["no response", "a timeout of the API server", "a right that was taken away"],
+)  # fmt: skip
+def test_checks_that_fail_for_long_make_the_objects_stale_since_the_last_success(checked, failing, error):
+    checked.clock.pass_by(60)
+    checked.check()
+    confirmed_at = checked.clock.now()
+    checked.answer(failing, error)
+    checked.check(UNCONFIRMED_S - 1)
+    assert checked.reports == [], "one lost connection says nothing about etcd"
+    checked.check(1)
+    assert checked.reports == [(checked.source.problem, confirmed_at)]
+    assert str(error) in checked.source.problem
+    checked.check(100)
+    assert checked.source.stale_since == confirmed_at, "the time of the last success, not of the last failure"
+    assert len(checked.reports) == 1
+
+
+def test_the_first_success_ends_it(checked, caplog):
+    caplog.set_level(logging.INFO, "berthmaster.kube")
+    checked.answer(CLUSTERS, SILENT)
+    checked.check(UNCONFIRMED_S)
+    checked.answer(CLUSTERS, {"items": []})
+    checked.check(5)
+    assert (checked.source.problem, checked.source.stale_since) == ("", None)
+    assert checked.reports[-1] == ("", None)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    checked.answer(CLUSTERS, SILENT)
+    checked.check(UNCONFIRMED_S - 1)
+    assert checked.source.problem == "", "the time counts from the last success"
+
+
+def test_a_failure_is_checked_again_soon(checked):
+    pause_s = checked.source._pause_s  # noqa: SLF001 - pauses are slept
+    usual_s = pause_s()
+    checked.answer(CLUSTERS, SILENT)
+    checked.check()
+    assert pause_s() < usual_s / 4

@@ -1,4 +1,4 @@
-"""A recorded decision is decided again with all that it read: moves, estimators, peers, failover, unknown parts."""
+"""Answers from the ledger: history and replay."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +14,7 @@ from ledger_histories import (
     MOVES,
     Scheduling,
     all_times,
+    filled,
     of_shop,
     opened,
     recorder_at,
@@ -22,12 +23,15 @@ from ledger_histories import (
 )
 
 from berthmaster.deciding.config import MovesConfig
+from berthmaster.ledger import history
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.cluster import AllocatableModeling
+from berthmaster.model.errors import InputError, NotRecordedError
 from berthmaster.model.move import MOVE, MoveStrategy, annotation_of, move_of
+from berthmaster.model.note import Note
 from berthmaster.model.unsupported import UnsupportedPlacement
 
 GROUPS = [{"affinityName": "a", "clusterNames": ["a"]}, {"affinityName": "b", "clusterNames": ["b"]}]
@@ -83,7 +87,7 @@ class History:
 
 
 @pytest.fixture
-def history(tmp_path) -> History:
+def history_of_replay(tmp_path) -> History:
     return History(sqlite_url(tmp_path))
 
 
@@ -116,84 +120,86 @@ def test_a_move_that_fails_because_its_cluster_is_not_ready(tmp_path, failover_a
     assert any("its cluster is not ready" in each.outcome.event for each in found)
 
 
-def test_a_decision_that_needs_works_which_are_not_on_record_differs(history):
+def test_a_decision_that_needs_works_which_are_not_on_record_differs(history_of_replay):
     """The move that waited then begins in another version, or with another binding."""
-    history.begin_a_failback()
-    history.pass_by(10)
-    begun = history.check(len(history.scheduling.recorded))[-1].binding
+    history_of_replay.begin_a_failback()
+    history_of_replay.pass_by(10)
+    begun = history_of_replay.check(len(history_of_replay.scheduling.recorded))[-1].binding
     move = move_of(begun)
     annotation = annotation_of(msgspec.structs.replace(move, since=move.since - timedelta(hours=1)))
     annotations = {**begun.metadata.annotations, MOVE: annotation}
     metadata = msgspec.structs.replace(begun.metadata, annotations=annotations)
     waited_long = msgspec.structs.replace(begun, metadata=metadata)
-    store = opened(history.url)
+    store = opened(history_of_replay.url)
     replayed = list(replay(store, *all_times(), rewrite=lambda past: waited_long if past.binding.assignment else None))
     store.close()
     assert [each.same for each in replayed] == [False, True]
 
 
-def test_a_decision_without_a_move_records_no_status_of_members(history):
-    history.up(a=10)
-    history.scheduling.put(wanted("web", replicas=2))
-    history.pass_by(5)
-    binding = history.scheduling.bindings[KEY]
-    history.scheduling.put(msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, replicas=3)))
-    assert history.scheduling.recorded[-1].binding.status.aggregated_status
-    assert not history.check(2)[-1].binding.status.aggregated_status
+def test_a_decision_without_a_move_records_no_status_of_members(history_of_replay):
+    history_of_replay.up(a=10)
+    history_of_replay.scheduling.put(wanted("web", replicas=2))
+    history_of_replay.pass_by(5)
+    binding = history_of_replay.scheduling.bindings[KEY]
+    history_of_replay.scheduling.put(
+        msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, replicas=3))
+    )
+    assert history_of_replay.scheduling.recorded[-1].binding.status.aggregated_status
+    assert not history_of_replay.check(2)[-1].binding.status.aggregated_status
 
 
-def test_answers_of_estimators(history):
-    history.up(a=10, b=10)
-    history.bounds = {"a": 1, "b": 3, "unknown": 7}
-    history.scheduling.put(wanted("web", replicas=4))
-    [past] = history.check(1)
+def test_answers_of_estimators(history_of_replay):
+    history_of_replay.up(a=10, b=10)
+    history_of_replay.bounds = {"a": 1, "b": 3, "unknown": 7}
+    history_of_replay.scheduling.put(wanted("web", replicas=4))
+    [past] = history_of_replay.check(1)
     assert past.outcome.clusters == {"a": 1, "b": 3}
-    assert past.bounds == history.bounds
+    assert past.bounds == history_of_replay.bounds
 
 
-def test_assumed_replicas(history):
-    history.up(a=10, b=9)
+def test_assumed_replicas(history_of_replay):
+    history_of_replay.up(a=10, b=9)
     for number in range(4):
-        history.scheduling.put(wanted(f"w{number}", replicas=4))
-    found = history.check(4)
+        history_of_replay.scheduling.put(wanted(f"w{number}", replicas=4))
+    found = history_of_replay.check(4)
     assert [each.outcome.clusters for each in found] == [{"a": 4}, {"b": 4}, {"a": 4}, {"b": 4}]
 
 
-def test_peers_of_an_affinity_group(history):
-    history.up(a=10, b=10)
+def test_peers_of_an_affinity_group(history_of_replay):
+    history_of_replay.up(a=10, b=10)
     for name in ("one", "two"):
         binding = wanted(name)
         spec = msgspec.structs.replace(binding.spec, workload_affinity_groups=WorkloadAffinityGroups("", "app=x"))
-        history.scheduling.put(msgspec.structs.replace(binding, spec=spec))
-    found = history.check(2)
+        history_of_replay.scheduling.put(msgspec.structs.replace(binding, spec=spec))
+    found = history_of_replay.check(2)
     assert found[1].peers == {("anti-affinity", "app=x"): {"one-deployment": frozenset(found[0].outcome.clusters)}}
     assert found[0].outcome.clusters.keys() != found[1].outcome.clusters.keys()
 
 
-def test_failover(history):
-    history.up(a=10, b=9)
-    history.scheduling.put(wanted("web", replicas=2))
-    history.scheduling.clusters.update_cluster(cluster("a", cpu=10, pods=110, ready=False))
-    history.clock.pass_by(61)
-    history.scheduling.reconcile("shop", "web-deployment")
-    found = history.check(2)
+def test_failover(history_of_replay):
+    history_of_replay.up(a=10, b=9)
+    history_of_replay.scheduling.put(wanted("web", replicas=2))
+    history_of_replay.scheduling.clusters.update_cluster(cluster("a", cpu=10, pods=110, ready=False))
+    history_of_replay.clock.pass_by(61)
+    history_of_replay.scheduling.reconcile("shop", "web-deployment")
+    found = history_of_replay.check(2)
     assert found[1].outcome.clusters == {"b": 2}
     assert found[1].unready_since_s.keys() == {"a"}
 
 
-def test_a_placement_with_unknown_parts(history):
-    history.up(a=10)
+def test_a_placement_with_unknown_parts(history_of_replay):
+    history_of_replay.up(a=10)
     binding = wanted("web")
     fields = {name: getattr(binding.spec.placement, name) for name in binding.spec.placement.__struct_fields__}
     placement = UnsupportedPlacement(**fields, unsupported=("spec.placement.new: unknown field",))
-    history.scheduling.put(
+    history_of_replay.scheduling.put(
         msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
     )
-    [past] = history.check(1)
+    [past] = history_of_replay.check(1)
     assert past.outcome.reason == "UnsupportedPlacement"
 
 
-def test_clusters_with_resource_models(history):
+def test_clusters_with_resource_models(history_of_replay):
     models = [{"cpu": 1, "memory": "1Gi"}, {"cpu": 8, "memory": "32Gi"}]
     modeled = cluster("a", cpu=100, memory="400Gi", pods=500, models=models)
     counts = [{"grade": 0, "count": 3}, {"grade": 1, "count": 2}]
@@ -202,18 +208,146 @@ def test_clusters_with_resource_models(history):
         summary, allocatable_modelings=tuple(AllocatableModeling(**each) for each in counts)
     )
     status = msgspec.structs.replace(modeled.status, resource_summary=summary)
-    history.scheduling.clusters.update_cluster(msgspec.structs.replace(modeled, status=status))
+    history_of_replay.scheduling.clusters.update_cluster(msgspec.structs.replace(modeled, status=status))
     for number in range(3):
-        history.scheduling.put(wanted(f"w{number}", replicas=3))
-    assert [each.outcome.clusters for each in history.check(3)] == [{"a": 3}] * 3
+        history_of_replay.scheduling.put(wanted(f"w{number}", replicas=3))
+    assert [each.outcome.clusters for each in history_of_replay.check(3)] == [{"a": 3}] * 3
 
 
-def test_clusters_that_come_and_go(history):
-    history.up(a=10, b=9)
-    history.scheduling.put(wanted("one"))
-    history.scheduling.clusters.remove_cluster("a")
-    history.up(c=30)
-    history.scheduling.put(wanted("two"))
-    history.scheduling.clusters.remove_cluster("b")
-    history.scheduling.put(wanted("three"))
-    assert [each.outcome.clusters for each in history.check(3)] == [{"a": 1}, {"c": 1}, {"c": 1}]
+def test_clusters_that_come_and_go(history_of_replay):
+    history_of_replay.up(a=10, b=9)
+    history_of_replay.scheduling.put(wanted("one"))
+    history_of_replay.scheduling.clusters.remove_cluster("a")
+    history_of_replay.up(c=30)
+    history_of_replay.scheduling.put(wanted("two"))
+    history_of_replay.scheduling.clusters.remove_cluster("b")
+    history_of_replay.scheduling.put(wanted("three"))
+    assert [each.outcome.clusters for each in history_of_replay.check(3)] == [{"a": 1}, {"c": 1}, {"c": 1}]
+
+
+WEB = Query("shop", "Deployment", "web")
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory) -> LedgerReader:
+    """Decision 1.1 places web on m1; m1 fails, and decision 1.2 moves it to m2."""
+    url, clock = sqlite_url(tmp_path_factory.mktemp("ledger")), FakeClock()
+    recorder = recorder_at(url, clock)
+    scheduling = Scheduling(recorder, clock)
+    for name, cpu in (("m1", 9), ("m2", 8), ("m3", 1)):
+        scheduling.clusters.update_cluster(cluster(name, cpu=cpu))
+    scheduling.put(wanted("web", replicas=4))
+    scheduling.clusters.update_cluster(cluster("m1", cpu=9, ready=False))
+    clock.pass_by(FAILOVER_AFTER_S + 1)
+    scheduling.reconcile("shop", "web-deployment")
+    recorder.finish()
+    return LedgerReader(url)
+
+
+@pytest.mark.parametrize("which", [RecordId(1, 2), WEB])
+def test_a_decision_is_explained_by_its_id_and_as_the_latest_of_a_workload(ledger, which):
+    found = ledger.explain(which, difference=True)
+    assert (found.record.id, found.record.trigger, found.reproduced) == ("1.2", "Failover", True)
+    assert (found.record.before, found.record.after) == ({"m1": 4}, {"m2": 4})
+    assert ("m1", "conditions") in {(each.subject, each.aspect) for each in found.difference.changes}
+
+
+def test_the_first_decision_on_a_binding_has_no_difference(ledger):
+    assert ledger.explain(RecordId(1, 1), difference=True).difference is None
+
+
+def test_why_not_answers_for_a_failover_without_the_cluster_that_failed(ledger):
+    answer = ledger.why_not(RecordId(1, 2), "m3")
+    assert (answer.changes, answer.clusters) == (["add 8 cpu to m3"], {"m3": 4})
+    assert ledger.why_not(RecordId(1, 2), "m2").taken
+
+
+@pytest.mark.parametrize("which", [RecordId(1, 9), RecordId(9, 1), RecordId(1, 0), WEB._replace(name="other")])
+def test_a_decision_that_is_not_recorded_is_named_as_such(ledger, which):
+    for ask in (ledger.explain, lambda which: ledger.why_not(which, "m1")):
+        with pytest.raises(NotRecordedError, match="the ledger has no"):
+            ask(which)
+
+
+def test_a_cluster_that_the_fleet_did_not_have_is_refused(ledger):
+    with pytest.raises(InputError, match="there is no cluster 'm9'; known are m1, m2, m3"):
+        ledger.why_not(WEB, "m9")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    url = sqlite_url(tmp_path_factory.mktemp("ledger"))
+    filled(url, segments=2, decisions=15)
+    store = opened(url)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("rare", [0, 500], ids=["in many batches", "in few batches"])
+@pytest.mark.parametrize("cluster", ["m1", "m2", "none"])
+def test_pages_of_a_cluster_hold_each_record_that_changes_it_once(store, monkeypatch, cluster, rare):
+    monkeypatch.setattr(history, "_RARE_BATCHES", rare)
+    everything = history.page(store, Query(), 1000).rows
+    expected = [
+        row.id for row in everything
+        if row.after is not None and row.after.get(cluster) != (row.before or {}).get(cluster)
+    ]  # fmt: skip
+    found, after = [], None
+    while True:
+        page = history.page(store, Query(cluster=cluster), 3, after)
+        found += [row.id for row in page.rows]
+        if page.after is None:
+            break
+        after = RecordId.parse(found[-1])
+    assert found == expected
+    assert bool(expected) is (cluster != "none")
+
+
+def test_pages_of_what_moved_go_on_after_many_records_that_moved_nothing(store, monkeypatch):
+    monkeypatch.setattr(history, "_MOST_SKIPPED", 1)
+    rows = history.page(store, Query(), 1000).rows
+    expected = [row.id for row in rows if row.kind == "decision" and (row.before != row.after or row.evicted_from)]
+    found, after, pages = [], None, 0
+    while True:
+        page = history.page(store, Query(moves_only=True), 4, after)
+        found += [row.id for row in page.rows]
+        pages += 1
+        if page.after is None:
+            break
+        after = page.after
+    assert found == expected
+    assert 0 < len(expected) < len(rows)
+    assert pages > len(expected) / 4
+
+
+@pytest.mark.parametrize("namespaces", [frozenset({"shop"}), frozenset({"-"}), frozenset()])
+def test_records_of_some_namespaces(store, namespaces):
+    rows = history.page(store, Query(), 1000).rows
+    expected = [row.id for row in rows if (row.namespace or "-") in namespaces]
+    assert [row.id for row in history.page(store, Query(namespaces=namespaces), 1000).rows] == expected
+
+
+def test_written_records_are_found_once_whatever_times_they_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "_MOST_WRITTEN", 2)
+    clock, url = FakeClock(), sqlite_url(tmp_path)
+    first, other = (recorder_at(url, clock, writer=writer, alone=False) for writer in ("first", "other"))
+    store = opened(url)
+    known = history.written(store)
+    found = []
+
+    def poll():
+        nonlocal known
+        rows, known = history.written_since(store, Query(trigger="gap"), known)
+        found.append([row.message for row in rows])
+
+    for recorder, names in ((first, ["a"]), (first, ["b", "before a"]), (other, ["of another process"])):
+        for name in names:
+            clock.skew_s = -60 if name.startswith("before") else 0
+            recorder.noted(Note("gap", name))
+        recorder.flush()
+        poll()
+    for _ in range(3):
+        poll()
+    store.close()
+    assert sorted(message for rows in found for message in rows) == ["a", "b", "before a", "of another process"]
+    assert found[-1] == []

@@ -1,13 +1,16 @@
+"""Clusters, and what readers and quotas allow."""
+
 import msgspec
 import pytest
 from builders import binding, cluster, taint
 from kube_scheduler_builders import node
 
-from berthmaster.model.binding import BindingStatus, binding_name
+from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus, binding_name
 from berthmaster.model.cluster import (
     UNSCHEDULABLE,
     APIEnablement,
     APIResource,
+    Cluster,
     Condition,
     Node,
     NodeIdentity,
@@ -16,7 +19,11 @@ from berthmaster.model.cluster import (
     cluster_of_node,
     repelling_taints,
 )
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.quota import FederatedResourceQuota, is_looser
+from berthmaster.model.reader import ANY_READER, NO_NAMES, Reader, about
+from berthmaster.model.sharing import SharedParts, SharingReader
+from berthmaster.model.unsupported import decode_checked_binding
 
 NOT_READY = taint("not-ready:NoSchedule")
 GPU = taint("gpu=true:NoExecute")
@@ -219,3 +226,148 @@ def test_a_node_identity_makes_the_same_cluster_without_status():
     whole = node_cluster(tier="gold", provider_id="aws:///i", unschedulable=True)
     short = cluster_of_node(convert(NodeIdentity, node("n1", tier="gold", provider_id="aws:///i", unschedulable=True)))
     assert (short.metadata, short.spec) == (whole.metadata, whole.spec)
+
+
+def document(name: str, replicas: int = 2, clusters: int = 3) -> bytes:
+    targets = [{"name": f"a-cluster-{each}", "replicas": replicas} for each in range(clusters)]
+    status = {"replicas": replicas, "readyReplicas": replicas}
+    reports = [
+        {"clusterName": each["name"], "status": status, "applied": True, "health": "Healthy"} for each in targets
+    ]
+    condition = {
+        "type": "Scheduled",
+        "status": "True",
+        "reason": "Success",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return encode_json({
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": {"by": "policy-id", "own": name},
+            "annotations": {"policy": "web", "placement": "{}"}, "finalizers": ["karmada.io/binding-controller"],
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": f"uid-{name}"}],
+        },
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name},
+            "replicaRequirements": {"resourceRequest": {"cpu": "100m"}},
+            "placement": {"clusterAffinity": {"clusterNames": ["a-cluster-1"]}},
+            "clusters": targets, "suspension": {"dispatching": True},
+            "components": [{"name": "main", "replicas": 1}],
+        },
+        "status": {"conditions": [condition], "aggregatedStatus": reports},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("hold_unknown", [True, False])
+def test_a_binding_is_the_same_as_without_sharing(*, hold_unknown: bool):
+    reader = SharingReader(hold_unknown=hold_unknown)
+    for name in ("web", "api", "web"):
+        assert reader.binding(document(name)) == decode_checked_binding(document(name))
+
+
+def test_bindings_share_what_is_equal():
+    reader = SharingReader()
+    one, other = reader.binding(document("web")), reader.binding(document("api"))
+
+    def parts(binding: Binding) -> list[object]:
+        spec, metadata, first = binding.spec, binding.metadata, binding.status.aggregated_status[0]
+        return [
+            spec.placement, spec.replica_requirements, spec.components, spec.suspension, spec.resource.namespace,
+            spec.clusters[0].name, metadata.annotations, metadata.finalizers, metadata.labels["by"],
+            metadata.owner_references[0].kind, binding.status.conditions[0].reason, first.status, first.cluster_name,
+        ]  # fmt: skip
+
+    for index, (mine, its) in enumerate(zip(parts(one), parts(other), strict=True)):
+        assert mine is its, f"part {index}"
+
+
+def test_a_report_of_another_cluster_costs_only_its_own_entry():
+    reports = SharingReader().binding(document("web", clusters=20)).status.aggregated_status
+    assert len({id(each.status) for each in reports}) == 1
+
+
+def test_equal_json_of_other_types_is_not_shared():
+    raw = decode_json(dict, document("web"))
+    raw["status"]["aggregatedStatus"][0]["status"] = raw["spec"]["suspension"]
+    raw["spec"]["clusters"][0]["components"] = raw["spec"]["components"]
+    text = encode_json(raw)
+    assert SharingReader().binding(text) == decode_checked_binding(text)
+
+
+def test_clusters_share_the_kinds_that_they_serve():
+    served = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+    raw = {"metadata": {"name": "a"}, "status": {"apiEnablements": served}}
+    reader = SharingReader()
+    found = [
+        reader.cluster(decode_json(Cluster, encode_json({**raw, "metadata": {"name": name}}))) for name in ("a", "b")
+    ]
+    assert found[0].status.api_enablements is found[1].status.api_enablements
+    assert msgspec.structs.replace(found[0], metadata=found[1].metadata) == found[1]
+
+
+def test_parts_above_the_limit_are_forgotten_together():
+    parts = SharedParts(most_bytes=1000)
+    for number in range(100):
+        parts.part("status", AggregatedStatusItem(f"cluster-{number}"))
+        assert len(parts) <= 8
+    assert parts.part("status", AggregatedStatusItem("cluster-99")) == AggregatedStatusItem("cluster-99")
+
+
+def quota(overall, used=None):
+    return convert(
+        FederatedResourceQuota,
+        {"metadata": {"name": "limit"}, "spec": {"overall": overall}, "status": {"overallUsed": used or {}}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "looser"),
+    [
+        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3"}), False, id="nothing changed"),
+        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3001m"}), True, id="a limit is raised"),
+        pytest.param(quota({"cpu": "3"}), quota({"cpu": "2"}), False, id="a limit is lowered"),
+        pytest.param(quota({"cpu": "1000m"}), quota({"cpu": "1"}), False, id="the same limit in another unit"),
+        pytest.param(quota({"cpu": "3"}), quota({}), True, id="a limit is removed"),
+        pytest.param(quota({"cpu": "3"}), quota({"cpu": "3", "memory": "1"}), False, id="a limit is added"),
+        pytest.param(
+            quota({"cpu": "3", "memory": 1}), quota({"cpu": "1", "memory": 2}), True, id="one of two is raised"
+        ),
+        pytest.param(quota({"cpu": "3"}, {"cpu": "2"}), quota({"cpu": "3"}, {"cpu": "1"}), True, id="less is used"),
+        pytest.param(quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}, {"cpu": "2"}), False, id="more is used"),
+        pytest.param(quota({"cpu": "3"}, {"cpu": "1"}), quota({"cpu": "3"}), True, id="nothing is used any more"),
+        pytest.param(quota({"cpu": "3"}), None, True, id="it is deleted"),
+    ],
+)
+def test_which_changes_of_a_quota_make_it_looser(before, after, looser):
+    assert is_looser(before, after) is looser
+
+
+MINE, THEIRS, WIDE = "shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"
+SHOP = Reader(frozenset({"shop"}))
+SHOP_AND_WIDE = Reader(frozenset({"shop", "-"}))
+
+
+@pytest.mark.parametrize(
+    ("reader", "seen"),
+    [
+        pytest.param(ANY_READER, [MINE, THEIRS, WIDE], id="of all namespaces"),
+        pytest.param(SHOP, [MINE], id="of one namespace"),
+        pytest.param(SHOP_AND_WIDE, [MINE, WIDE], id="of one namespace and of cluster-scoped objects"),
+        pytest.param(about("vault"), [THEIRS], id="of an answer about one object"),
+        pytest.param(about(""), [WIDE], id="of an answer about one cluster-scoped object"),
+        pytest.param(NO_NAMES, [], id="of no namespace"),
+    ],
+)
+def test_resources_that_a_reader_may_see(reader, seen):
+    assert reader.seen([MINE, THEIRS, WIDE]) == seen
+
+
+@pytest.mark.parametrize(
+    ("policy", "sees"),
+    [
+        ("PropagationPolicy shop/web", True), ("shop/web", True), ("PropagationPolicy vault/web", False),
+        ("ClusterPropagationPolicy shop", False), ("web", False),
+    ],
+)  # fmt: skip
+def test_policies_that_a_reader_may_see(policy, sees):
+    assert SHOP.sees_policy(policy) is sees
+    assert ANY_READER.sees_policy(policy)

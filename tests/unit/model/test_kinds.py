@@ -1,6 +1,14 @@
-import pytest
+"""Kinds, their dependencies, and the kinds of third parties."""
 
+import pytest
+from builders import deployment, quantities
+
+from berthmaster.model.dependencies import DEPENDENCIES, Dependency, dependencies_of, recorded_dependencies
+from berthmaster.model.errors import FieldError
+from berthmaster.model.interpretation import OF_SEVERAL_PARTS, third_party_replicas
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
+from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, Replicas
+from berthmaster.model.selector import LabelSelector
 
 
 @pytest.mark.parametrize(
@@ -48,3 +56,201 @@ def test_groups(api_version, group):
 )
 def test_reasons_why_a_resource_is_not_propagated(api_version, kind, namespace, reason):
     assert reason_not_propagated(api_version, kind, namespace) == reason
+
+
+def needed(pod):
+    found = dependencies_of(deployment(pod_spec=pod, namespace="shop"))
+    assert all((each.api_version, each.namespace) == ("v1", "shop") for each in found)
+    return [f"{each.kind} {each.name}" for each in found]
+
+
+def env(**source):
+    return {"containers": [{"name": "web", "env": [{"name": "X", "valueFrom": source}]}]}
+
+
+def volume(**source):
+    return {"volumes": [{"name": "v", **source}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param({}, [], id="nothing"),
+        pytest.param({"serviceAccountName": "web"}, ["ServiceAccount web"], id="a service account"),
+        pytest.param({"serviceAccountName": "default"}, [], id="the default service account"),
+        pytest.param({"imagePullSecrets": [{"name": "pull"}]}, ["Secret pull"], id="a secret for images"),
+        pytest.param(env(configMapKeyRef={"name": "c", "key": "k"}), ["ConfigMap c"], id="a key of a ConfigMap"),
+        pytest.param(env(secretKeyRef={"name": "s", "key": "k"}), ["Secret s"], id="a key of a Secret"),
+        pytest.param({"initContainers": [{"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]}]},
+                     ["ConfigMap c", "Secret s"], id="whole objects of an init container"),
+        pytest.param({"ephemeralContainers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}, ["Secret s"],
+                     id="an ephemeral container"),
+        pytest.param(volume(configMap={"name": "c"}), ["ConfigMap c"], id="a volume of a ConfigMap"),
+        pytest.param(volume(secret={"secretName": "s"}), ["Secret s"], id="a volume of a Secret"),
+        pytest.param(volume(projected={"sources": [{"secret": {"name": "s"}}, {"configMap": {"name": "c"}}]}),
+                     ["ConfigMap c", "Secret s"], id="a projected volume"),
+        pytest.param(volume(persistentVolumeClaim={"claimName": "data"}), ["PersistentVolumeClaim data"], id="a claim"),
+        pytest.param(volume(azureFile={"secretName": "s"}), ["Secret s"], id="a share of Azure"),
+        pytest.param(volume(csi={"nodePublishSecretRef": {"name": "s"}}), ["Secret s"], id="a CSI volume"),
+        pytest.param(volume(iscsi={"secretRef": {"name": "s"}}), ["Secret s"], id="a volume of iSCSI"),
+        pytest.param(volume(configMap={"name": ""}), [], id="an empty name"),
+        pytest.param({"containers": "x", "volumes": [3, {"secret": []}]}, [], id="fields of the wrong type"),
+    ],
+)  # fmt: skip
+def test_what_a_pod_needs(pod, expected):
+    assert needed(pod) == expected
+
+
+def with_pod(kind, path, **more):
+    """A resource of a kind with a pod template at a path; ``*`` is a list, and a name with ``!`` an object."""
+    api_version, _, name = kind.rpartition("/")
+    value = {"spec": {"serviceAccountName": "web"}}
+    for step in reversed(path.split(".") if path else []):
+        value = [value] if step == "*" else {step: value}
+    metadata = {"name": "x", "namespace": "shop"}
+    return {
+        "apiVersion": api_version,
+        "kind": name,
+        "metadata": metadata,
+        **(value if isinstance(value, dict) else {}),
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("v1/Pod", ""),
+        ("apps/v1/DaemonSet", "spec.template"),
+        ("batch/v1/CronJob", "spec.jobTemplate.spec.template"),
+        ("apps.kruise.io/v1alpha1/CloneSet", "spec.template"),
+        ("apps.kruise.io/v1alpha1/AdvancedCronJob", "spec.template.broadcastJobTemplate.spec.template"),
+        ("kubeflow.org/v1/TFJob", "spec.tfReplicaSpecs.Worker.template"),
+        ("ray.io/v1/RayJob", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    ],
+)
+def test_where_kinds_keep_their_pod_templates(kind, path):
+    assert dependencies_of(with_pod(kind, path)) == (Dependency("v1", "ServiceAccount", "shop", "web"),)
+
+
+def test_the_claims_of_a_stateful_set_are_its_own():
+    claims = [{"name": "v", "persistentVolumeClaim": {"claimName": name}} for name in ("data", "shared")]
+    raw = {**deployment(pod_spec={"volumes": claims}), "kind": "StatefulSet"}
+    raw["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}}]
+    assert [each.name for each in dependencies_of(raw)] == ["shared"]
+
+
+def test_other_kinds():
+    ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "x", "namespace": "shop"}}
+    tls = {**ingress, "spec": {"tls": [{"secretName": "cert"}, {}]}}
+    assert dependencies_of(tls) == (Dependency("v1", "Secret", "shop", "cert"),)
+    imported = {**ingress, "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport"}
+    labels = LabelSelector(match_labels={"kubernetes.io/service-name": "derived-x"})
+    assert dependencies_of(imported) == (
+        Dependency("v1", "Service", "shop", "derived-x"),
+        Dependency("discovery.k8s.io/v1", "EndpointSlice", "shop", label_selector=labels),
+    )
+    assert dependencies_of({**ingress, "kind": "Widget"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, None, id="no record"),
+        pytest.param("", (), id="an empty record"),
+        pytest.param("null", (), id="null, as Karmada writes no dependencies"),
+        pytest.param("{broken", None, id="no JSON"),
+        pytest.param('[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"s"}]',
+                     (Dependency("v1", "Secret", "shop", "s"),), id="a dependency"),
+    ],
+)  # fmt: skip
+def test_the_record_on_a_binding(text, expected):
+    assert recorded_dependencies({} if text is None else {DEPENDENCIES: text}) == expected
+
+
+POD = deployment(requests={"cpu": "250m", "memory": "1Gi"})["spec"]["template"]
+BIG = deployment(requests={"cpu": "2", "memory": "512Mi"})["spec"]["template"]
+NEEDS = ReplicaRequirements(quantities({"cpu": "250m", "memory": "1Gi"}))
+
+
+def resource(kind, **spec):
+    api_version, _, name = kind.rpartition("/")
+    return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x", "namespace": "shop"}, "spec": spec}
+
+
+def managers(**given):
+    """A FlinkDeployment whose job manager requests more memory and whose task managers request more CPU."""
+    sizes = {
+        "jobManager": {"resource": {"cpu": 1, "memory": "2048m"}, **given.pop("job_manager", {})},
+        "taskManager": {"resource": {"cpu": 2, "memory": "1024m"}, **given.pop("task_manager", {})},
+    }
+    return resource("flink.apache.org/v1beta1/FlinkDeployment", **sizes, **given)
+
+
+def ray(workers):
+    config = {"headGroupSpec": {"template": POD}, "workerGroupSpecs": workers}
+    return resource("ray.io/v1/RayService", rayClusterConfig=config)
+
+
+FLINK_NEEDS = ReplicaRequirements(quantities({"cpu": 2, "memory": "2048m"}), NodeClaim(), namespace="shop")
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas=3, template=POD), Replicas(3, NEEDS),
+                     id="CloneSet"),
+        pytest.param(resource("apps.kruise.io/v1beta1/StatefulSet", replicas=2, template=POD), Replicas(2, NEEDS),
+                     id="StatefulSet of Kruise"),
+        pytest.param(resource("apps.kruise.io/v1alpha1/BroadcastJob", parallelism=4, template=POD), Replicas(4, NEEDS),
+                     id="BroadcastJob"),
+        pytest.param(resource("apps.kruise.io/v1alpha1/BroadcastJob", template=POD), Replicas(1, NEEDS),
+                     id="BroadcastJob without parallelism"),
+        pytest.param(resource("kubeflow.org/v1/Notebook", template=POD), Replicas(1, NEEDS), id="Notebook"),
+        pytest.param(
+            resource("argoproj.io/v1alpha1/Workflow", parallelism=5, nodeSelector={"disk": "ssd"}),
+            Replicas(5, ReplicaRequirements(node_claim=NodeClaim(node_selector={"disk": "ssd"}))), id="Workflow",
+        ),
+        pytest.param(managers(), Replicas(2, FLINK_NEEDS), id="FlinkDeployment by default"),
+        pytest.param(
+            managers(job={"parallelism": 5}, flinkConfiguration={"taskmanager.numberOfTaskSlots": "2"}),
+            Replicas(4, FLINK_NEEDS), id="FlinkDeployment by parallelism and slots",
+        ),
+        pytest.param(managers(task_manager={"replicas": 6}, job={"parallelism": 5}), Replicas(7, FLINK_NEEDS),
+                     id="FlinkDeployment by the replicas of task managers"),
+        pytest.param(
+            ray([{"replicas": 2, "template": BIG}, {"replicas": 3}]),
+            Replicas(6, ReplicaRequirements(quantities({"cpu": "2", "memory": "1Gi"}))), id="RayService",
+        ),
+        pytest.param(resource("ray.io/v1/RayService"), Replicas(), id="RayService without a head"),
+        pytest.param(resource("apps.kruise.io/v1alpha1/SidecarSet"), Replicas(), id="SidecarSet"),
+        pytest.param(resource("argoproj.io/v1alpha1/Rollout", replicas=3), None, id="Rollout is not Karmada's"),
+        pytest.param(resource("apps.kruise.io/v1alpha2/CloneSet", replicas=3), None, id="another version"),
+        pytest.param(deployment(), None, id="a native kind"),
+    ],
+)  # fmt: skip
+def test_replicas(raw, expected):
+    assert third_party_replicas(raw) == expected
+
+
+@pytest.mark.parametrize("kind", sorted(OF_SEVERAL_PARTS), ids=lambda kind: kind[1])
+def test_kinds_of_several_parts_are_placed_as_a_whole(kind):
+    assert third_party_replicas(resource("/".join(kind), tasks=[{"minAvailable": 2}])) == Replicas()
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas=1), "spec.template", id="no pod template"),
+        pytest.param(resource("apps.kruise.io/v1alpha1/CloneSet", replicas="x", template=POD), "spec.replicas",
+                     id="no number"),
+        pytest.param(managers(job_manager={"resource": {"cpu": "much"}}), "spec.jobManager.resource[cpu]",
+                     id="no quantity"),
+        pytest.param(ray([{"replicas": -1}]), "spec.rayClusterConfig.workerGroupSpecs[0].replicas",
+                     id="a negative number"),
+    ],
+)  # fmt: skip
+def test_an_invalid_field_is_an_error_with_its_path(raw, path):
+    with pytest.raises(FieldError) as caught:
+        third_party_replicas(raw)
+    assert caught.value.path == path

@@ -1,13 +1,41 @@
+"""What validation finds: errors, gaps, and what Berthmaster does not support."""
+
+import json
+import re
+
 import msgspec
 import pytest
 from builders import binding, cluster, placement, policy, selector
+from hypothesis import given
+from hypothesis import strategies as st
 
-from berthmaster.model.binding import Component
+from berthmaster.model.binding import Binding, Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json, encode_json, has_unknown_fields, unknown_fields
+from berthmaster.model.errors import (
+    MAX_MESSAGE_LENGTH,
+    ApiError,
+    BerthmasterError,
+    FieldError,
+    InputError,
+    ManifestError,
+    printable,
+    shown,
+)
+from berthmaster.model.gaps import Gap, GapKind, texts
 from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
+from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.unsupported import (
+    checked_placement,
+    decode_checked_binding,
+    decode_checked_policy,
+    decode_held_binding,
+    placement_text,
+    unsupported_message,
+    unsupported_parts,
+)
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 WRONG = {
@@ -141,3 +169,253 @@ def test_the_values_of_the_test_builders_are_valid():
         *policy_errors(policy()),
         *binding_errors(binding(requests={"cpu": 1})),
     ] == []
+
+
+TEXTS = st.text(st.characters(), max_size=12)  # with control characters and lone surrogates
+
+
+@given(TEXTS, TEXTS)
+def test_messages_are_one_printable_line_of_any_text(one, other):
+    for error in (
+        InputError(one),
+        FieldError(one, other).below(other),
+        ManifestError(one, 1, other, other),
+        ApiError(500, "", one),
+    ):
+        assert str(error).isprintable()
+        str(error).encode()
+    assert printable(printable(one)) == printable(one)
+    assert shown(one).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown_text"),
+    [
+        pytest.param("plain", "plain", id="plain text"),
+        pytest.param("größe: 5 µs … ok", "größe: 5 µs … ok", id="printable letters of any script"),
+        pytest.param("a\nb\tc\r", "a\\nb\\tc\\r", id="line ends and tabs"),
+        pytest.param("\x1b[31mred\x9b1m", "\\x1b[31mred\\x9b1m", id="escape sequences in both forms"),
+        pytest.param("a\u202eb\u200b", "a\\u202eb\\u200b", id="characters that reorder or hide text"),
+        pytest.param("\udc80\ud800", "\ufffd\ufffd", id="lone surrogates"),
+    ],
+)
+def test_printable_text(text, shown_text):
+    assert printable(text) == str(BerthmasterError(text)) == shown_text
+
+
+def test_long_messages_are_cut():
+    assert len(str(FieldError("p" * 10_000, "x" * 10_000))) == MAX_MESSAGE_LENGTH
+    assert len(FieldError("p" * 10_000, "x").path) == 512
+    assert shown("x" * 10_000).endswith("…")
+    assert len(shown("x" * 10_000)) == 80
+
+
+MINE, THEIRS, WIDE = "shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"
+SHOP = Reader(frozenset({"shop"}))
+FACTS = dict.fromkeys(
+    [
+        "text", "verb", "type", "kind", "api_version", "error", "number", "limit", "problem", "policy", "objects",
+        "pause", "name",
+    ],
+    "x",
+)  # fmt: skip
+ELSEWHERE = (
+    "invalid objects in namespaces that are not shown here are left out; the list of workloads names those in "
+    "namespaces that you may see"
+)
+
+
+def invalid(resource: str) -> Gap:
+    return Gap(GapKind.INVALID_OBJECT, (resource,), {"error": f"{resource} is invalid"})
+
+
+def dependencies(*resources: str) -> Gap:
+    return Gap(GapKind.DEPENDENCIES, resources)
+
+
+@pytest.mark.parametrize(
+    ("gap", "everyone", "of_shop"),
+    [
+        pytest.param(
+            Gap(GapKind.INVALID_BUDGETS, None, {"error": THEIRS}),
+            f"the budgets in the lease of the controllers are invalid, and not shown: {THEIRS}",
+            "the budgets in the lease of the controllers are invalid, and not shown",
+            id="it is not known which resources it names",
+        ),
+        pytest.param(
+            Gap(GapKind.MORE_INVALID_OBJECTS, facts={"number": "3"}),
+            "and 3 more objects are left out", "and 3 more objects are left out", id="no names",
+        ),
+        pytest.param(
+            invalid(MINE), f"{MINE} is invalid; the object is left out", f"{MINE} is invalid; the object is left out",
+            id="only visible names",
+        ),
+        pytest.param(invalid(THEIRS), f"{THEIRS} is invalid; the object is left out", ELSEWHERE, id="a hidden name"),
+        pytest.param(
+            dependencies(MINE, THEIRS),
+            f"the dependencies of {MINE}, {THEIRS} are not known, so that more resources may move",
+            f"the dependencies of {MINE} and workloads in other namespaces are not known, so that more resources may "
+            "move",
+            id="some hidden names",
+        ),
+        pytest.param(
+            dependencies(THEIRS, WIDE),
+            f"the dependencies of {THEIRS}, {WIDE} are not known, so that more resources may move",
+            "the dependencies of workloads in other namespaces are not known, so that more resources may move",
+            id="all names are hidden",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_gap_says(gap, everyone, of_shop):
+    assert (gap.text(ANY_READER), gap.text(SHOP)) == (everyone, of_shop)
+
+
+def test_equal_sentences_are_said_once():
+    hidden = [dependencies(f"vault/Deployment/{each}") for each in range(3)]
+    assert len(texts(hidden, SHOP)) == 1
+
+
+@pytest.mark.parametrize("kind", GapKind)
+def test_each_kind_has_a_sentence(kind):
+    found = Gap(kind, (MINE,), FACTS).text(ANY_READER)
+    assert found
+    assert not re.search(r"[{}]", found)
+
+
+@given(
+    st.sampled_from([GapKind.INVALID_OBJECT, GapKind.DEPENDENCIES]),
+    st.lists(st.sampled_from([MINE, THEIRS, WIDE]), max_size=12),
+)
+def test_no_gap_names_what_its_reader_may_not_see(kind, names):
+    for about in (tuple(names), None):
+        assert "secret" not in Gap(kind, about, {"error": ", ".join(names)}).text(SHOP)
+
+
+RESOURCE = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "ns"}
+UNKNOWN_TARGET = {"targetCluster": {"x": 1}, "weight": 1}
+GROUP = {"affinityName": "g"}
+SPREAD = {"spreadByField": "cluster", "maxGroups": 1}
+
+
+@pytest.mark.parametrize(
+    ("raw", "paths"),
+    [
+        pytest.param({}, [], id="an empty placement"),
+        pytest.param({"clusterAffinity": {"labelSelector": {"matchLabels": {"racks": "a"}}}}, [], id="a label"),
+        pytest.param({"racks": None}, [], id="null is absent"),
+        pytest.param({"racks": False}, ["racks"], id="a value that Go omits"),
+        pytest.param({"racks": {"a": 1}, "floors": []}, ["racks", "floors"], id="two fields"),
+        pytest.param(
+            {"clusterAffinities": [GROUP, {**GROUP, "racks": 1}]}, ["clusterAffinities[1].racks"], id="in a group"
+        ),
+        pytest.param(
+            {"clusterAffinities": [{**GROUP, "overflowAffinities": [{**GROUP, "racks": 1}]}]},
+            ["clusterAffinities[0].overflowAffinities[0].racks"],
+            id="in an overflow affinity",
+        ),
+        pytest.param(
+            {"spreadConstraints": [{**SPREAD, "weight": 1}]}, ["spreadConstraints[0].weight"], id="in a constraint"
+        ),
+        pytest.param(
+            {"workloadAffinity": {"affinity": {"groupByLabelKey": "a", "weight": 1}}},
+            ["workloadAffinity.affinity.weight"],
+            id="in workload affinity",
+        ),
+        pytest.param(
+            {"replicaScheduling": {"weightPreference": {"staticWeightList": [UNKNOWN_TARGET]}}},
+            ["replicaScheduling.weightPreference.staticWeightList[0].targetCluster.x"],
+            id="in a static weight",
+        ),
+    ],
+)  # fmt: skip
+def test_unknown_fields_of_a_placement(raw, paths):
+    checked = checked_placement(convert(Placement, raw), raw)
+    assert [part.partition(": ")[0] for part in unsupported_parts(checked)] == [
+        f"spec.placement.{each}" for each in paths
+    ]
+
+
+def test_the_known_parts_of_an_unsupported_placement_stay():
+    raw = {"clusterAffinity": {"clusterNames": ["a"]}, "racks": 1}
+    checked = checked_placement(convert(Placement, raw), raw)
+    assert checked.cluster_affinity == convert(Placement, raw).cluster_affinity
+
+
+@pytest.mark.parametrize(
+    "raw", [{}, {"clusterAffinity": {"racks": 1}}, {"spreadConstraints": [SPREAD, {"racks": 1}]}, {"racks": {}}]
+)
+def test_the_quick_check_agrees_with_the_report(raw):
+    assert has_unknown_fields(Placement, raw) == bool(unknown_fields(Placement, raw))
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        pytest.param({"resource": RESOURCE, "placement": {"a": 1}}, b'{"a": 1}', id="a placement"),
+        pytest.param({"resource": RESOURCE, "placement": None}, b"null", id="null"),
+        pytest.param({"resource": RESOURCE}, b"null", id="no placement"),
+        pytest.param(None, b"null", id="no spec"),
+    ],
+)
+def test_the_text_of_a_placement(spec, text):
+    assert placement_text(json.dumps({"metadata": {}, "spec": spec}).encode()) == text
+
+
+def binding_of_unsupported(**placement) -> bytes:
+    return json.dumps({"metadata": {"name": "web"}, "spec": {"resource": RESOURCE, "placement": placement}}).encode()
+
+
+def test_a_binding_with_an_unknown_value_in_its_placement_is_decoded_without_it():
+    held = decode_held_binding(binding_of_unsupported(replicaScheduling={"replicaDivisionPreference": "BinPack"}))
+    assert held.spec.resource.name == "web"
+    (part,) = unsupported_parts(held.spec.placement)
+    assert part.startswith("spec.placement.replicaScheduling.replicaDivisionPreference: 'BinPack' is not accepted")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(binding_of_unsupported(clusterAffinity={}), id="the placement is valid"),
+        pytest.param(binding_of_unsupported().replace(b'"web"', b"1"), id="another part is invalid"),
+        pytest.param(b"{", id="no JSON"),
+        pytest.param(b'{"spec": []}', id="no spec"),
+    ],
+)
+def test_a_binding_that_is_invalid_elsewhere_is_not_held(document):
+    assert decode_held_binding(document) is None
+
+
+def test_a_held_binding_is_never_equal_to_a_supported_one():
+    raw = {"racks": 1}
+    plain = decode_json(Binding, binding_of_unsupported(racks=1)).spec.placement
+    assert checked_placement(plain, raw) != plain
+    assert b"racks" not in encode_json(plain)
+
+
+def test_a_message_names_only_the_first_parts():
+    assert unsupported_message(tuple(map(str, range(9)))).endswith("0; 1; 2; 3; 4; and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("placement", "held"),
+    [
+        pytest.param({"clusterAffinity": {}}, False, id="known"),
+        pytest.param({"racks": 1}, True, id="an unknown field"),
+        pytest.param({"replicaScheduling": {"replicaSchedulingType": "Mirrored"}}, True, id="an unknown value"),
+    ],
+)
+def test_a_checked_binding(placement, held):
+    assert bool(unsupported_parts(decode_checked_binding(binding_of_unsupported(**placement)).spec.placement)) == held
+
+
+def test_a_binding_that_is_invalid_elsewhere_is_an_error():
+    with pytest.raises(FieldError):
+        decode_checked_binding(binding_of_unsupported().replace(b'"web"', b"1"))
+
+
+@pytest.mark.parametrize("placement", [{"clusterAffinity": {}}, {"racks": 1}, None])
+def test_a_checked_policy(placement):
+    spec = {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement}
+    document = {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": spec}
+    parts = unsupported_parts(decode_checked_policy(json.dumps(document).encode()).spec.placement)
+    assert bool(parts) == ("racks" in (placement or {}))

@@ -1,13 +1,21 @@
+"""Logs, their rate, and traces."""
+
 import json
 import logging
 import subprocess
 import sys
+import threading
 
 import pytest
 from fake_clock import FakeClock
+from spans import recorded, tree
 
+from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.model.errors import InputError
-from berthmaster.runtime import logs
+from berthmaster.runtime import logs, traces
+from berthmaster.runtime.metrics import own_exposition
+from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 
 class Records(logging.Handler):
@@ -149,3 +157,65 @@ def test_an_exception_of_a_call_is_logged_with_its_trace_and_not_raised(caplog, 
 def test_an_exception_that_ends_a_process_is_raised(error):
     with pytest.raises(type(error)):
         logs.log_exceptions(raising(error), logging.getLogger("test"), "it failed")
+
+
+def test_a_bucket_gives_a_burst_and_then_a_steady_rate():
+    clock = FakeClock()
+    bucket = TokenBucket(clock, per_s=10, burst=3)
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    clock.pass_by(0.1)
+    assert [bucket.take(), bucket.take()] == [True, False]
+    clock.pass_by(60)
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False], "it holds no more than the burst"
+
+
+def test_a_bucket_reserves_tokens_in_advance_up_to_a_limit():
+    bucket = TokenBucket(FakeClock(), per_s=10, burst=1)
+    waits = [bucket.reserve(0.35) for _ in range(5)]
+    assert waits[:4] == pytest.approx([0.0, 0.1, 0.2, 0.3])
+    assert waits[4] is None
+    assert bucket.reserve(0.45) == pytest.approx(0.4), "a refused reservation takes no token"
+
+
+def test_a_bucket_counts_correctly_in_several_threads():
+    bucket = TokenBucket(FakeClock(), per_s=1, burst=1000)
+    taken = []
+
+    def take() -> None:
+        taken.extend(bucket.take() for _ in range(500))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(taken) == 1000
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_without_a_tracer_nothing_is_made():
+    with traces.span("outer"), traces.inner_span("inner"):
+        assert (dict(traces.headers()), traces.exemplar(), traces.began_ns()) == ({}, None, None)
+    assert own_exposition()[0].startswith("text/plain")
+
+
+def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
+    with recorded() as spans:
+        with traces.inner_span("alone"):
+            assert traces.headers() == {}
+        with traces.span("outer", PARENT, traces.began_ns(), key="a"), traces.inner_span("inner"):
+            assert traces.headers()["traceparent"].split("-")[1] == PARENT.split("-")[1]
+        (outer,) = [each for each in spans() if each.name == "outer"]
+        assert tree(outer, spans()) == ["wait", "inner"]
+        assert (len(spans()), outer.attributes) == (3, {"key": "a"})
+
+
+def test_a_metric_has_the_trace_of_its_last_value():
+    with recorded():
+        with traces.span("reconcile", PARENT):
+            SchedulingMetrics().attempted("scheduled", Trigger.NONE, 0.01)
+        content_type, text = own_exposition()
+    assert content_type.startswith("application/openmetrics-text")
+    assert f'# {{trace_id="{PARENT.split("-")[1]}"}} 0.01'.encode() in text

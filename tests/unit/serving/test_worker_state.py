@@ -1,10 +1,24 @@
-"""State that the processes of a server share."""
+"""The state of workers, and what serving needs from gunicorn."""
 
+import ast
+import inspect
 import os
+import resource
+from pathlib import Path
 
 import pytest
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+from gunicorn.http.body import Body
+from gunicorn.http.parser import RequestParser
+from gunicorn.http.unreader import Unreader
+from gunicorn.workers.base import Worker
 
+import berthmaster.serving
+from berthmaster.serving import gunicorn_internals as used
 from berthmaster.serving.probes import Readiness
+from berthmaster.serving.server import affordable_connections
+from berthmaster.serving.shared_bytes import SharedBytes
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
 
@@ -83,3 +97,113 @@ def test_processes_share_that_the_server_drains(tmp_path):
 
 def test_a_worker_may_report_after_the_server_has_removed_the_folder(tmp_path):
     WorkerHealth(tmp_path / "removed").report(1, Readiness())
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "expected"),
+    [
+        pytest.param(1064, 1000, id="enough for all connections"),
+        pytest.param(1063, 999, id="one too few"),
+        pytest.param(10, 1, id="fewer than the reserve"),
+        pytest.param(resource.RLIM_INFINITY, 1000, id="no limit of open files"),
+    ],
+)
+def test_connections_leave_descriptors_for_everything_else(descriptors, expected, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert affordable_connections(1000) == expected
+
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+def test_a_value_replaces_the_previous_one():
+    shared = SharedBytes(10)
+    assert (shared.version, shared.read()) == (0, b"")
+    for number, value in enumerate([b"a" * 10, b"", b"bc", b"def"], start=1):
+        with shared.locked():
+            shared.write(value)
+        assert (shared.version, shared.read()) == (number, value)
+
+
+def test_a_value_that_is_too_large_is_refused_and_the_previous_one_stays():
+    shared = SharedBytes(10)
+    shared.write(b"good")
+    with pytest.raises(ValueError, match="11 bytes; at most 10 are shared"):
+        shared.write(b"x" * 11)
+    assert (shared.version, shared.read()) == (1, b"good")
+
+
+def test_a_write_that_is_cut_off_leaves_the_previous_value():
+    shared = SharedBytes(10)
+    shared.write(b"first")
+    shared.write(b"good")
+    start = 3 * 8 + 10  # behind the numbers and the first slot
+    shared._memory[start : start + 5] = b"wrong"  # noqa: SLF001 - a writer is killed before it changes the version
+    assert (shared.version, shared.read()) == (2, b"good")
+
+
+def test_the_lock_leaves_no_descriptor_behind():
+    before = len(list(DESCRIPTORS.iterdir()))
+    for _ in range(5):
+        SharedBytes(10)
+    assert len(list(DESCRIPTORS.iterdir())) == before
+
+
+SIGNATURES = {
+    Worker.handle_exit: "(self, sig, frame)",
+    Worker.notify: "(self)",
+    Worker.run: "(self)",
+    Unreader.read: "(self, size=None, read_ahead=None)",
+    Unreader.unread: "(self, data)",
+    used.LengthReader.__init__: "(self, unreader, length)",
+    used.ChunkedReader.__init__: "(self, req, unreader)",
+    used.Arbiter.__init__: "(self, app)",
+    used.Arbiter.spawn_worker: "(self)",
+    used.Arbiter.start: "(self)",
+    used.Arbiter.stop: "(self, graceful=True)",
+    Logger.access: "(self, resp, req, environ, request_time)",
+    Logger.reopen_files: "(self)",
+    Logger.setup: "(self, cfg)",
+}
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda function: function.__qualname__)
+def test_a_function_has_the_expected_signature(function):
+    assert str(inspect.signature(function)) == SIGNATURES[function]
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (Worker.__init__, {"age", "alive", "app", "cfg", "log", "ppid", "sockets"}),
+        (Worker.init_process, {"PIPE"}),
+        (Worker.load_wsgi, {"wsgi"}),
+        (used.LengthReader.__init__, {"length", "unreader"}),
+        (used.ChunkedReader.__init__, {"parser"}),
+        (Body.__init__, {"failed", "reader"}),
+        (used.Arbiter.__init__, {"SIG_QUEUE"}),
+        (used.Arbiter.start, {"LISTENERS", "cfg"}),
+        (used.Arbiter.stop, {"WORKERS"}),
+    ],
+    ids=lambda value: value.__qualname__ if inspect.isfunction(value) else "",
+)
+def test_a_function_uses_the_expected_attributes(function, names):
+    assert names <= set(function.__code__.co_names)
+
+
+def test_a_failed_body_closes_the_connection():
+    parser = RequestParser(Config(), iter([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"]), ("x", 1))
+    next(parser).body.failed = True
+    assert parser.finish_body() is False
+
+
+def test_no_other_module_uses_undocumented_parts():
+    documented = {"gunicorn", "gunicorn.app.base", "gunicorn.glogging"}
+    folder = Path(berthmaster.serving.__file__).parent
+    found = {
+        (file.name, node.module)
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gunicorn")
+    }
+    assert {name for name, module in found if module not in documented} == {"gunicorn_internals.py"}

@@ -1,4 +1,4 @@
-"""What an answer assumes about eviction, failover and preemption, and when NoExecute taints evict."""
+"""Assumptions, and changes in words."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,10 +8,14 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, controll
 from berthmaster.deciding.lease_record import CONTROLLERS, ControllersRecord, lease_record, text_of
 from berthmaster.model.binding import Binding, BindingSpec, GracefulEvictionTask, ObjectReference
 from berthmaster.model.cluster import Taint, Toleration
+from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.simulation.assumptions import Basis, Switch, assumptions
+from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
+from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
 from berthmaster.simulation.leaving import evicted_after_s
+from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 RUNNING = ControllersRecord("berthmaster", 300.0, preempts=True)
@@ -98,3 +102,43 @@ def test_controllers_that_schedule_nothing_record_no_failover():
 )
 def test_after_how_long_taints_evict(tolerations, after_s):
     assert evicted_after_s(TAINTS, tolerations) == after_s
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "expected"),
+    [
+        pytest.param(
+            taint_change,
+            "c=a/b=v:NoExecute",
+            AddTaint("c", Taint(key="a/b", value="v", effect="NoExecute")),
+            id="taint",
+        ),
+        pytest.param(taint_change, "c=k:NoSchedule-", RemoveTaint("c", "k", "NoSchedule"), id="one taint removed"),
+        pytest.param(taint_change, "c=k-", RemoveTaint("c", "k", ""), id="taints with a key removed"),
+        pytest.param(label_change, "c=env=prod", AddLabel("c", "env", "prod"), id="label"),
+        pytest.param(label_change, "c=env-", RemoveLabel("c", "env"), id="label removed"),
+        pytest.param(
+            scale_change, "shop/deploy/web=7", Scale(ResourceName("shop", "Deployment", "web"), 7), id="scale"
+        ),
+        pytest.param(scale_change, "Widget/a=0", Scale(ResourceName("", "Widget", "a"), 0), id="scale of another kind"),
+    ],
+)
+def test_the_forms_of_changes(read, text, expected):
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "accepted"),
+    [
+        pytest.param(taint_change, "c=k:Sometimes", "CLUSTER=KEY", id="an unknown effect"),
+        pytest.param(taint_change, "", "CLUSTER=KEY", id="an empty taint"),
+        pytest.param(label_change, "c=", "CLUSTER=KEY=VALUE", id="a label without a key"),
+        pytest.param(scale_change, "web=3", "KIND/NAME or NAMESPACE/KIND/NAME", id="a workload without a kind"),
+        pytest.param(scale_change, "Deployment/web=" + "9" * 5000, "N from 0 to", id="a very large number"),
+        pytest.param(scale_change, "Deployment/web=-1", "N from 0 to", id="a negative number"),
+    ],
+)
+def test_another_form_is_an_error_that_names_what_is_accepted(read, text, accepted):
+    with pytest.raises(InputError, match=accepted) as error:
+        read(text)
+    assert len(str(error.value)) < 300

@@ -1,20 +1,24 @@
-"""The options, the report and the exit codes of the doctor."""
+"""The command doctor: options, report, and adoption."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from doctor_facts import HOST, NOW, SETUP, diagnose, healthy, lease, not_called, webhooks
+from doctor_facts import DAY, HOST, NOW, SETUP, deployment, diagnose, healthy, lease, not_called, webhooks
 from kube_in_memory import ScriptedClient
 from rich.console import Console
 
+from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.model.errors import InputError
+from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
 from berthmaster_cli.doctor import command as module
 from berthmaster_cli.doctor.command import as_data, command, print_findings
-from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts
+from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, Unobserved
 from berthmaster_cli.doctor.finding import Severity, failed, ok, warning
-from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS
+from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
+from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
@@ -154,3 +158,84 @@ def test_a_server_without_karmada(monkeypatch):
     verdicts = {each["check"]: each["verdict"] for each in json.loads(result.stdout)["findings"]}
     assert verdicts["definitions/propagationpolicies"] == Severity.FAILED
     assert SETUP.release == "berthmaster"
+
+
+FORBIDDEN = Unobserved("GET /x: 403 not allowed", 403)
+THEIRS = {"bindings": BindingFacts({"default-scheduler": 4})}
+NOTHING = {"webhooks": (), "lease": None, "deployments": (deployment("karmada-scheduler"),), **THEIRS}
+MOVING = replace(lease(), sources=SourcesRecord(failback="DryRun"))
+LEDGER = deployment("controllers", "--ledger=sqlite:////ledger.db")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reached"),
+    [
+        pytest.param({**NOTHING, "bindings": FORBIDDEN}, 0, id="no right to read"),
+        pytest.param(NOTHING, 1, id="read only"),
+        pytest.param({**NOTHING, "webhooks": webhooks()}, 3, id="the webhook"),
+        pytest.param({**NOTHING, "deployments": (deployment("controllers", "--shadow"),)}, 4, id="shadow mode"),
+        pytest.param({**NOTHING, "lease": lease()}, 1, id="controllers without a binding"),
+        pytest.param({**NOTHING, "bindings": BindingFacts({"berthmaster": 4})}, 1, id="bindings without controllers"),
+        pytest.param({"deployments": None}, 5, id="one policy, and the host is not known"),
+        pytest.param({"lease": MOVING}, 6, id="moves as a dry run"),
+        pytest.param({"lease": replace(MOVING, holder="")}, 3, id="moves of controllers that ended"),
+        pytest.param({"lease": replace(MOVING, renewed=NOW - DAY)}, 3, id="moves of controllers that crashed"),
+        pytest.param({"lease": replace(lease(), sources=SourcesRecord())}, 5, id="moves are off"),
+        pytest.param({"deployments": (LEDGER,)}, 5, id="a ledger without a console"),
+        pytest.param({"deployments": (LEDGER, deployment("console"))}, 7, id="the ledger and the console"),
+    ],
+)
+def test_the_step_that_is_reached(facts, reached):
+    found = adoption(healthy(**facts))
+    assert (found.reached.number if found.reached else 0) == reached
+    assert (found.next.number if found.next else 8) == reached + 1
+
+
+def test_commands_reach_the_servers_that_the_user_named():
+    found = adoption(healthy(**NOTHING))
+    assert found.reached.back == (f"{SETUP.target} delete -f docs/read-only.yaml",)
+
+
+URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
+X509 = "tls: failed to verify certificate: x509: "
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("dial tcp: lookup berthmaster-webhook.karmada-system.svc on 10.96.0.10:53: no such host", "name"),
+        ("dial tcp: lookup a.svc: i/o timeout", "name"),
+        ("dial tcp 10.0.0.1:443: connect: connection refused", "closed"),
+        ("dial tcp 10.0.0.1:443: i/o timeout", "late"),
+        ("context deadline exceeded", "late"),
+        ("net/http: request canceled (Client.Timeout exceeded while awaiting headers)", "late"),
+        ("net/http: TLS handshake timeout", "late"),
+        (X509 + "certificate signed by unknown authority", "authority"),
+        (X509 + 'certificate signed by unknown authority (possibly because of "x509: ECDSA verification failure" '
+         'while trying to verify candidate authority certificate "ca")', "authority"),
+        (X509 + "certificate is valid for a.svc, not b.svc", "names"),
+        (X509 + "cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs", "names"),
+        (X509 + "certificate is not valid for any names, but wanted to match b.svc", "names"),
+        (X509 + "certificate has expired or is not yet valid: current time 2026-01-02T00:00:00Z is after "
+         "2026-01-01T00:00:00Z", "expired"),
+        ("remote error: tls: certificate required", "client"),
+        ("dial tcp 10.0.0.1:443: connect: no route to host", "network"),
+        ("EOF", "network"),
+        ("Address is not allowed", "network"),
+        ("the server could not find the requested resource", "answer"),
+        ("an unknown message", "call"),
+    ],
+)  # fmt: skip
+def test_the_message_determines_the_failure(words, name):
+    problem = f'failed calling webhook "w.berthmaster.io": failed to call webhook: Post "{URL}": {words}'
+    found = diagnosis_of(call_failure(problem), webhooks()[0], SETUP)
+    assert found.name == name
+    assert f"{HOST}:443" in found.message
+    assert "kubectl" in found.remedy or "helm" in found.remedy or "--admission-control-config-file" in found.remedy
+
+
+def test_the_message_names_the_webhook_that_failed_or_denied():
+    problem = 'Internal error occurred: failed calling webhook "a.b.io": failed to call webhook: EOF'
+    assert (failed_webhook(problem), denying_webhook(problem)) == ("a.b.io", "")
+    problem = 'admission webhook "a.b.io" denied the request: no'
+    assert (failed_webhook(problem), denying_webhook(problem)) == ("", "a.b.io")

@@ -1,16 +1,37 @@
-"""`simulate` and `explain` on a live control plane over HTTP, dumps of it, and files laid over it."""
+"""Commands that read a control plane."""
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from faults import nothing
-from karmada_plane import deployment, policy, selector, shop
+from karmada_plane import (
+    KARMADA_KINDS,
+    binding,
+    cluster,
+    deployment,
+    policy,
+    resource,
+    selector,
+    serve_karmada,
+    shop,
+    store,
+)
+from kube_in_memory import KubeInMemory
 from kube_over_http import KubeOverHTTP
+from kube_store import Place
 
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.served_types import discover_types
 from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.simulation.workload import ResourceName
+from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.existence import read_waited_for
+from berthmaster_cli.live.fleet import KUBEADMIRAL, read_fleet
+from berthmaster_cli.live.workload import read_workload, resolved
 from berthmaster_cli.main import main
 
 
@@ -160,3 +181,186 @@ def test_an_error_says_what_is_accepted(args, message):
     result = CliRunner().invoke(main, args, prog_name="berthmaster")
     assert result.exit_code != 0
     assert message in result.output + str(result.exception)
+
+
+VOLUMES = [{"name": "a", "configMap": {"name": "settings"}}, {"name": "b", "secret": {"secretName": "gone"}}]
+OVERRIDE = resource("images", "OverridePolicy", "policy.karmada.io/v1alpha1", spec={"overrideRules": []})
+CLASS = resource("high", "PriorityClass", "scheduling.k8s.io/v1", namespace="", value=5)
+
+
+def to(name, **spec):
+    placed = {"clusterAffinity": {"clusterNames": [name]}}
+    return policy("web", selector(name="web"), placement=placed, propagateDeps=True, **spec)
+
+
+@pytest.fixture
+def server_of_existence():
+    server = KubeOverHTTP()
+    serve_karmada(server.api)
+    server.api.served.add("policy.karmada.io/v1alpha1", "OverridePolicy", "overridepolicies")
+    server.api.served.add("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+    web = to("member1")
+    template = deployment("web", 2, by=web, volumes=VOLUMES)
+    bound = binding(template, web, member1=2)
+    bound["spec"]["propagateDeps"] = True
+    settings = resource("settings", "ConfigMap", data={"key": "value"})
+    leader = {"name": "web-deployment", "namespace": "shop", "clusters": [{"name": "member1", "replicas": 2}]}
+    attached = {
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "settings-configmap", "namespace": "shop"},
+        "spec": {
+            "resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "shop"},
+            "requiredBy": [leader],
+        },
+    }  # fmt: skip
+    store(server.api, cluster("member1"), cluster("member2"), web, template, bound, settings, attached)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def run_of_existence(server_of_existence, tmp_path):
+    host = server_of_existence.url
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({
+        "current-context": "karmada",
+        "clusters": [{"name": "karmada", "cluster": {"server": host}}],
+        "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
+        "users": [{"name": "me", "user": {}}],
+    }))  # fmt: skip
+
+    def run_of_existence(command, *words, over=()):
+        line = [command, "--kubeconfig", str(tmp_path / "kubeconfig"), *words]
+        for number, each in enumerate(over):
+            path = tmp_path / f"{number}.json"
+            path.write_text(json.dumps(each))
+            line += ["-f", str(path)]
+        result = CliRunner().invoke(main, line, prog_name="berthmaster")
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return result
+
+    return run_of_existence
+
+
+def answer_of_existence(result):
+    return json.loads(result.stdout)
+
+
+def test_explain_looks_up_what_a_workload_needs(server_of_existence, run_of_existence):
+    found = answer_of_existence(run_of_existence("explain", "deploy/web", "-o", "json"))
+    assert (found["followedBy"], found["missing"]) == (["shop/ConfigMap/settings"], ["shop/Secret/gone"])
+    assert (
+        "needs, does not exist or may not be read: shop/Secret/gone" in run_of_existence("explain", "deploy/web").stdout
+    )
+    asked = [each for each in server_of_existence.api.requests if each.path.endswith("/configmaps/settings")]
+    assert all("PartialObjectMetadata" in each.accept for each in asked)
+
+
+@pytest.mark.parametrize(("command", "words"), [("simulate", []), ("explain", ["cm/settings"]), ("plan", [])])
+def test_a_follower_moves_with_a_policy_of_a_file(run_of_existence, command, words):
+    found = answer_of_existence(run_of_existence(command, *words, "-o", "json", over=[to("member2")]))
+    rows = {"explain": [found], "plan": found["moves"] if command == "plan" else [], "simulate": found}[command]
+    (settings,) = [each for each in rows if each["resource"] == "shop/ConfigMap/settings"]
+    assert settings["after" if command == "plan" else "clusters"] == {"member2": 0}
+
+
+PRIORITY = {"schedulePriority": {"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        pytest.param({"dependentOverrides": ["images"]}, OVERRIDE, id="overrides"),
+        pytest.param(PRIORITY, CLASS, id="class"),
+    ],
+)
+def test_what_a_policy_waits_for_is_looked_up(server_of_existence, run_of_existence, spec, needed):
+    def answers():
+        over = [to("member2", **spec)]
+        planned = answer_of_existence(run_of_existence("plan", "-o", "json", over=over))
+        rows = answer_of_existence(run_of_existence("simulate", "-o", "json", over=over))
+        (web,) = [each for each in rows if each["resource"] == "shop/Deployment/web"]
+        explained = answer_of_existence(run_of_existence("explain", "deploy/web", "-o", "json", over=over))
+        assert web["clusters"] == explained["clusters"]
+        return planned["complete"], bool(planned["moves"]), web["clusters"]
+
+    assert answers() == (True, False, {"member1": 2})
+    store(server_of_existence.api, needed)
+    assert answers() == (True, True, {"member2": 2})
+
+
+def test_without_the_right_to_look_the_answer_says_so(server_of_existence, run_of_existence):
+    def refuse(request):
+        if "overridepolicies" in request.path:
+            raise ApiError(403, "Forbidden", f"{request}: 403 forbidden")
+
+    server_of_existence.api.before = refuse
+    found = run_of_existence("plan", "-o", "json", over=[to("member2", dependentOverrides=["images"])])
+    server_of_existence.api.before = nothing
+    assert answer_of_existence(found)["complete"] is False
+    assert any(
+        "no right to get overridepolicies.policy.karmada.io in the namespace shop: policies that wait for such an "
+        "object count as if it existed" in each
+        for each in answer_of_existence(found)["gaps"]
+    )
+
+
+DOCS = Path(__file__).parents[4] / "docs"
+PAGE = (DOCS / "live.md").read_text()
+
+
+class NoProgress:
+    def listed(self, resource: str, objects: int, expected: int) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def requested() -> set[tuple[str, str, str]]:
+    """The group, resource and verb of each request for a simulation and for explanations."""
+    api = KubeInMemory()
+    shop(api)
+    for kind in ("OverridePolicy", "ClusterOverridePolicy", "ClusterTaintPolicy"):
+        plural = f"{kind.lower().removesuffix('y')}ies"
+        api.served.add("policy.karmada.io/v1alpha1", kind, plural, namespaced=kind == "OverridePolicy")
+    for namespace in ("shop", ""):
+        waiting = policy("waiting", selector(name="web"), namespace=namespace, dependentOverrides=["images"])
+        store(api, waiting)
+    types = discover_types(api)
+    reader = CollectionReader(api, "karmada", ReadLimits(), NoProgress())
+    read_waited_for(reader, types, read_fleet(reader, types), ())
+    for text in ("deploy/web", "clusterrole/viewer", "cm/settings"):
+        served, name = resolved(types, ResourceName.parse(text), "shop")
+        read_workload(reader, types, served, name)
+    return {right(request) for request in api.requests if request.path not in ("/api", "/apis")}
+
+
+def right(request: APIRequest) -> tuple[str, str, str]:
+    place = Place.of(request.path)
+    group = place.root.split("/")[2] if place.root.startswith("/apis/") else ""
+    return group, place.plural, request.verb
+
+
+def granted() -> set[tuple[str, str, str]]:
+    role = yaml.safe_load((DOCS / "read-only.yaml").read_text())
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_every_request_is_granted(requested):
+    assert requested <= granted()
+
+
+def test_no_right_on_karmada_is_granted_that_is_not_used(requested):
+    ours = {group for group, *_ in granted() if group.endswith("karmada.io")}
+    assert {each for each in granted() if each[0] in ours} == {each for each in requested if each[0] in ours}
+    assert len(ours) == len({kind[0] for kind in KARMADA_KINDS})
+
+
+def test_the_page_names_the_kinds_of_kubeadmiral():
+    section = PAGE.partition("For KubeAdmiral, grant")[2].partition("##")[0]
+    plurals = {f"{kind.lower()}s".replace("policys", "policies") for _, kind in KUBEADMIRAL}
+    assert {word.strip("`,") for word in section.split() if word.startswith("`")} >= plurals

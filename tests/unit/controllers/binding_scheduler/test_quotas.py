@@ -1,13 +1,22 @@
-"""A binding that a FederatedResourceQuota refused, and changes of the quotas of its namespace and of another one."""
+"""Quotas, gates that are ignored, and metrics."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
+from builders import binding
 from karmada_model.stage import Stage
+from prometheus_client import REGISTRY
 
+from berthmaster.controllers.binding_scheduler.ignored_gates import IGNORED_GATES, IgnoredGates
+from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
+from berthmaster.controllers.settings import GATES
 from berthmaster.kube.requests import APIRequest
+from berthmaster.model.binding import Component, WorkloadAffinityGroups
 from berthmaster.model.errors import ApiError
+from berthmaster.runtime.feature_gates import FeatureGates
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 NAMESPACE = "shop"
 MEMBER = {
@@ -107,3 +116,48 @@ def test_a_binding_that_is_refused_again_waits_for_its_backoff(refusing: Refusin
     assert refusing.writes == 1
     refusing.stage.run(2)
     assert refusing.writes == 2
+
+
+GROUPED = binding(workload_affinity_groups=WorkloadAffinityGroups("app=x"))
+COMPONENTS = binding(components=(Component("driver", 1),))
+
+
+@pytest.mark.parametrize(
+    ("on", "found", "gates"),
+    [
+        pytest.param({}, [GROUPED, GROUPED], ["WorkloadAffinity"], id="one gate, once"),
+        pytest.param({"WorkloadAffinity": True}, [GROUPED], [], id="the gate is on"),
+        pytest.param({}, [COMPONENTS, binding()], [], id="a gate that is on by default"),
+        pytest.param(
+            {"MultiplePodTemplatesScheduling": False},
+            [COMPONENTS, GROUPED],
+            ["MultiplePodTemplatesScheduling", "WorkloadAffinity"],
+            id="two gates",
+        ),
+    ],
+)
+def test_ignored_gates(caplog, on, found, gates):
+    IGNORED_GATES.clear()
+    observer = IgnoredGates(FeatureGates(GATES, on))
+    with caplog.at_level(logging.WARNING, "berthmaster.binding_scheduler"):
+        for each in found:
+            observer.binding_changed(("ns", "web"), None, each)
+        observer.binding_changed(("ns", "web"), found[0], None)
+    assert [record.getMessage().rpartition(" ")[2] for record in caplog.records] == [f"{gate}=true" for gate in gates]
+    assert sorted(sample.labels["gate"] for metric in IGNORED_GATES.collect() for sample in metric.samples) == gates
+
+
+@pytest.mark.parametrize(
+    ("trigger", "schedule_type"),
+    [
+        pytest.param(Trigger.SCALE, "ScaleSchedule", id="a scaling"),
+        pytest.param(Trigger.FAILOVER, "ReconcileSchedule", id="a failover"),
+        pytest.param(Trigger.FIRST, "ReconcileSchedule", id="the first scheduling"),
+    ],
+)
+def test_an_attempt_is_counted_by_type_and_trigger(trigger, schedule_type):
+    labels = {"result": "scheduled", "schedule_type": schedule_type, "trigger": trigger.value}
+    name = "berthmaster_scheduler_schedule_attempts_total"
+    before = REGISTRY.get_sample_value(name, labels) or 0
+    SchedulingMetrics().attempted("scheduled", trigger, 0.1)
+    assert REGISTRY.get_sample_value(name, labels) == before + 1

@@ -1,4 +1,4 @@
-"""Which estimators a decision asks, and how the answers change it."""
+"""What estimators are asked, where they are, and when they are skipped."""
 
 from dataclasses import replace
 
@@ -6,12 +6,21 @@ import grpc
 import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread, static
-from estimator_server import HANG, EstimatorServer, Services, wait_until_connected
+from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
 
+from berthmaster.controllers.estimators.cluster_estimator import (
+    FAILURES_UNTIL_BROKEN,
+    FIRST_TRIAL_WAIT_S,
+    LONGEST_TRIAL_WAIT_S,
+    CircuitBreaker,
+    EstimatorHealth,
+)
+from berthmaster.controllers.estimators.endpoints import addresses
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators, query_of
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import Component
+from berthmaster.model.errors import ApiError, ServiceError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
@@ -163,3 +172,168 @@ def test_a_workload_with_components_is_one_query(estimators):
     components = (Component("x", 1), Component("y", 1))
     bounds, _ = decide(estimators(a=4, b=9), replicas=2, components=components, scheduling=AGGREGATED)
     assert bounds == {"a": 4, "b": 9}
+
+
+SERVICE = "karmada-scheduler-estimator-m1"
+
+
+@pytest.mark.parametrize(
+    ("service", "settings", "expected"),
+    [
+        pytest.param(
+            404,
+            EstimatorSettings(),
+            [
+                "karmada-scheduler-estimator-m1.karmada-system.svc.cluster.local:10352",
+                "karmada-scheduler-estimator-m1.karmada-system.svc:10352",
+            ],
+            id="no Service: the estimator is in this cluster",
+        ),
+        pytest.param(
+            404,
+            EstimatorSettings("ns", "est", 7),
+            ["est-m1.ns.svc.cluster.local:7", "est-m1.ns.svc:7"],
+            id="names from the settings",
+        ),
+        pytest.param(
+            external(4242, "est.example.com"),
+            EstimatorSettings(),
+            ["est.example.com:4242"],
+            id="the address of an ExternalName",
+        ),
+        pytest.param(
+            external(0, "h", ports=[{"port": 1, "targetPort": 2}, {"port": 10352, "targetPort": 3}]),
+            EstimatorSettings(),
+            ["h:3"],
+            id="the target of the configured port",
+        ),
+    ],
+)
+def test_addresses_of_an_estimator(service, settings, expected):
+    assert addresses(Services({SERVICE: service}), settings, "m1") == expected
+
+
+def test_the_service_is_looked_up_by_name_in_the_namespace():
+    server = Services()
+    addresses(server, EstimatorSettings("ns", "est"), "m1")
+    assert server.asked == ["/api/v1/namespaces/ns/services/est-m1"]
+
+
+@pytest.mark.parametrize(
+    ("service", "problem"),
+    [
+        pytest.param(
+            external(1, type="ClusterIP"),
+            "has the type 'ClusterIP'; accepted is ExternalName",
+            id="a type without an address",
+        ),
+        pytest.param(
+            external(1, ports=[{"port": 1, "targetPort": 1}]),
+            "its port 10352 needs a targetPort",
+            id="without the port",
+        ),
+        pytest.param(
+            external(1, ports=[{"port": 10352, "targetPort": "grpc"}]),
+            "a targetPort that is a number",
+            id="a named targetPort",
+        ),
+        pytest.param(
+            {"spec": {"ports": 3}},
+            "Service karmada-system/karmada-scheduler-estimator-m1: spec.ports",
+            id="an invalid Service",
+        ),
+        pytest.param(b"<html>", "not valid JSON", id="not a Service"),
+    ],
+)
+def test_an_unusable_service_is_an_error(service, problem):
+    with pytest.raises(ServiceError, match=problem):
+        addresses(Services({SERVICE: service}), EstimatorSettings(), "m1")
+
+
+def test_other_errors_of_the_api_server_are_raised():
+    with pytest.raises(ApiError, match="403"):
+        addresses(Services({SERVICE: 403}), EstimatorSettings(), "m1")
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def breaker(clock):
+    return CircuitBreaker(clock)
+
+
+def fail(breaker, times=FAILURES_UNTIL_BROKEN):
+    for _ in range(times):
+        breaker.failed()
+
+
+def test_the_breaker_opens_after_enough_failures(breaker):
+    fail(breaker, FAILURES_UNTIL_BROKEN - 1)
+    assert (breaker.health, breaker.closed) == (EstimatorHealth.FAILING, True)
+    breaker.failed()
+    assert (breaker.health, breaker.closed) == (EstimatorHealth.BROKEN, False)
+
+
+def test_a_success_resets_the_count(breaker):
+    fail(breaker, FAILURES_UNTIL_BROKEN - 1)
+    breaker.succeeded()
+    fail(breaker, FAILURES_UNTIL_BROKEN - 1)
+    assert breaker.closed
+
+
+def test_without_a_connection_the_breaker_opens_at_once(breaker):
+    breaker.open()
+    assert not breaker.closed
+
+
+def test_a_closed_breaker_has_no_trial(breaker, clock):
+    clock.pass_by(10 * LONGEST_TRIAL_WAIT_S)
+    assert not breaker.begin_trial()
+
+
+def test_one_trial_is_due_after_the_wait(breaker, clock):
+    fail(breaker)
+    assert not breaker.begin_trial()
+    clock.pass_by(FIRST_TRIAL_WAIT_S)
+    assert breaker.begin_trial()
+    assert not breaker.begin_trial()
+
+
+def test_a_successful_trial_closes_the_breaker(breaker, clock):
+    fail(breaker)
+    clock.pass_by(FIRST_TRIAL_WAIT_S)
+    breaker.begin_trial()
+    breaker.succeeded()
+    assert (breaker.health, breaker.closed) == (EstimatorHealth.HEALTHY, True)
+
+
+def test_rests_grow_with_failed_trials_up_to_a_limit(breaker, clock):
+    fail(breaker)
+    rests = []
+    for _ in range(8):
+        began_s = clock.passed_s
+        while not breaker.begin_trial():
+            clock.pass_by(0.25)
+        rests.append(clock.passed_s - began_s)
+        breaker.open()
+    assert FIRST_TRIAL_WAIT_S / 2 <= rests[0] <= FIRST_TRIAL_WAIT_S + 0.25
+    assert rests[1] > FIRST_TRIAL_WAIT_S - 0.25
+    assert all(LONGEST_TRIAL_WAIT_S / 2 <= rest <= LONGEST_TRIAL_WAIT_S + 0.25 for rest in rests[5:])
+
+
+def test_late_failures_do_not_delay_the_trial(breaker, clock):
+    fail(breaker)
+    clock.pass_by(FIRST_TRIAL_WAIT_S)
+    fail(breaker)
+    assert breaker.begin_trial()
+
+
+def test_a_trial_that_does_not_end_times_out(breaker, clock):
+    fail(breaker)
+    clock.pass_by(FIRST_TRIAL_WAIT_S)
+    assert breaker.begin_trial()
+    clock.pass_by(3 * LONGEST_TRIAL_WAIT_S)
+    assert breaker.begin_trial()

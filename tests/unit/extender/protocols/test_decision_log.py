@@ -1,16 +1,22 @@
-"""The log of decisions: one line each, up to a rate."""
+"""What is on record: decisions and their history."""
 
 import json
 import logging
+from pathlib import Path
 
+import msgspec
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_scheduler_builders import Service, group, node, pod, with_names
+from ledger_histories import filled, sqlite_url
 
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.native import examples
+from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, DecisionLog, Services
 from extender.state.state import State
 
@@ -124,3 +130,121 @@ def test_the_stages_of_a_decision_are_logged_at_debug(caplog):
     route.handler(services, Call("request-1", 1e9, json.dumps(examples.SCHEDULE_OWN_FLEET).encode()))
     [stages] = [each for each in caplog.records if each.getMessage() == "stages"]
     assert stages.fields.keys() == {"decode_ms", "decide_ms", "encode_ms", "request_id"}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory) -> str:
+    url = sqlite_url(tmp_path_factory.mktemp("ledger"))
+    filled(url, segments=1, decisions=12)
+    return url
+
+
+def services(ledger: LedgerReader | None) -> Services:
+    return Services(None, FakeMetrics(), logging.getLogger("test"), FakeClock(), ledger=ledger)
+
+
+def get(ledger: LedgerReader | None, path: str, path_values: dict[str, str] | None = None, **query: str):
+    route = next(each for each in native.routes() if each.path == path)
+    assert query.keys() <= route.query.keys()
+    reply = route.handler(services(ledger), Call("id", 1e9, query=query, path_values=path_values or {}))
+    return msgspec.json.decode(reply.body)
+
+
+def test_pages_hold_every_record_once(url):
+    ledger, ids, more = LedgerReader(url), [], {}
+    while more is not None:
+        page = get(ledger, "/v1/history", limit="5", **more)
+        ids += [each["id"] for each in page["items"]]
+        more = {"after": page["next"]} if page["next"] else None
+    assert ids == [f"1.{number}" for number in range(17, -1, -1)]
+
+
+def test_parameters_select_records(url):
+    found = get(LedgerReader(url), "/v1/history", namespace="shop", kind="deployment", name="w0-3", limit="1")
+    assert [(each["resourceKind"], each["name"]) for each in found["items"]] == [("Deployment", "w0-3")]
+    none = get(LedgerReader(url), "/v1/history", until="2025-01-01T00:00:00Z")
+    assert none == {"items": [], "next": None}
+
+
+def test_the_decisions_on_a_binding(url):
+    path = "/v1/bindings/{namespace}/{name}/decisions"
+    found = get(LedgerReader(url), path, {"namespace": "shop", "name": "w0-3-deployment"})
+    assert [each["after"] for each in found["items"]] == [{"m2": 11}, {"m3": 4}] or len(found["items"]) == 2
+    path = "/v1/clusterbindings/{name}/decisions"
+    assert get(LedgerReader(url), path, {"name": "w0-3-deployment"})["items"] == []
+
+
+def test_a_ledger_that_cannot_be_read_is_unavailable_and_read_again_later(url, tmp_path: Path):
+    path = tmp_path / "ledger.db"
+    path.write_bytes(Path(url.removeprefix("sqlite:///")).read_bytes())
+    ledger = LedgerReader(f"sqlite:///{path}")
+    assert get(ledger, "/v1/history")["items"]
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(Refusal) as refused:
+        get(ledger, "/v1/history")
+    assert refused.value.status == 503
+    path.write_bytes(content)
+    assert get(ledger, "/v1/history")["items"]
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ({"since": "yesterday"}, "a time with its offset"),
+        ({"since": "2026-01-01T00:00:00"}, "a time with its offset"),
+        ({"limit": "1001"}, "a number from 1 to 1000"),
+        ({"after": "9.9"}, "no record 9.9"),
+        ({"after": "x"}, "is not the id of a record"),
+    ],
+)
+def test_an_invalid_parameter_is_refused(url, query, problem):
+    with pytest.raises((Refusal, InputError), match=problem):
+        get(LedgerReader(url), "/v1/history", **query)
+
+
+def test_without_a_ledger_the_answer_says_what_is_missing():
+    with pytest.raises(Refusal, match="start it with --ledger"):
+        get(None, "/v1/history")
+
+
+RECORDED = "/v1/bindings/{namespace}/{name}/decisions/{record}"
+WHY_NOT = "/v1/bindings/{namespace}/{name}/why-not"
+
+
+def a_decision(ledger: LedgerReader) -> tuple[str, dict[str, str]]:
+    """Return the id of a decision, and the path values of its binding."""
+    items = get(ledger, "/v1/history", kind="Deployment", limit="50")["items"]
+    found = next(each for each in items if each["kind"] == "decision" and each["after"])
+    return found["id"], {"namespace": found["namespace"], "name": f"{found['name']}-deployment"}
+
+
+def test_a_recorded_decision_is_explained_as_it_was(url):
+    ledger = LedgerReader(url)
+    record, binding = a_decision(ledger)
+    found = get(ledger, RECORDED, {**binding, "record": record})
+    assert found["record"]["id"] == record
+    assert found["reproduced"]
+    assert found["explanation"]["clusters"] == found["record"]["after"]
+    taken = next(iter(found["record"]["after"]))
+    assert get(ledger, WHY_NOT, binding, cluster=taken, record=record)["taken"]
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "query", "status", "problem"),
+    [
+        pytest.param(RECORDED, {"name": "other-deployment"}, {}, 404, "another binding$", id="another binding"),
+        pytest.param(RECORDED, {"record": "1.999"}, {}, 404, "has no", id="an unknown record"),
+        pytest.param(RECORDED, {"record": "last"}, {}, 404, "not the id of a record", id="no id"),
+        pytest.param(WHY_NOT, {"name": "other-deployment"}, {"cluster": "m1"}, 404, "another binding$", id="why-not"),
+        pytest.param(WHY_NOT, {}, {"cluster": "nowhere"}, 409, "no cluster 'nowhere'", id="why-not, no such cluster"),
+    ],
+)
+def test_a_question_about_a_record_that_has_no_answer_is_refused(url, path, changed, query, status, problem):
+    ledger = LedgerReader(url)
+    record, binding = a_decision(ledger)
+    values = {**binding, "record": record, **changed}
+    asked = {**query, "record": values.pop("record")} if path == WHY_NOT else {}
+    with pytest.raises(Refusal, match=problem) as refused:
+        get(ledger, path, values, **asked)
+    assert refused.value.status == status

@@ -1,4 +1,4 @@
-"""Prioritize: scores from 0 to 10. Preempt: candidates of the first group."""
+"""Results, held requests, and bounds."""
 
 import json
 
@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import Service, group, node, pod, with_names, with_nodes
+from retained import retained
 
-from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore
+from berthmaster.model.cluster import Node, cluster_of_node
+from berthmaster.model.decode import convert
+from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.work import Work
+from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes
+from extender.protocols.kube_scheduler.memory import HoldCounter
+from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore, RequestNodes, members_of, rank_of
+from extender.protocols.kube_scheduler.placements import PlacementFinder, request_of
 from extender.protocols.kube_scheduler.results import MAX_SCORE, host_scores
+from extender.protocols.kube_scheduler.wire import Pod
+from extender.protocols.problem import Refusal
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 FLEET = [
@@ -134,3 +145,219 @@ def test_without_a_fleet_the_nodes_of_recent_requests_are_known():
 @pytest.mark.parametrize("nothing", [None, victims(), {"Pods": None}])
 def test_a_node_without_victims_is_not_a_candidate(nothing):
     assert preempt(Service(FLEET), pod(), victims, {"g1": nothing, "g2": victims("v")}) == {"g2": victims("v")}
+
+
+SILVERS = [f"s{index:03}" for index in range(250)]
+LARGE = [node("g1", tier="gold"), *(node(name, tier="silver") for name in SILVERS)]
+SMALL = [node("g1", tier="gold"), node("s1", tier="silver"), node("s2", tier="silver")]
+WANTED = pod(GOLD, SILVER)
+
+
+def kept(answer):
+    return answer["NodeNames"] or []
+
+
+class TestSamples:
+    def test_fewer_than_a_hundred_nodes_are_never_a_sample(self):
+        assert kept(Service(LARGE).filter(WANTED, SILVERS[:99])) == SILVERS[:99]
+
+    def test_a_sample_without_the_first_group_holds_the_pod(self):
+        answer = Service(LARGE).filter(WANTED, SILVERS[:100])
+        assert answer["Error"] == (
+            "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 is preferred "
+            "and may have enough resources, for annotation; the pod is retried"
+        )
+
+    def test_a_sample_with_a_node_of_the_first_group_is_enough(self):
+        assert kept(Service(LARGE).filter(WANTED, [*SILVERS[:100], "g1"])) == ["g1"]
+
+    def test_after_enough_samples_for_all_nodes_the_next_group_applies(self):
+        service = Service(LARGE)
+        answers = [service.filter(WANTED, SILVERS[:100]) for _ in range(4)]
+        assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
+        assert [decision[2] for decision in service.metrics.calls_of("decided")] == ["held", "held", "held", "placed"]
+
+    def test_holds_are_counted_for_each_pod(self):
+        service = Service(LARGE)
+        for _ in range(4):
+            service.filter(WANTED, SILVERS[:100])
+        assert service.filter(pod(GOLD, SILVER, name="web-2"), SILVERS[:100])["Error"]
+
+    def test_a_node_without_free_resources_does_not_hold_the_pod(self):
+        full = [node("g1", tier="gold", cpu="50m"), *LARGE[1:]]
+        assert len(kept(Service(full).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_a_node_without_the_labels_of_the_node_selector_does_not_hold_the_pod(self):
+        selective = pod(GOLD, SILVER, node_selector={"tier": "silver"})
+        assert len(kept(Service(LARGE).filter(selective, SILVERS[:100]))) == 100
+        assert Service(LARGE).filter(pod(GOLD, SILVER, node_selector={"tier": "gold"}), SILVERS[:100])["Error"]
+
+    def test_a_tainted_node_does_not_hold_the_pod(self):
+        tainted = node("g1", tier="gold", taints=[{"key": "k", "effect": "NoSchedule"}])
+        assert len(kept(Service([tainted, *LARGE[1:]]).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_complete_lists_are_not_samples(self):
+        options = KubeSchedulerOptions(lists_are_complete=True)
+        assert len(kept(Service(LARGE, options=options).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_a_list_of_all_known_nodes_is_not_a_sample(self):
+        everything = [each["metadata"]["name"] for each in LARGE]
+        assert kept(Service(LARGE).filter(WANTED, everything)) == ["g1"]
+
+    def test_a_sample_without_any_group_holds_the_pod(self):
+        answer = Service(LARGE).filter(pod(GOLD), SILVERS[:100])
+        assert "with no node that may take the pod; g1 is preferred" in answer["Error"]
+
+    def test_known_nodes_hold_a_pod_with_whole_nodes(self):
+        service = Service(LARGE)
+        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"]
+
+    def test_a_fleet_of_other_nodes_does_not_hold_the_pod(self):
+        service = Service([node("g1", tier="gold"), node("member1", tier="gold")])
+        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"] == ""
+
+
+class TestNominatedNode:
+    """After preemption the first call offers only the nominated node. A refusal starts a search of all nodes."""
+
+    NOMINATED = pod(GOLD, SILVER, nominated="s1")
+
+    def test_it_is_refused_while_a_preferred_node_may_have_free_resources(self):
+        answer = Service(SMALL).filter(self.NOMINATED, ["s1"])
+        assert "g1 is preferred" in answer["Error"]
+
+    def test_the_following_search_decides(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        assert kept(service.filter(self.NOMINATED, ["g1", "s1", "s2"])) == ["g1"]
+
+    def test_it_is_accepted_if_the_search_finds_no_other_node(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        assert kept(service.filter(self.NOMINATED, ["s1"])) == ["s1"]
+
+    def test_the_next_attempt_starts_again(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        service.clock.pass_by(60)
+        assert service.filter(self.NOMINATED, ["s1"])["Error"]
+
+    def test_a_node_of_the_first_group_is_accepted_at_once(self):
+        assert kept(Service(SMALL).filter(pod(GOLD, SILVER, nominated="g1"), ["g1"])) == ["g1"]
+
+    def test_a_single_node_that_was_not_nominated_is_a_complete_list(self):
+        assert kept(Service(SMALL).filter(WANTED, ["s1"])) == ["s1"]
+
+    def test_a_final_rejection_is_not_a_hold(self):
+        answer = Service(SMALL).filter(pod(GOLD, nominated="s1"), ["s1"])
+        assert answer["Error"] == ""
+        assert list(answer["FailedAndUnresolvableNodes"]) == ["s1"]
+
+    def test_whole_nodes_without_a_known_fleet_are_a_complete_list(self):
+        answer = Service(None).ask("filter", with_nodes(self.NOMINATED, SMALL[1:2]))
+        assert answer["Error"] == ""
+        assert len(answer["Nodes"]["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("offered", "known", "nominated", "times"),
+    [
+        pytest.param(100, 101, False, 2, id="two samples for a few more nodes than one sample"),
+        pytest.param(100, 1000, False, 10, id="ten samples for ten times as many nodes"),
+        pytest.param(1, 1000, True, 1, id="a nominated node is refused once"),
+    ],
+)
+def test_the_number_of_holds_is_limited(offered, known, nominated, times):
+    counter = HoldCounter()
+    holds = [
+        counter.try_hold("pod", offered=offered, known=known, nominated=nominated, now_s=0.0) for _ in range(times + 1)
+    ]
+    assert holds == [True] * times + [False]
+
+
+def test_the_memory_of_holds_is_bounded():
+    holds = HoldCounter()
+    for index in range(20_000):
+        holds.try_hold(f"pod-{index}", offered=100, known=200, nominated=False, now_s=0.0)
+        if index == 16_384:
+            full = retained(holds)
+    assert retained(holds) <= full
+
+
+BOUNDS_FLEET = [node(f"n{index}") for index in range(30)]
+BOUNDS_NAMES = [each["metadata"]["name"] for each in BOUNDS_FLEET]
+MANY = pod(*(group(f"g{index}", f"n{29 - index}") for index in range(20)))
+
+
+def service(**limits):
+    return Service(BOUNDS_FLEET, options=KubeSchedulerOptions(limits=DEFAULT_LIMITS._replace(**limits)))
+
+
+LIMITS = [
+    pytest.param({"groups": 19}, "clusterAffinities: 20 groups; at most 19 are scheduled", id="a limit"),
+    pytest.param({"steps": 1000}, "the decision takes more than 1,000 steps", id="the steps of a decision"),
+]
+
+
+@pytest.mark.parametrize(("limits", "message"), LIMITS)
+def test_filter_returns_the_error(limits, message):
+    for answer in (
+        service(**limits).filter(MANY, BOUNDS_NAMES),
+        service(**limits).filter_nodes(MANY, BOUNDS_FLEET),
+    ):
+        assert message in answer["Error"]
+        assert not answer["NodeNames"]
+
+
+@pytest.mark.parametrize(("limits", "message"), LIMITS)
+def test_prioritize_gives_every_node_0_and_counts_a_doubt(limits, message):
+    asked = service(**limits)
+    answer = asked.ask("prioritize", with_names(MANY, BOUNDS_NAMES))
+    assert {each["Score"] for each in answer} == {0}, message
+    assert asked.metrics.calls_of("doubted") == [("kube-scheduler", "unreadable")]
+
+
+@pytest.mark.parametrize(("limits", "message"), LIMITS)
+def test_preempt_evicts_no_pod(limits, message):
+    victims = {name: {"Pods": [{"UID": "u"}]} for name in BOUNDS_NAMES}
+    body = json.dumps({"Pod": MANY, "NodeNameToMetaVictims": victims}).encode()
+    assert service(**limits).ask("preempt", body) == {"NodeNameToMetaVictims": {}}, message
+
+
+def test_the_deadline_is_checked_between_groups():
+    asked = service()
+    asked.clock.pass_by(1e9)
+    for names in (BOUNDS_NAMES, None):
+        with pytest.raises(Refusal, match="not ready in time"):
+            asked.filter(MANY, BOUNDS_NAMES) if names else asked.filter_nodes(MANY, BOUNDS_FLEET)
+
+
+def test_many_groups_and_nodes_are_ranked_by_columns_with_the_same_result(monkeypatch):
+    clusters = [cluster_of_node(convert(Node, each)) for each in BOUNDS_FLEET]
+    asked = convert(Pod, MANY)
+    request = request_of(asked, PlacementFinder().find(asked, []).placement)
+    members = members_of(KubeSchedulerOptions().members)
+
+    def ranked(few):
+        monkeypatch.setattr(nodes, "_FEW", few)
+        shown = RequestNodes(clusters, karmada_profile(), members)
+        found = shown.ranked(request)
+        reasons = [shown.rejection(found, position) for position in range(10, 30) if found.ranks[position] > 2**61]
+        assert found.ranks == [rank_of(found.groups, each) for each in clusters]
+        return shown._columns is not None, found.ranks, shown.scores(request, found), reasons  # noqa: SLF001 - both ways give the same answers
+
+    (columns, *by_columns), (called, *by_calls) = ranked(16), ranked(1000)
+    assert (columns, called) == (True, False)
+    assert by_columns == by_calls
+
+
+def test_the_steps_of_a_request_grow_with_its_groups_and_not_with_their_square():
+    def steps(count):
+        asked = convert(Pod, pod(*(group(f"g{index}", f"n{index}") for index in range(count))))
+        request = request_of(asked, PlacementFinder().find(asked, []).placement)
+        clusters = [cluster_of_node(convert(Node, node(f"n{index}"))) for index in range(count)]
+        work = Work()
+        RequestNodes(clusters, karmada_profile(), members_of(KubeSchedulerOptions().members)).ranked(request, work)
+        return work.steps
+
+    assert steps(400) < 2.5 * steps(200)
