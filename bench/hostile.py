@@ -28,7 +28,7 @@ from served import Server, post, reviewing, serving
 from stress import TITLES, Watcher, beside, line, problems
 from workloads import generated
 
-from berthmaster.interpreters.script_error import ScriptError
+from berthmaster.interpreters.lua import ScriptError
 from berthmaster.interpreters.worker import ScriptProcess
 
 MAX_MS, MAX_REFUSED_MS = 250, 50

@@ -18,8 +18,8 @@ from sqlalchemy import text
 
 from berthmaster.ledger.answers import past_explanation, recall
 from berthmaster.ledger.history import page
-from berthmaster.ledger.partitions import begin_partition, partitions
 from berthmaster.ledger.records import Query
+from berthmaster.ledger.schema import begin_partition, partitions
 from berthmaster.ledger.store import Store, open_store
 
 _SAMPLED: Final = 10

@@ -9,9 +9,8 @@ import click
 from rich.text import Text
 
 from berthmaster.model.errors import ServiceError
-from berthmaster.serving.probe_server import serving_probes
-from berthmaster.serving.probes import Probes
-from berthmaster.views.cells import numbers
+from berthmaster.serving.probes import Probes, serving_probes
+from berthmaster.views.texts import numbers
 from berthmaster_cli.certificate_options import CertificateFlags, certificate_context, certificate_options
 from berthmaster_cli.environment import environment_text
 from berthmaster_cli.flags import declared

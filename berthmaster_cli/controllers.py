@@ -9,8 +9,8 @@ import click
 from berthmaster.controllers.registry import REGISTRY, SHADOW, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
-from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
+from berthmaster.runtime.installation import ConsoleLink
 from berthmaster_cli.environment import environment_text
 from berthmaster_cli.flags import Flags, option, options
 from berthmaster_cli.inputs import PluginFlags, profile_from

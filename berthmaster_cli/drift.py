@@ -15,8 +15,7 @@ from berthmaster.simulation.drift import (
     summary,
     workload_drifts,
 )
-from berthmaster.views.cells import columns_of, numbers
-from berthmaster.views.texts import assignment_text, count_text, without_zeros
+from berthmaster.views.texts import assignment_text, columns_of, count_text, numbers, without_zeros
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, profile_from, workload_affinity_on
 from berthmaster_cli.main import EXIT_CHECK_FAILED

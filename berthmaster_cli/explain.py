@@ -15,7 +15,7 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
-from berthmaster.runtime.console_link import ConsoleLink
+from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger

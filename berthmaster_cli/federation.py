@@ -11,8 +11,13 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
-from berthmaster.simulation.federation import apply_to_federation, compare_federation, run_federation
-from berthmaster.simulation.federation_present import Federation, federation_of
+from berthmaster.simulation.federation import (
+    Federation,
+    apply_to_federation,
+    compare_federation,
+    federation_of,
+    run_federation,
+)
 from berthmaster.simulation.federation_report import (
     FederationChange,
     FederationRow,

@@ -7,7 +7,7 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, group_of, guessed_names, reason_not_propagated
-from berthmaster.simulation.change_texts import full_name, parsed_name
+from berthmaster.simulation.changes import full_name, parsed_name
 from berthmaster.simulation.workload import ResourceName
 
 

@@ -20,9 +20,8 @@ from rich.text import Text
 
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import printable, printable_json
-from berthmaster.model.gaps import Gap, texts
-from berthmaster.model.reader import ANY_READER
-from berthmaster.views.cells import TableColumn, columns_of
+from berthmaster.model.gaps import ANY_READER, Gap, texts
+from berthmaster.views.texts import TableColumn, columns_of
 from berthmaster_cli.flags import Flags, option
 
 FORMATS: Final = ("table", "json", "yaml")

@@ -9,10 +9,9 @@ from berthmaster.deciding.lease_record import DEFAULT_BRAKE, lease_record
 from berthmaster.interpreters.lua import LuaInterpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model import taint_policy
 from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.installation import extra_remedy
@@ -162,7 +161,7 @@ def rebalances(manifests: Manifests, world: World) -> list[Change]:
 def report_unused(manifests: Manifests) -> None:
     """Report on standard error what was not used, and what is suspicious."""
     for ignored in manifests.ignored:
-        if ignored.document.kind in {"Lease", taint_policy.KIND}:
+        if ignored.document.kind in {"Lease", TAINT_POLICY}:
             continue  # they are read for the switches of the controllers, and for losses
         complain(f"{ignored.document.place}: ignored: {ignored.reason}")
     for sentence in manifests.warnings:

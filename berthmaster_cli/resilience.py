@@ -11,9 +11,8 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.views.assumption_texts import failover_lines
-from berthmaster.views.cells import columns_of, numbers
 from berthmaster.views.heat_map import heat_map
-from berthmaster.views.texts import count_text
+from berthmaster.views.texts import columns_of, count_text, numbers
 from berthmaster_cli.failure_shards import Shard, ShardResult, merged, simulated
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (

@@ -12,8 +12,7 @@ from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, O
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.federation_report import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow, Row
-from berthmaster.views.cells import columns_of, numbers
-from berthmaster.views.texts import assignment_text, without_zeros
+from berthmaster.views.texts import assignment_text, columns_of, numbers, without_zeros
 from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
 _STYLES: Final = {

@@ -8,8 +8,16 @@ import click
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
-from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
-from berthmaster.simulation.changes import AddCluster, Down, RemoveCluster, Reschedule, Up
+from berthmaster.simulation.changes import (
+    AddCluster,
+    Down,
+    RemoveCluster,
+    Reschedule,
+    Up,
+    label_change,
+    scale_change,
+    taint_change,
+)
 from berthmaster.simulation.world import Change
 from berthmaster_cli.flags import Flags, option
 

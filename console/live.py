@@ -17,7 +17,7 @@ import msgspec
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 from console.source import SourceError
 
 EVENTS: Final = "/events"

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from berthmaster.model.errors import InputError, shown
-from berthmaster.serving.protection import is_loopback
+from berthmaster.serving.tokens import is_loopback
 
 _MAX_GROUPS: Final = 256
 _RESERVED: Final = "system:"

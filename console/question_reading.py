@@ -11,13 +11,24 @@ from berthmaster.manifests import ManifestLimits, objects_in
 from berthmaster.manifests.files import parse_file
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import InputError, name_list, shown
-from berthmaster.model.gaps import texts
+from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.model.policy import Policy
-from berthmaster.model.reader import ANY_READER
 from berthmaster.native_api.change_forms import wire_change
 from berthmaster.native_api.what_if import PlannableChange, PolicyName
-from berthmaster.simulation.change_texts import label_change, parsed_name, scale_change, taint_change
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, RemoveLabel, RemoveTaint, Scale, Up
+from berthmaster.simulation.changes import (
+    AddLabel,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Scale,
+    Up,
+    label_change,
+    parsed_name,
+    scale_change,
+    taint_change,
+)
 from console.question import MAX_ENTRIES, WhatIfQuestion
 from console.source import SourceError
 

@@ -4,8 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.runtime.clock import Clock, TokenBucket
 
 _MAX_KEYS: Final = 10_000
 

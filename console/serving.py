@@ -13,14 +13,13 @@ from berthmaster.model.errors import InputError
 from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.installation import extra_remedy
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.protection import require_protection
 from berthmaster.serving.reloaded_files import read_regular_file
 from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
-from berthmaster.serving.tokens import TokenFile
+from berthmaster.serving.tokens import TokenFile, require_protection
 from console.authentication import SESSION_LIFETIME, SignInOptions
 from console.context import PageOptions
 from console.extender_source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState

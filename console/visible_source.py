@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.model.reader import namespace_of
+from berthmaster.model.gaps import namespace_of
 from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 
 SignedInBy = Literal["loopback", "token", "session", "OpenID Connect", "certificate", "proxy"]
 

@@ -16,15 +16,14 @@ from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.memory import keep_existing_objects
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.protection import require_protection
 from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
-from berthmaster.serving.tokens import TokenFile
+from berthmaster.serving.tokens import TokenFile, require_protection
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import FindPolicy, RequestLimits, Services
 from extender.state.controllers_lease import DEFAULT_LEASE

@@ -35,8 +35,7 @@ from berthmaster.native_api.what_if import SimulateRequest
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.federation import run_federation
-from berthmaster.simulation.federation_present import federation_of
+from berthmaster.simulation.federation import federation_of, run_federation
 from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World, world_of

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from berthmaster.deciding.lease_record import ControllersRecord
-from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import (
     MULTIPLE_POD_TEMPLATES,
     POLICY_PREEMPTION,
@@ -15,6 +14,7 @@ from berthmaster.runtime.feature_gates import (
     WORKLOAD_AFFINITY,
     FeatureGates,
 )
+from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 

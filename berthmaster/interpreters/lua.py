@@ -9,7 +9,6 @@ from functools import reduce
 from operator import add
 from typing import Any, Final, Protocol
 
-from berthmaster.interpreters.script_error import ScriptError
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.dependencies import dependencies_of
 from berthmaster.model.errors import FieldError, InputError, shown
@@ -17,6 +16,15 @@ from berthmaster.model.interpretation import ResourceInterpreterCustomization, U
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
+
+
+class ScriptError(InputError):
+    """A script failed."""
+
+
+class ExhaustedError(ScriptError):
+    """A script exceeded a limit of time, steps or memory. It is not run again."""
+
 
 _FUNCTION: Final = "GetReplicas"
 _NANOS: Final = 1_000_000_000

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from lupa.lua51 import LuaError, LuaMemoryError, LuaRuntime, LuaSyntaxError, lua_type
 
-from berthmaster.interpreters.script_error import ExhaustedError, ScriptError
+from berthmaster.interpreters.lua import ExhaustedError, ScriptError
 from berthmaster.model.errors import InputError, shown
 
 MEMORY_BYTES: Final = 16 * 2**20

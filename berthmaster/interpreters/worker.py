@@ -19,7 +19,7 @@ from typing import IO, Any, Final, Self
 
 import msgspec
 
-from berthmaster.interpreters.script_error import ExhaustedError, ScriptError
+from berthmaster.interpreters.lua import ExhaustedError, ScriptError
 
 START_S: Final = 10.0
 """The longest time until the process is ready."""

@@ -1,6 +1,6 @@
 """Access to Kubernetes API servers.
 
-A request is a value (``requests``) that a client sends (``client``, ``http_client``, ``client_wrappers``). An
+A request is a value (``requests``) that a client sends (``client``, ``http_client``). An
 ``Informer`` lists and watches one collection through a ``Reflector`` and calls handlers for each change. ``lease`` and
 ``election`` elect a leader. ``events`` records events.
 

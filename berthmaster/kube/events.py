@@ -19,9 +19,7 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import Collection, create, merge_patch, micro_time
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
-from berthmaster.runtime.backoff import Backoff
-from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.runtime.clock import Backoff, Clock, TokenBucket
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
 MAX_WAITING: Final = 16_384

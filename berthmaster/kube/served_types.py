@@ -4,17 +4,19 @@
 write short names and plurals.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.discovery import is_api_version
-from berthmaster.kube.requests import APIRequest, Collection, api_root
-from berthmaster.kube.responses import decode_response
-from berthmaster.model.errors import ApiError
+from berthmaster.kube.requests import APIRequest, Collection, api_root, decode_response
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.kinds import KindNames, resolve
+from berthmaster.runtime.clock import Clock
 
 _AGGREGATED: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
@@ -185,3 +187,126 @@ def _listed(client: APIClient, api_version: str) -> list[ServedType]:
         for each in found.resources
         if "/" not in each.name and each.kind
     ]
+
+
+CACHE_S: Final = 30.0
+"""How long a response is cached. Karmada refreshes its cache as often."""
+MAX_GROUP_VERSIONS: Final = 512
+_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+")
+_NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
+
+
+class ServedKind(NamedTuple):
+    """A kind that an API server serves."""
+
+    collection: Collection
+    namespaced: bool
+
+
+class ServedResource(msgspec.Struct, frozen=True):
+    """``meta/v1.APIResource``: a resource or subresource of a group version."""
+
+    name: str
+    kind: str = ""
+    namespaced: bool = False
+    verbs: tuple[str, ...] = ()
+
+
+class APIResourceList(msgspec.Struct, frozen=True):
+    """``meta/v1.APIResourceList``: the resources of a group version."""
+
+    resources: tuple[ServedResource, ...] = ()
+
+
+class Discovery:
+    """Looks up served kinds and caches the responses. Safe for several threads."""
+
+    def __init__(self, client: APIClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cache: dict[str, tuple[float, dict[str, ServedKind]]] = {}
+
+    def find(self, api_version: str, kind: str) -> ServedKind | None:
+        """Find a kind. Return None if it is not served, or cannot be watched and patched."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            fetched_s, kinds = self._cache.get(api_version, (now_s - CACHE_S, {}))
+        if now_s - fetched_s >= CACHE_S:
+            kinds = self._fetch(api_version)
+            with self._lock:
+                if len(self._cache) >= MAX_GROUP_VERSIONS:
+                    self._cache.clear()
+                self._cache[api_version] = (now_s, kinds)
+        return kinds.get(kind)
+
+    def _fetch(self, api_version: str) -> dict[str, ServedKind]:
+        if not is_api_version(api_version):  # user input must not lead to another path
+            return {}
+        body = ask_if_found(self._client, APIRequest(api_root(api_version)))
+        if body is None:
+            return {}
+        try:
+            found = decode_json(APIResourceList, body)
+        except FieldError as error:
+            raise ApiError(0, "", f"cannot decode the resources of {api_version}: {error}") from None
+        return {
+            each.kind: ServedKind(Collection.of(api_version, each.name), each.namespaced)
+            for each in found.resources
+            if "/" not in each.name and _NEEDED_VERBS.issubset(each.verbs)
+        }
+
+
+def is_api_version(text: str) -> bool:
+    """Return whether a text has the form of an ``apiVersion``, and therefore leads to no other path."""
+    return _API_VERSION.fullmatch(text) is not None
+
+
+_REFERENCE: Final = "#/components/schemas/"
+_MAX_DEPTH: Final = 24
+"""Twice the depth of a placement. A schema that refers to itself would be resolved forever."""
+
+
+def openapi_request(api_version: str) -> APIRequest:
+    """Return the request for the schemas of an API version."""
+    return APIRequest(f"/openapi/v3/apis/{api_version}")
+
+
+def schemas_of(document: Mapping[str, Any], api_version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each kind of an API version in an OpenAPI document with its schema, whose references are resolved."""
+    group, _, version = api_version.partition("/")
+    schemas = (document.get("components") or {}).get("schemas") or {}
+    for schema in schemas.values():
+        for kind in schema.get("x-kubernetes-group-version-kind") or []:
+            if (kind.get("group"), kind.get("version")) == (group, version):
+                yield str(kind.get("kind")), _resolved(schema, schemas, _MAX_DEPTH)
+
+
+def subschema(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """Return the schema of a field, or of the items of a list; None if it does not exist. Paths name no indexes."""
+    node: Any = schema
+    for name in path.split("."):
+        node = ((node or {}).get("properties") or {}).get(name)
+        while isinstance(node, dict) and "items" in node:
+            node = node["items"]
+        if not isinstance(node, dict):
+            return None
+    found: Mapping[str, Any] = node
+    return found
+
+
+def _resolved(schema: Any, schemas: Mapping[str, Any], depth: int) -> Any:  # noqa: ANN401 - any JSON value
+    if depth == 0 or not isinstance(schema, dict):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _resolved(schemas.get(reference.removeprefix(_REFERENCE)), schemas, depth - 1)
+    parts = schema.get("allOf")
+    if isinstance(parts, list) and len(parts) == 1:  # a reference that has a default beside it
+        return _resolved(parts[0], schemas, depth - 1)
+    result = dict(schema)
+    if isinstance(properties := schema.get("properties"), dict):
+        result["properties"] = {name: _resolved(each, schemas, depth - 1) for name, each in properties.items()}
+    if "items" in schema:
+        result["items"] = _resolved(schema["items"], schemas, depth - 1)
+    return result

@@ -14,7 +14,7 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import Collection, probe
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 
 INTERVAL_S: Final = 15.0
 """The mean pause between two checks."""

@@ -8,8 +8,16 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Row, func, select
 
 from berthmaster.ledger.batches import clusters_of, row_of
-from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
-from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, SealedBatch, decode_batch
+from berthmaster.ledger.entries import (
+    GENESIS,
+    Entry,
+    NoteEntry,
+    RecordRow,
+    SealedBatch,
+    batch_digest,
+    decode_batch,
+    opening_digest,
+)
 from berthmaster.ledger.past import documents_of, unpacked
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched
 from berthmaster.ledger.store import Store

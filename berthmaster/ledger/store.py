@@ -26,11 +26,20 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
-from berthmaster.ledger.entries import SealedBatch
-from berthmaster.ledger.partitions import begin_partition, drop_first, last_of_first, partitioned_bytes
+from berthmaster.ledger.entries import GENESIS, SealedBatch, batch_digest, opening_digest
 from berthmaster.ledger.records import END_US
-from berthmaster.ledger.schema import REVISION, batches, ledger, records, segments, touched
+from berthmaster.ledger.schema import (
+    REVISION,
+    batches,
+    begin_partition,
+    drop_first,
+    last_of_first,
+    ledger,
+    partitioned_bytes,
+    records,
+    segments,
+    touched,
+)
 from berthmaster.model.errors import InputError, LedgerError, shown
 
 _BUSY_MS: Final = 250

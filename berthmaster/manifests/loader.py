@@ -24,7 +24,6 @@ from berthmaster.manifests.document import (
     is_snapshot,
 )
 from berthmaster.manifests.files import read_documents
-from berthmaster.model import taint_policy
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
@@ -43,10 +42,9 @@ from berthmaster.model.kubeadmiral import (
     defaulted_spec,
 )
 from berthmaster.model.meta import Value
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy, Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.rebalancer import WorkloadRebalancer
-from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
@@ -403,8 +401,8 @@ class _Loader:
         if document.kind in WAITED_FOR:
             namespace = document.identity[2]
             self.manifests.found.add(f"{document.kind} {'/'.join(filter(None, (namespace, document.name)))}")
-        if (group_of(document.api_version), document.kind) == ("policy.karmada.io", taint_policy.KIND):
-            found = _decoded(ClusterTaintPolicy, document, taint_policy.API_VERSION)
+        if (group_of(document.api_version), document.kind) == ("policy.karmada.io", TAINT_POLICY):
+            found = _decoded(ClusterTaintPolicy, document, TAINT_POLICY_API)
             self._append(self.manifests.taint_policies, found, document)
             effect = "a plan does not apply its taints; `simulate --down` applies them to a lost cluster"
             self.manifests.ignored.append(Ignored(document, effect))

@@ -1,15 +1,69 @@
 """What is not known, and what follows for an answer: facts, and the one place that makes sentences of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.model import taint_policy
 from berthmaster.model.errors import name_list
 from berthmaster.model.kinds import group_of
-from berthmaster.model.reader import ELSEWHERE, Reader
+from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.model.policy import TAINT_POLICY
+
+ELSEWHERE: Final = "workloads in other namespaces"
+"""Stands for the names of workloads that a reader may not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The reader of an answer.
+
+    Attributes:
+        namespaces: the namespaces that they may see, ``CLUSTER_SCOPED`` for cluster-scoped objects; None for all.
+    """
+
+    namespaces: frozenset[str] | None = None
+
+    def sees(self, namespace: str) -> bool:
+        """Return whether the reader may see what is in a namespace; an empty one is cluster-scoped."""
+        return self.namespaces is None or (namespace or CLUSTER_SCOPED) in self.namespaces
+
+    def sees_resource(self, resource: str) -> bool:
+        """Return whether the reader may see ``NAMESPACE/KIND/NAME``; ``KIND/NAME`` is cluster-scoped."""
+        return self.sees(namespace_of(resource))
+
+    def sees_policy(self, policy: str) -> bool:
+        """Return whether the reader may see ``KIND NAMESPACE/NAME``; ``KIND NAME`` is cluster-scoped."""
+        namespace, slash, _ = policy.rpartition(" ")[2].partition("/")
+        return self.sees(namespace if slash else "")
+
+    def seen(self, resources: Iterable[str]) -> list[str]:
+        return [each for each in resources if self.sees_resource(each)]
+
+    def named(self, resources: Sequence[str]) -> list[str]:
+        """Return the resources that the reader may see, and one phrase for all others."""
+        seen = self.seen(resources)
+        return seen if len(seen) == len(resources) else [*seen, ELSEWHERE]
+
+
+ANY_READER: Final = Reader()
+"""A reader who may see everything."""
+NO_NAMES: Final = Reader(frozenset())
+"""The reader of answers that name no objects, because they are the same for all readers."""
+
+
+def about(namespace: str) -> Reader:
+    """Return the reader of an answer about one object; its namespace is empty for a cluster-scoped one."""
+    return Reader(frozenset({namespace or CLUSTER_SCOPED}))
+
+
+def namespace_of(resource: str) -> str:
+    """Return the namespace of ``NAMESPACE/KIND/NAME``; empty for ``KIND/NAME``."""
+    parts = resource.split("/")
+    return parts[0] if len(parts) > 2 else ""
+
 
 _NAMED: Final = 5
 
@@ -129,7 +183,7 @@ _CONSEQUENCES: Final = {
     ("policy.karmada.io", "OverridePolicy"): _WAITED_FOR,
     ("policy.karmada.io", "ClusterOverridePolicy"): _WAITED_FOR,
     ("scheduling.k8s.io", "PriorityClass"): _WAITED_FOR,
-    ("policy.karmada.io", taint_policy.KIND): (
+    ("policy.karmada.io", TAINT_POLICY): (
         "it is not known whether such a policy gives a lost cluster a NoExecute taint, and none counts"
     ),
     ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
@@ -164,7 +218,7 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def changes_answers(self) -> bool:
         """Whether an answer can be another one without the gap. Answers name the switches that they assume."""
-        about_switches = self.kind is GapKind.SWITCHES or self.facts.get("kind") == taint_policy.KIND
+        about_switches = self.kind is GapKind.SWITCHES or self.facts.get("kind") == TAINT_POLICY
         return not about_switches and self.kind is not GapKind.NOT_SERVED_UNUSED
 
     def cause(self, reader: Reader) -> str:

@@ -3,6 +3,10 @@
 import json
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Final
+from urllib.parse import quote, urlsplit
+
+from berthmaster.model.errors import InputError, shown
+from berthmaster.model.meta import CLUSTER_SCOPED
 
 _NAME: Final = "berthmaster"
 
@@ -26,3 +30,32 @@ def extra_remedy(extra: str) -> str:
     if revision:
         url = f"{revision.get('vcs')}+{url}@{revision.get('commit_id')}"
     return f"pip install '{_NAME}[{extra}] @ {url}'"
+
+
+_MAX_BASE: Final = 256
+
+
+class ConsoleLink:
+    """Makes the addresses of pages in one console."""
+
+    def __init__(self, url: str) -> None:
+        """Take the address of the console.
+
+        Args:
+            url: ``https://HOST`` or ``http://HOST``, with an optional port and path.
+
+        Raises:
+            InputError: it is no such address.
+        """
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and url.isprintable() and " " not in url
+        if not valid or parts.query or parts.fragment or parts.username is not None or len(url) > _MAX_BASE:
+            raise InputError(
+                f"{shown(url)} is not the address of a console; accepted is https://HOST[:PORT][/PATH] with at most "
+                f"{_MAX_BASE} characters"
+            )
+        self._url = url.rstrip("/")
+
+    def workload(self, namespace: str, binding: str) -> str:
+        """Return the address of a workload's page."""
+        return f"{self._url}/workloads/{quote(namespace or CLUSTER_SCOPED, safe='')}/{quote(binding, safe='')}"

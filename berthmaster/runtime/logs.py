@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.model.errors import printable_json
-from berthmaster.runtime.clock import Clock, SystemClock
-from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.runtime.clock import Clock, SystemClock, TokenBucket
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _MAX_MESSAGE_LENGTH: Final = 4096

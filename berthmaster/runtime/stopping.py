@@ -1,7 +1,12 @@
 """A request to stop, which may come from a signal."""
 
+import logging
+import threading
 import time
+from collections.abc import Callable
 from typing import Final
+
+from berthmaster.runtime.logs import log_exceptions
 
 _CHECK_INTERVAL_S: Final = 0.1
 
@@ -27,3 +32,32 @@ class Stop:
         while not self.asked and (left_s := deadline_s - time.monotonic()) > 0:
             time.sleep(min(_CHECK_INTERVAL_S, left_s))
         return self.asked
+
+
+class RepeatingThread:
+    """Calls a function, with a pause before each call. An exception is logged, and the next call follows."""
+
+    def __init__(
+        self, name: str, call: Callable[[], object], pause_s: Callable[[], float], log: logging.Logger, problem: str
+    ) -> None:
+        self._call = call
+        self._pause_s = pause_s
+        self._log = log
+        self._problem = problem
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Start no further call. Returns at once."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the last call has returned, or a time passes."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._pause_s()):
+            log_exceptions(self._call, self._log, "%s", self._problem)

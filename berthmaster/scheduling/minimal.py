@@ -15,8 +15,7 @@ import numpy as np
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.karmada.division import allocate, fewest_that_hold
-from berthmaster.scheduling.karmada.goal import NOTHING, Counts, DriftKind, Goal, Part
-from berthmaster.scheduling.karmada.keeping import Keeping
+from berthmaster.scheduling.karmada.goal import NOTHING, Counts, DriftKind, Goal, Keeping, Part
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -14,12 +14,10 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, cast
 
-from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.runtime.clock import SystemClock, TokenBucket
 from berthmaster.serving.connection import Connection, Phase
-from berthmaster.serving.dispatcher import Dispatcher
+from berthmaster.serving.dispatcher import Dispatcher, Poller
 from berthmaster.serving.gunicorn_internals import Worker
-from berthmaster.serving.poller import Poller
 from berthmaster.serving.request_parser import RequestParser
 from berthmaster.serving.responses import WSGICaller
 

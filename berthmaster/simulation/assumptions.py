@@ -16,7 +16,7 @@ import msgspec.structs
 from berthmaster.deciding.lease_record import DEFAULT_BRAKE, BrakeLimits, ControllersRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
-from berthmaster.model.taint_policy import ClusterTaintPolicy
+from berthmaster.model.policy import ClusterTaintPolicy
 
 TAINT_MANAGER: Final = "TaintManager"
 """The producer of the eviction tasks that Karmada's taint manager writes."""

@@ -11,9 +11,9 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, binding_name
 from berthmaster.model.dependencies import Dependency
+from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.move import as_moved
-from berthmaster.model.reader import Reader
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.workload import SimulatedWorkload
 

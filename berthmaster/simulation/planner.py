@@ -18,9 +18,8 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
-from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.policy import DEFAULT_SCHEDULER
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.assumptions import Assumptions

@@ -12,9 +12,8 @@ from berthmaster.model.errors import ManifestError
 from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Interpreter
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.policy_edit import PolicyEdit, after_edits

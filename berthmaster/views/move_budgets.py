@@ -20,10 +20,9 @@ from berthmaster.deciding.windows import Window
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.views.move_rows import (
     BindingMove,
     BudgetUse,

@@ -16,8 +16,18 @@ from berthmaster.simulation.plan_answer import (
     PolicyEffect,
 )
 from berthmaster.views.assumption_texts import SwitchName, as_option, eviction_line, loss_lines, preemption_line
-from berthmaster.views.cells import Cell, Section, Word, columns_of, names_cell, numbers, section
-from berthmaster.views.texts import assignment_text, count_text, resource_text
+from berthmaster.views.texts import (
+    Cell,
+    Section,
+    Word,
+    assignment_text,
+    columns_of,
+    count_text,
+    names_cell,
+    numbers,
+    resource_text,
+    section,
+)
 
 _NAMED: Final = 3
 _OF_ARRIVING: Final = "Clusters (what arriving replicas request / what is free now)"

@@ -9,8 +9,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.requests import ONLY_METADATA, ONLY_METADATA_LIST, READ_TIMEOUT_S, APIRequest, page
-from berthmaster.kube.responses import ListPage, decode_response
+from berthmaster.kube.requests import (
+    ONLY_METADATA,
+    ONLY_METADATA_LIST,
+    READ_TIMEOUT_S,
+    APIRequest,
+    ListPage,
+    decode_response,
+    page,
+)
 from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.document import DEFAULT_LIMITS, Document, ListRecord
 from berthmaster.model.errors import ApiError, InputError

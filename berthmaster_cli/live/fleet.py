@@ -10,14 +10,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.kube.served_types import ServedType, ServedTypes
 from berthmaster.manifests.document import Document, ListRecord
-from berthmaster.model import taint_policy
 from berthmaster.model.claims import PERMANENT_ID, claims
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of, metadata_suffices, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
+from berthmaster.model.policy import POLICY_KINDS, TAINT_POLICY, TAINT_POLICY_API, Policy, defaulted
 from berthmaster.model.replicas import template_of
 from berthmaster_cli.live.collections import CollectionReader, Listing
 
@@ -103,7 +102,7 @@ KARMADA: Final = (
     ("cluster.karmada.io/v1alpha1", "Cluster"),
     ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
     ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
-    (taint_policy.API_VERSION, taint_policy.KIND),
+    (TAINT_POLICY_API, TAINT_POLICY),
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
     ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization"),

@@ -18,7 +18,6 @@ from berthmaster.kube.requests import get, merge_patch
 from berthmaster.model.binding import short_assignment
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
-from berthmaster.views.cells import numbers
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import (
     BudgetUse,
@@ -31,7 +30,7 @@ from berthmaster.views.move_rows import (
     move_rows,
     moves_among,
 )
-from berthmaster.views.texts import count_text
+from berthmaster.views.texts import count_text, numbers
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED

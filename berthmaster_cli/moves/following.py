@@ -10,8 +10,7 @@ from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import get
-from berthmaster.kube.responses import decode_response
+from berthmaster.kube.requests import decode_response, get
 from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json

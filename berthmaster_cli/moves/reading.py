@@ -15,17 +15,15 @@ from berthmaster.kube.http_client import connect
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import get, page
-from berthmaster.kube.responses import ListPage, decode_identity, decode_response
+from berthmaster.kube.requests import ListPage, decode_identity, decode_response, get, page
 from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError, ServiceError
-from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
 from berthmaster.model.meta import Key
-from berthmaster.model.reader import ANY_READER
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
 from berthmaster_cli.live.progress import ListingBars

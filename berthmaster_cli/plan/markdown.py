@@ -9,8 +9,8 @@ from typing import Final
 
 from berthmaster.model.errors import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.cells import Cell, Section
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
+from berthmaster.views.texts import Cell, Section
 
 MAX_ROWS: Final = 50
 """The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from berthmaster.model.errors import printable
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.views.cells import Cell, Section, TableColumn
 from berthmaster.views.plan_drawing import TITLE, drawing
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
+from berthmaster.views.texts import Cell, Section, TableColumn
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;

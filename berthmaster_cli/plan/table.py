@@ -16,7 +16,6 @@ from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSum
 from berthmaster.simulation.policy_edit import PolicyEdit, preemptors
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.assumption_texts import preemption_line
-from berthmaster.views.cells import Section
 from berthmaster.views.plan_sections import (
     INCOMPLETE,
     assumed,
@@ -27,6 +26,7 @@ from berthmaster.views.plan_sections import (
     opening,
     sections,
 )
+from berthmaster.views.texts import Section
 from berthmaster_cli.output import print_line, print_table, styled
 
 

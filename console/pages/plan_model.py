@@ -10,10 +10,9 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
-from berthmaster.views.cells import Cell, Section, Word
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections, what_moves
-from berthmaster.views.texts import count_text
+from berthmaster.views.texts import Cell, Section, Word, count_text
 from console.markup import drawn
 
 MAX_ROWS: Final = 15

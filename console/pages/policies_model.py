@@ -10,7 +10,9 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.why import AllowedGroup, PolicyList, PolicyView
-from berthmaster.views.placement_words import (
+from berthmaster.views.policy_rows import (
+    PolicyRow,
+    TakeoverRow,
     affinity_words,
     division_words,
     failback_words,
@@ -18,7 +20,6 @@ from berthmaster.views.placement_words import (
     terms_of,
     toleration_words,
 )
-from berthmaster.views.policy_rows import PolicyRow, TakeoverRow
 from console.pages.amounts import Load, load_of
 from console.pages.plan_model import binding_place
 

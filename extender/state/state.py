@@ -16,9 +16,8 @@ from typing import Final
 from berthmaster.deciding.lease_record import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.gaps import Gap, texts
+from berthmaster.model.gaps import Gap, Reader, texts
 from berthmaster.model.policy import Policy
-from berthmaster.model.reader import Reader
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request

@@ -12,18 +12,17 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from berthmaster.kube.client import APIClient
-from berthmaster.kube.client_wrappers import MetadataOnlyClient
-from berthmaster.kube.discovery import Discovery
+from berthmaster.kube.client import APIClient, MetadataOnlyClient
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.served_types import Discovery
 from berthmaster.manifests import Document
 from berthmaster.manifests.redaction import redacted
-from berthmaster.model import taint_policy
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import metadata_suffices
 from berthmaster.model.meta import Key
+from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of
@@ -50,7 +49,7 @@ class KindName(NamedTuple):
         return Gap(kind, facts={"kind": self.kind, "api_version": self.api_version, **facts})
 
 
-TAINT_POLICIES: Final = KindName(taint_policy.API_VERSION, taint_policy.KIND)
+TAINT_POLICIES: Final = KindName(TAINT_POLICY_API, TAINT_POLICY)
 """Watched always. Releases of Karmada before 1.14 do not serve it, which is no gap."""
 
 

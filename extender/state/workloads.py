@@ -22,9 +22,8 @@ from berthmaster.model.existing import UNKNOWN, Existing, WaitedFor, waited_for
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
-from berthmaster.model.policy import Policy, ResourceSelector
+from berthmaster.model.policy import ClusterTaintPolicy, Policy, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, template_of
-from berthmaster.model.taint_policy import ClusterTaintPolicy
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.placed_index import ObservedIndex

@@ -31,10 +31,10 @@ from webhook_process import Server, running
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
-from berthmaster.ledger.partitions import partitions
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.replay import replay
 from berthmaster.ledger.retention import Retention
+from berthmaster.ledger.schema import partitions
 from berthmaster.ledger.store import open_store
 from berthmaster.model.note import Note
 

@@ -17,8 +17,7 @@ from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, Tolera
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import StaticWeights
 from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
-from berthmaster.scheduling.kubeadmiral.allocation import allocatable_column
-from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, condition_column, mismatch
+from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
 
 NAMED = ("metadata.name", "In", "m1")

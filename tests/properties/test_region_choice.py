@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.karmada.regions import ClusterGroup, select_groups
+from berthmaster.scheduling.karmada.selection import ClusterGroup, select_groups
 
 small = st.integers(0, 3)
 weights = small | st.sampled_from([1000, 2000, 2050, 2100]) | st.integers(2**60, 2**66)

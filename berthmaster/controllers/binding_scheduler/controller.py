@@ -27,7 +27,7 @@ from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.meta import Key
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0

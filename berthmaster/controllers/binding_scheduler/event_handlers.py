@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
-from berthmaster.controllers.binding_scheduler.binding_index import has_move
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, has_move
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue

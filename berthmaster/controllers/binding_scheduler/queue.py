@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 from typing import Final
 
-from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.controllers.controller import WorkQueue
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
 

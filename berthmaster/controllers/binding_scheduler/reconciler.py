@@ -34,7 +34,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
 from berthmaster.runtime import traces
-from berthmaster.runtime.console_link import ConsoleLink
+from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
 _ACTION: Final = "Scheduling"

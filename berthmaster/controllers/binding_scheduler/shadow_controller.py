@@ -37,7 +37,7 @@ from berthmaster.model.move import move_of
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.runtime.repeating_thread import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 NAME: Final = "shadow-scheduler"

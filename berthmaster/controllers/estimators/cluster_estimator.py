@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from berthmaster.controllers.estimators.messages import Metadata, Question, answered_number
 from berthmaster.model.errors import ServiceError
-from berthmaster.runtime.backoff import Backoff
-from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.clock import Backoff, Clock
 from berthmaster.runtime.logs import fields
 
 FAILURES_UNTIL_BROKEN: Final = 3

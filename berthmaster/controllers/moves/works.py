@@ -4,8 +4,7 @@ from typing import Final
 
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.kinds import WORKS
-from berthmaster.kube.requests import page
-from berthmaster.kube.responses import ListPage, decode_response
+from berthmaster.kube.requests import ListPage, decode_response, page
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import ApiError
 from berthmaster.model.work import Copies, KarmadaWork, copies_of, work_selector

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from berthmaster.controllers.preemption.policy_index import ClaimStore, NamedKind, PolicyIndex, kinds_of, metadata_of
-from berthmaster.kube.discovery import ServedKind
 from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.served_types import ServedKind
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     PriorityDrop,

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.client_wrappers import MetadataOnlyClient
-from berthmaster.kube.discovery import Discovery, ServedKind
+from berthmaster.kube.client import APIClient, MetadataOnlyClient, ask, ask_if_found
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
+from berthmaster.kube.served_types import Discovery, ServedKind
 from berthmaster.model.claims import (
     MetadataPatch,
     PriorityDrop,

@@ -5,9 +5,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from berthmaster.controllers.controller import Controller, QueueController, Requeue
+from berthmaster.controllers.controller import Controller, QueueController, Requeue, WorkQueue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.rebalancer.messages import mark_event, progress_events
 from berthmaster.controllers.rebalancer.progress import (
     BindingMissing,
     Marked,
@@ -16,9 +15,10 @@ from berthmaster.controllers.rebalancer.progress import (
     NotMarked,
     RebalanceProgress,
     decide,
+    mark_event,
+    progress_events,
     working_list,
 )
-from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.kinds import binding_collection

@@ -1,27 +1,264 @@
 """Candidates and selection: how many replicas fit each cluster, and which clusters the spread constraints select.
 
 Sources: karmada ``calAvailableReplicas``, ``spreadconstraint/select_clusters_by_cluster.go``.
+
+Selection by a constraint on regions (karmada ``group_clusters.go``, ``select_clusters_by_region.go``).
+
+Karmada enumerates all combinations of regions, those with fewer clusters first. It records a combination as soon as it
+has enough regions and enough clusters, and does not extend a recorded combination. Of the recorded combinations it
+takes the one with the largest weight, then the largest number of clusters, then the first one found. Finally it
+shortens the combination to a recorded prefix. The enumeration is exponential in the number of regions.
+
+This module computes the same result without enumeration. In the order of Karmada's walk, a sequence is recorded if its
+length is in range, its clusters reach the target, and without its last region it was too short or had too few clusters.
+The best completion from region i on therefore depends only on the number of regions chosen so far and on the sum of
+their clusters, capped at the target. This is a table of (regions x length x target) entries, filled from the last
+region to the first. For the i-th region it has the lengths up to i, and the sums that i regions can have. Recorded
+sequences are never prefixes of each other, so "first one found" means lexicographically smallest: on a tie, taking a
+region comes before skipping it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heapreplace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from berthmaster.model.placement import SpreadConstraint
+from berthmaster.model.validation import OPTION
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import Column, IntArray
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import CompiledPlacement, Strategy
 from berthmaster.scheduling.component_sets import sets_column
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.karmada.regions import select_by_region
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
 from berthmaster.scheduling.work import PYTHON_STEPS, Work
+
+MAX_COST: Final = 2**28
+"""The largest search, however many steps a decision may take: 256 MiB and some seconds."""
+ENTRIES_A_STEP: Final = 2
+_REGION_STEPS: Final = 20 * PYTHON_STEPS
+_CLUSTER_STEPS: Final = PYTHON_STEPS
+_INT64_SAFE: Final = 2**61
+_COST_BEYOND_INT64: Final = 16
+_SCORE_UNIT: Final = 1000
+_UNCONSTRAINED: Final = SpreadConstraint()
+
+
+class ClusterGroup(NamedTuple):
+    """Clusters that are selected together or not at all: those of one region."""
+
+    name: str
+    value: int
+    weight: int
+
+
+def select_by_region(
+    compiled: KarmadaPlacement, replicas: int, candidates: Candidates, work: Work | None = None
+) -> Candidates | Failure:
+    """Return one cluster of each of the best regions, then the best of their other clusters, or why there are none.
+
+    Raises:
+        TooLargeError: the search takes too many steps.
+    """
+    work = work or Work()
+    work.spend(_CLUSTER_STEPS * len(candidates))
+    regions, clusters = compiled.spread["region"], compiled.spread.get("cluster", _UNCONSTRAINED)
+    ordered = candidates.ordered()
+    members = _by_region(ordered)
+    if len(members) < regions.min_groups:
+        return _failure(
+            f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required"
+        )
+    weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
+    groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
+    limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
+    cost = search_cost(groups, *limits)
+    if cost > min(MAX_COST, ENTRIES_A_STEP * work.limit):
+        return _failure(
+            f"the choice of {limits[0]} to {limits[1]} of {len(members)} regions with at least {limits[2]} clusters is "
+            "too large to search; lower maxGroups of the regions or minGroups of the clusters, or raise steps in "
+            f"{OPTION}"
+        )
+    work.spend(_REGION_STEPS * len(groups) + cost // ENTRIES_A_STEP)
+    chosen = select_groups(groups, *limits)
+    if not chosen:
+        bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
+        return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")
+    return ordered.at(_spread_over([members[group.name] for group in chosen], clusters.max_groups))
+
+
+def _failure(message: str) -> Failure:
+    return Failure(FailureKind.SELECT_FAILED, message)
+
+
+def _by_region(ordered: Candidates) -> dict[str, list[int]]:
+    members: dict[str, list[int]] = {}
+    for position, region in enumerate(ordered.regions()):
+        if region:
+            members.setdefault(region, []).append(position)
+    return members
+
+
+def _spread_over(chosen: list[list[int]], max_clusters: int) -> np.ndarray:
+    """Take one cluster of each region, even above ``max_clusters``, then the best others up to that number."""
+    first = [positions[0] for positions in chosen]
+    others = sorted(position for positions in chosen for position in positions[1:])
+    wanted = min(len(first) + len(others), max_clusters) - len(first)
+    return np.array(first + others[: max(0, wanted)], dtype=np.int64)
+
+
+class _RegionWeight:
+    """How good a region is: first by how many replicas it holds, then by the scores of its clusters."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        replicas: int,
+        ordered: Candidates,
+        regions: SpreadConstraint,
+        clusters: SpreadConstraint,
+    ) -> None:
+        self._available: list[int] = ordered.available.tolist()
+        self._scores: list[int] = [0] * len(ordered) if ordered.scores is None else ordered.scores.tolist()
+        self._duplicated = strategy is Strategy.DUPLICATED
+        self._replicas = replicas
+        region_count = max(1, regions.min_groups)
+        self._share = -(-replicas // region_count)
+        self._least_clusters = max(clusters.min_groups, regions.min_groups)
+
+    def __call__(self, positions: list[int]) -> int:
+        return self._of_duplicated(positions) if self._duplicated else self._of_divided(positions)
+
+    def _of_duplicated(self, positions: list[int]) -> int:
+        """Weigh by the number of clusters that hold all replicas."""
+        scores = [self._scores[each] for each in positions if self._available[each] >= self._replicas]
+        return len(scores) * _SCORE_UNIT + sum(scores) // len(scores) if scores else 0
+
+    def _of_divided(self, positions: list[int]) -> int:
+        """Weigh by the region's share of the replicas, or by the part of it that fits."""
+        available = score = 0
+        for count, position in enumerate(positions, start=1):
+            available += self._available[position]
+            score += self._scores[position]
+            if count >= self._least_clusters and available >= self._share:
+                return self._share * _SCORE_UNIT + score // count
+        return min(available, self._share) * _SCORE_UNIT + score // len(positions)
+
+
+def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> int:
+    """Return the number of table entries that ``select_groups`` fills, 0 if no choice is possible.
+
+    Args: see ``select_groups``.
+    """
+    longest = min(max_groups, len(groups))
+    if longest < min_groups or sum(group.value for group in groups) < target:
+        return 0
+    last_row = min_groups if longest == len(groups) else longest
+    each = _COST_BEYOND_INT64 if _combined_gains(groups).dtype == object else 1
+    shapes = _shapes(sorted(group.value for group in groups), last_row, max(0, target))
+    return sum(rows * values for rows, values in shapes) * each
+
+
+def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> list[ClusterGroup]:
+    """Return the best choice of groups, heaviest first, or an empty list if there is none.
+
+    Args:
+        max_groups: the largest number of groups. 0 allows none.
+    """
+    if not search_cost(groups, min_groups, max_groups, target):
+        return []
+    in_walk_order = sorted(groups, key=lambda group: (group.value, -group.weight, group.name))
+    best = _best_sequence(in_walk_order, min_groups, min(max_groups, len(groups)), max(0, target))
+    heaviest_first = sorted(best, key=lambda group: (-group.weight, group.name))
+    return _shortened(heaviest_first, min_groups, target)
+
+
+def _best_sequence(groups: list[ClusterGroup], shortest: int, longest: int, target: int) -> list[ClusterGroup]:
+    """Return the best recorded sequence: by weight, then value, then the order of the walk. Empty if there is none."""
+    gains = _combined_gains(groups)
+    taken = _fill_table(groups, gains, shortest, longest, target)
+    last_row = len(taken[-1]) - 1
+    chosen: list[ClusterGroup] = []
+    value = 0
+    for index, group in enumerate(groups):
+        if taken[index][min(len(chosen), last_row), value]:
+            chosen.append(group)
+            value = min(value + group.value, target)
+            if len(chosen) >= shortest and value >= target:
+                return chosen
+    return []
+
+
+def _combined_gains(groups: list[ClusterGroup]) -> IntArray | np.ndarray:
+    """Combine weight and value of each group in one number, so that sums compare by weight first."""
+    unit = sum(group.value for group in groups) + 1
+    gains = [group.weight * unit + group.value for group in groups]
+    return np.array(gains, dtype=np.int64 if sum(gains) < _INT64_SAFE else object)
+
+
+def _shapes(values: Sequence[int], last_row: int, target: int) -> Iterator[tuple[int, int]]:
+    """Yield the number of lengths and of sums before each group: i groups give at most i lengths, and their sum."""
+    total = 0
+    for index, value in enumerate(values):
+        yield 1 + min(index, last_row), 1 + min(total, target)
+        total += value
+
+
+def _fill_table(
+    groups: list[ClusterGroup], gains: np.ndarray, shortest: int, longest: int, target: int
+) -> list[BoolArray]:
+    """Return for each group, and each (length, value) before it, whether the best completion takes the group.
+
+    ``best[length, value]`` is the largest gain of the groups considered so far that completes such a beginning. If the
+    upper bound does not limit the length, all beginnings that are long enough share the last row.
+    """
+    unbounded = longest == len(groups)
+    last_row = shortest if unbounded else longest
+    # A beginning that cannot be completed stays negative, whatever it gains.
+    best = np.full((last_row + 1, target + 1), -1 - gains.sum(), dtype=gains.dtype)
+    # A beginning that is long enough and has reached the target is recorded: complete, with nothing to gain.
+    best[shortest:, target] = 0
+    taken: list[BoolArray] = []
+    shapes = list(_shapes([group.value for group in groups], last_row, target))
+    for index in range(len(groups) - 1, -1, -1):
+        rows, values = shapes[index]
+        # Without an upper bound the last row extends itself. Otherwise it cannot be extended.
+        extensible = rows if unbounded else min(rows, last_row)
+        taking = _shifted(best, extensible, values, groups[index].value) + gains[index]
+        skipping = best[:extensible, :values]
+        takes = np.zeros((rows, values), dtype=np.bool_)
+        np.logical_and(taking >= skipping, taking >= 0, out=takes[:extensible])
+        np.copyto(skipping, taking, where=takes[:extensible])
+        best[shortest:, target] = 0
+        taken.append(takes)
+    return taken[::-1]
+
+
+def _shifted(best: np.ndarray, rows: int, values: int, value: int) -> np.ndarray:
+    """Return for each length and sum the entry with one more group of ``value`` clusters, capped at the table's end."""
+    last_row, target = best.shape[0] - 1, best.shape[1] - 1
+    shifted = np.empty((rows, values), dtype=best.dtype)
+    longer = best[1 : rows + 1] if rows <= last_row else np.concatenate([best[1:], best[-1:]])
+    within = max(0, min(values, target + 1 - value))
+    shifted[:, :within] = longer[:, value : value + within]
+    shifted[:, within:] = longer[:, target:]
+    return shifted
+
+
+def _shortened(heaviest_first: list[ClusterGroup], shortest: int, target: int) -> list[ClusterGroup]:
+    for length in range(shortest, len(heaviest_first)):
+        prefix = heaviest_first[:length]
+        value = sum(group.value for group in prefix)
+        last_in_walk = max(group.value for group in prefix)
+        if value >= target and (length == shortest or value - last_in_walk < target):
+            return prefix
+    return heaviest_first
+
 
 ITS_ESTIMATOR: Final = "its scheduler estimator"
 """What limits a cluster whose scheduler estimator reports less than the fleet's own numbers."""

@@ -1,9 +1,15 @@
-"""Assignment: how many replicas each selected cluster gets, by the Spread or the Binpack planner, and why."""
+"""Assignment: how many replicas each selected cluster gets, by the Spread or the Binpack planner, and why.
+
+The two planners: divide replicas by weight (Spread), or fill one cluster after the other (Binpack).
+
+Sources: KubeAdmiral ``util/planner``, ``plugins/preferencebinpack``.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor
-from typing import Final
+from typing import Final, NamedTuple
 
 from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.candidates import Candidates
@@ -12,9 +18,242 @@ from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.filters import untolerated_counts
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.allocation import Allocation
-from berthmaster.scheduling.kubeadmiral.planners import CapacityLimits, Share, divide_by_weight, divide_in_order
+from berthmaster.scheduling.fnv import fnv1_32, fnv1_32_of_name
+from berthmaster.scheduling.kubeadmiral.plugins import Allocation
 from berthmaster.scheduling.kubeadmiral.unit import GPU, ReplicasStrategy, SchedulingUnit, unit_of
+
+
+class Share(NamedTuple):
+    """The weight and bounds of one cluster. Without a maximum, ``maximum`` is None."""
+
+    name: str
+    weight: int
+    minimum: int = 0
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityLimits:
+    """How many replicas clusters hold, by name. A cluster without an entry has no limit.
+
+    Attributes:
+        estimated: what auto-migration estimated. Replicas above it are reported as overflow.
+    """
+
+    estimated: Mapping[str, int] = field(default_factory=dict)
+    limited: Mapping[str, int] = field(default_factory=dict)
+
+    def capped(self, name: str, replicas: int) -> int:
+        """Return the replicas, at most as many as the cluster holds."""
+        return min(replicas, self.limited.get(name, replicas), self.estimated.get(name, replicas))
+
+
+class Division(NamedTuple):
+    """Replicas by cluster, and those above an estimate, which count for their cluster as well."""
+
+    replicas: dict[str, int]
+    overflow: dict[str, int]
+
+
+def divide_by_weight(
+    total: int,
+    shares: Sequence[Share],
+    current: Mapping[str, int],
+    limits: CapacityLimits,
+    key: str,
+    *,
+    avoid_disruption: bool,
+    keep_unschedulable: bool,
+) -> Division:
+    """Divide replicas over clusters by weight, within their bounds.
+
+    Args:
+        key: breaks ties, together with the names.
+        avoid_disruption: move no more of the current replicas than necessary.
+        keep_unschedulable: count all replicas above an estimate, not only those that fit no other cluster.
+    """
+    keep = keep_unschedulable or not avoid_disruption
+    desired, overflow = distribute_by_weight(total, ordered(shares, key), limits, keep=keep)
+    if not avoid_disruption:
+        return Division(desired, overflow)
+    settled = {each.name: limits.capped(each.name, current.get(each.name, 0)) for each in shares}
+    difference = sum(desired.values()) - sum(settled.values())
+    if difference < 0:
+        surplus = {name: count - desired[name] for name, count in settled.items() if desired[name] < count}
+        taken = [Share(name, count, 0, settled[name]) for name, count in surplus.items()]
+        removed, _ = distribute_by_weight(-difference, ordered(taken, key), CapacityLimits(), keep=True)
+        return Division({name: count - removed.get(name, 0) for name, count in settled.items()}, overflow)
+    if difference > 0:
+        lacking = {name: desired[name] - count for name, count in settled.items() if desired[name] > count}
+        maxima = {each.name: each.maximum for each in shares}
+        given = [Share(name, count, 0, _reduced(maxima[name], settled[name])) for name, count in lacking.items()]
+        added, _ = distribute_by_weight(difference, ordered(given, key), CapacityLimits(), keep=True)
+        return Division({name: count + added.get(name, 0) for name, count in settled.items()}, overflow)
+    return Division(settled, overflow)
+
+
+def ordered(shares: Sequence[Share], key: str) -> list[Share]:
+    """Order clusters by weight, largest first, then by the FNV-1 hash of name and key."""
+    data = key.encode()
+    return sorted(shares, key=lambda each: (-each.weight, fnv1_32(data, fnv1_32_of_name(each.name))))
+
+
+def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLimits, *, keep: bool) -> Division:
+    """Give minima in order, then the rest by weight, in passes, until a pass changes nothing."""
+    distribution = _Distribution(total, shares, limits)
+    distribution.give_minima()
+    active = list(shares)
+    while distribution.remaining > 0:
+        before = distribution.grown
+        active = distribution.pass_over(active)
+        if distribution.grown == before:
+            break
+    overflow = distribution.overflow if keep else _trimmed(distribution.overflow, distribution.remaining)
+    return Division(distribution.replicas, overflow)
+
+
+class _Distribution:
+    def __init__(self, total: int, shares: Sequence[Share], limits: CapacityLimits) -> None:
+        self.remaining = total
+        self.replicas = {each.name: 0 for each in shares}
+        self.overflow: dict[str, int] = {}
+        self.grown = 0
+        self._shares = shares
+        self._limits = limits
+
+    def give_minima(self) -> None:
+        """Give each cluster its minimum. Maxima do not count here."""
+        for each in self._shares:
+            given = min(each.minimum, self.remaining)
+            given = min(given, self._limits.limited.get(each.name, given))
+            given = self._within_estimate(each.name, given)
+            self.replicas[each.name] = given
+            self.remaining -= given
+
+    def pass_over(self, active: list[Share]) -> list[Share]:
+        """Give the remaining replicas by weight, once. Return the clusters that are not full afterwards."""
+        weights = sum(each.weight for each in active)
+        if weights <= 0:
+            return active
+        to_give = self.remaining
+        not_full = []
+        for each in active:
+            extra = min(-(-to_give * each.weight // weights), self.remaining)
+            wanted = self.replicas[each.name] + extra
+            taken = wanted if each.maximum is None else min(wanted, each.maximum)
+            taken = min(taken, self._limits.limited.get(each.name, taken))
+            taken = self._within_estimate(each.name, taken)
+            if taken == wanted:
+                not_full.append(each)
+            growth = taken - self.replicas[each.name]
+            self.remaining -= growth
+            self.replicas[each.name] = taken
+            self.grown += max(0, growth)
+        return not_full
+
+    def _within_estimate(self, name: str, replicas: int) -> int:
+        estimated = self._limits.estimated.get(name)
+        if estimated is None or replicas <= estimated:
+            return replicas
+        self.overflow[name] = self.overflow.get(name, 0) + replicas - estimated
+        return estimated
+
+
+def _trimmed(overflow: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Return the overflow of each cluster, at most ``limit``, without clusters that have none."""
+    return {name: min(count, limit) for name, count in overflow.items() if min(count, limit) > 0}
+
+
+def _reduced(maximum: int | None, settled: int) -> int | None:
+    return None if maximum is None else maximum - settled
+
+
+def may_divide_again(
+    shares: Sequence[Share], current: Mapping[str, int], scheduled: Mapping[str, int], limits: CapacityLimits
+) -> bool:
+    """Return whether Binpack may divide again: the current division has settled, or is no longer possible."""
+    selected = {each.name for each in shares}
+    if any(name not in selected for name in current):
+        return True
+    if any(name in limits.limited and count > limits.limited[name] for name, count in current.items()):
+        return True
+    return all(
+        limits.estimated[name] == count if name in limits.estimated else current.get(name, 0) == count
+        for name, count in scheduled.items()
+    )
+
+
+def divide_in_order(
+    total: int,
+    shares: Sequence[Share],
+    current: Mapping[str, int],
+    scheduled: Mapping[str, int],
+    limits: CapacityLimits,
+    *,
+    avoid_disruption: bool,
+    keep_unschedulable: bool,
+) -> Division:
+    """Fill clusters in order. Unlike ``divide_by_weight``, differences are relative to ``total``.
+
+    Args:
+        shares: the clusters in the order in which they are filled. Weights do not count.
+    """
+    if not may_divide_again(shares, current, scheduled, limits):
+        return Division(dict(current), {})
+    keep = keep_unschedulable or not avoid_disruption
+    desired, overflow = distribute_in_order(total, shares, limits)
+    settled = {each.name: limits.capped(each.name, current.get(each.name, 0)) for each in shares}
+    names = [each.name for each in shares if each.name in scheduled]
+    running = sum(min(scheduled[name], limits.limited.get(name, scheduled[name])) for name in names)
+    if not keep and running == total:
+        return Division({name: scheduled[name] for name in names}, {})
+    if not avoid_disruption:
+        return Division(desired, overflow)
+    if not keep:
+        overflow = _trimmed(overflow, total - running)
+    difference = sum(desired.values()) - sum(settled.values())
+    if difference < 0:
+        surplus = [each for each in reversed(shares) if desired[each.name] < settled[each.name]]
+        bounds = [Share(each.name, 0, 0, settled[each.name]) for each in surplus]
+        removed, _ = distribute_in_order(sum(settled.values()) - total, bounds, CapacityLimits())
+        return Division({name: count - removed.get(name, 0) for name, count in settled.items()}, overflow)
+    if difference > 0:
+        lacking = [each for each in shares if desired[each.name] > settled[each.name]]
+        bounds = [
+            Share(each.name, 0, each.minimum, _reduced(each.maximum, settled[each.name])) for each in lacking
+        ]  # fmt: skip
+        # As in KubeAdmiral, the limit applies to the increment, not to the sum.
+        added, _ = distribute_in_order(total - sum(settled.values()), bounds, CapacityLimits(limited=limits.limited))
+        return Division({name: count + added.get(name, 0) for name, count in settled.items()}, overflow)
+    return Division(settled, overflow)
+
+
+def distribute_in_order(total: int, shares: Sequence[Share], limits: CapacityLimits) -> Division:
+    """Give minima in order, then give each cluster in order as many replicas as it takes."""
+    remaining = total
+    replicas: dict[str, int] = {}
+    overflow: dict[str, int] = {}
+    for each in shares:
+        given = min(each.minimum, remaining)
+        given = min(given, limits.limited.get(each.name, given))
+        estimated = limits.estimated.get(each.name)
+        if estimated is not None and estimated < given:
+            overflow[each.name] = given - estimated
+            given = estimated
+        replicas[each.name] = given
+        remaining -= given
+    for each in shares:
+        wanted = replicas[each.name] + remaining
+        wanted = wanted if each.maximum is None else min(wanted, each.maximum)
+        wanted = min(wanted, limits.limited.get(each.name, wanted))
+        estimated = limits.estimated.get(each.name)
+        if estimated is not None and estimated < wanted:
+            overflow[each.name] = max(wanted - estimated, overflow.get(each.name, 0))
+            wanted = estimated
+        remaining -= wanted - replicas[each.name]
+        replicas[each.name] = wanted
+    return Division(replicas, overflow)
+
 
 _SUM: Final = 1000
 _ALLOCATABLE_SHARE: Final = 1.4

@@ -10,9 +10,8 @@ import msgspec
 
 from berthmaster.controllers.rbac import AccessRule, rules_of
 from berthmaster.kube.client import ask_if_found, read_body
-from berthmaster.kube.discovery import APIResourceList
-from berthmaster.kube.openapi import openapi_request, schemas_of
 from berthmaster.kube.requests import APIRequest, Collection, create
+from berthmaster.kube.served_types import APIResourceList, openapi_request, schemas_of
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import AccessFacts, ServedKinds, ServerFacts, Setup
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode

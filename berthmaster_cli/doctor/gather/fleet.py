@@ -11,8 +11,7 @@ from berthmaster.deciding.lease_record import SOURCES, sources_record
 from berthmaster.kube.client import ask_if_found
 from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import APIRequest, Collection, get, page
-from berthmaster.kube.responses import ListMeta
+from berthmaster.kube.requests import APIRequest, Collection, ListMeta, get, page
 from berthmaster.model.binding import SCHEDULED
 from berthmaster_cli.doctor.facts import BindingFacts, FleetFacts, LeaseFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode

@@ -12,8 +12,7 @@ import msgspec
 from berthmaster.manifests import Document, Manifests, manifests_of, objects_in
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, ManifestError
-from berthmaster.simulation.federation import run_federation
-from berthmaster.simulation.federation_present import federation_of
+from berthmaster.simulation.federation import federation_of, run_federation
 from berthmaster.simulation.federation_report import FederationRow, federation_row
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 from extender.protocols.problem import RETRY_SOON, Refusal

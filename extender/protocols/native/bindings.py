@@ -7,7 +7,7 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.errors import shown
-from berthmaster.model.reader import about
+from berthmaster.model.gaps import about
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from berthmaster.kube.kinds import BINDINGS
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import DriftView
 from berthmaster.simulation.drift import WorkloadDrift, summary, workload_drifts
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts

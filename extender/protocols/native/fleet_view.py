@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.reader import NO_NAMES
+from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.native.fleet import staleness_of

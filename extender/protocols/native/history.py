@@ -6,8 +6,8 @@ from typing import Final
 
 from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, shown
+from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import is_valid_name
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.wire import HistoryPage
 from extender.protocols.native.parameters import count, flag, text, time

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berthmaster.kube.kinds import BINDINGS, POLICIES
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState

@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import name_list, shown
+from berthmaster.model.gaps import about
 from berthmaster.model.move import move_of, move_problem
-from berthmaster.model.reader import about
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.native_api.outlook import BindingOutlook, FreeAmount, Room
 from berthmaster.native_api.problem import InvalidField

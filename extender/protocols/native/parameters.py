@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import shown
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.wire import ReaderRequest
 from extender.protocols.problem import Refusal

@@ -15,9 +15,8 @@ import msgspec.structs
 
 from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.gaps import Gap
+from berthmaster.model.gaps import ANY_READER, Gap, Reader
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.validation import placement_excess, policy_errors
 from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName

@@ -15,14 +15,13 @@ from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.errors import InputError, LedgerError
+from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.placement import AffinityTerm, Placement
 from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
-from berthmaster.model.reader import Reader
 from berthmaster.native_api.fleet import FleetAmount, sum_of
 from berthmaster.native_api.why import MAX_NAMES, POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.views.placement_words import terms_of
 from berthmaster.views.policy_rows import (
     PolicyFinding,
     PolicyRow,
@@ -30,6 +29,7 @@ from berthmaster.views.policy_rows import (
     PriorityDropRow,
     policy_row,
     policy_uses,
+    terms_of,
 )
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.fleet_view import cluster_row, knows_bindings

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
-from berthmaster.model.reader import NO_NAMES
+from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.simulation.assumptions import Assumptions, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses

@@ -20,9 +20,8 @@ from typing import Final, Literal
 from berthmaster.kube.kinds import WORKLOADS
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
-from berthmaster.model.gaps import Gap, texts
+from berthmaster.model.gaps import ANY_READER, Gap, texts
 from berthmaster.model.policy import Policy
-from berthmaster.model.reader import ANY_READER
 from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer, ReviewedWorkload
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import Clock

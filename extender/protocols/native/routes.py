@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.native_api.access import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook, BindingOverview

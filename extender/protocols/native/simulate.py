@@ -11,8 +11,8 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
-from berthmaster.model.reader import ANY_READER
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors, update_errors
 from berthmaster.native_api.what_if import (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from berthmaster.ledger.records import PastExplanation
-from berthmaster.model.reader import Reader
+from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import BindingExplanation, BindingView
 from berthmaster.simulation.plan_answer import ClaimChange, Loss, Plan, PolicyEffect

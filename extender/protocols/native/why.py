@@ -17,8 +17,8 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, LedgerError, NotRecordedError, shown
+from berthmaster.model.gaps import about
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.reader import about
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet

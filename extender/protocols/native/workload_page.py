@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.model.reader import Reader
 from berthmaster.native_api.fleet import (
     MAX_FACETS,
     MAX_ROWS,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import berthmaster_cli.output as output_module
-from berthmaster.views.cells import numbers
+from berthmaster.views.texts import numbers
 from berthmaster_cli import explain, simulate
 from berthmaster_cli.lint import command as lint
 from berthmaster_cli.lint.command import FORMATS

@@ -11,10 +11,9 @@ from fake_metrics import FakeMetrics
 from kube_in_memory import ScriptedClient
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.controllers.controller import QueueController, Requeue
-from berthmaster.controllers.health import STUCK_S, ProcessHealth
+from berthmaster.controllers.controller import QueueController, Requeue, WorkQueue
 from berthmaster.controllers.metrics import ControllerLoad, stale_s
-from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.controllers.run import STUCK_S, ProcessHealth
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
 from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck

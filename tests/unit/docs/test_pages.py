@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from berthmaster.kube.events import BURST, MAX_WAITING
-from berthmaster.kube.reflector import MAX_OBJECTS
-from berthmaster.kube.responses import MAX_MESSAGE_BYTES
+from berthmaster.kube.informer import MAX_OBJECTS
+from berthmaster.kube.requests import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import COMMANDS, main
 from webhook.admission import wire
 from webhook.admission.rule_catalog import RULE_IDS

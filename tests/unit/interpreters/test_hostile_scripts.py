@@ -8,7 +8,7 @@ import pytest
 from hostile_scripts import HOSTILE
 
 from berthmaster.interpreters import worker
-from berthmaster.interpreters.script_error import ExhaustedError, ScriptError
+from berthmaster.interpreters.lua import ExhaustedError, ScriptError
 from berthmaster.interpreters.worker import BUDGET_S, CPU_S, SCRIPT_S, ScriptProcess
 
 MARGIN_S = 0.5

@@ -6,7 +6,7 @@ from faults import refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube import requests
-from berthmaster.kube.client_wrappers import (
+from berthmaster.kube.client import (
     FencedClient,
     MeteredClient,
     RateLimitedClient,
@@ -15,8 +15,7 @@ from berthmaster.kube.client_wrappers import (
 )
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
-from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.rate_limit import TokenBucket
+from berthmaster.runtime.clock import SystemClock, TokenBucket
 
 THINGS = Collection.of("example.io/v1", "things")
 KEY = ("ns", "one")

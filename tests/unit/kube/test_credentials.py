@@ -17,8 +17,7 @@ from http_peer import OK, HttpPeer
 from kubernetes.client import Configuration
 
 from berthmaster.kube.client import APIClient, APIResponse, ask
-from berthmaster.kube.credentials import load_credentials
-from berthmaster.kube.http_client import ReloadingClient, connect, load_client
+from berthmaster.kube.http_client import ReloadingClient, connect, load_client, load_credentials
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError

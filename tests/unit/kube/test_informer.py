@@ -13,7 +13,7 @@ from berthmaster.kube import informer as informing
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
-from berthmaster.runtime.backoff import LONGEST_S
+from berthmaster.runtime.clock import LONGEST_S
 
 THINGS = Collection.of("example.io/v1", "things")
 

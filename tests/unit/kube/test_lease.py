@@ -11,8 +11,7 @@ from faults import Fault, in_turn, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory, ReadyResponse
 from waiting import LIMIT_S
 
-from berthmaster.kube.election import Candidate
-from berthmaster.kube.lease import Lease, LeaseOptions, own_identity, remove_lease
+from berthmaster.kube.lease import Candidate, Lease, LeaseOptions, own_identity, remove_lease
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 

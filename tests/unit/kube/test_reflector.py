@@ -9,13 +9,13 @@ import pytest
 from kubernetes.client import Configuration
 from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired, item, page
 
-from berthmaster.kube import reflector as reflecting
+from berthmaster.kube import informer as reflecting
 from berthmaster.kube.http_client import HTTPClient
-from berthmaster.kube.reflector import Reflector
+from berthmaster.kube.informer import Reflector
 from berthmaster.kube.requests import Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
-from berthmaster.runtime.backoff import Backoff
+from berthmaster.runtime.clock import Backoff
 
 THINGS = Collection.of("example.io/v1", "things")
 LIMIT_S = 30.0

@@ -8,8 +8,7 @@ import yaml
 from berthmaster.manifests import load_manifests
 from berthmaster.manifests.document import FleetSnapshot, ListRecord
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.gaps import GapKind, texts
-from berthmaster.model.reader import ANY_READER
+from berthmaster.model.gaps import ANY_READER, GapKind, texts
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SNAPSHOT = FleetSnapshot(

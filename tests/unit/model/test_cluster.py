@@ -20,8 +20,8 @@ from berthmaster.model.cluster import (
     repelling_taints,
 )
 from berthmaster.model.decode import convert, decode_json, encode_json
+from berthmaster.model.gaps import ANY_READER, NO_NAMES, Reader, about
 from berthmaster.model.quota import FederatedResourceQuota, is_looser
-from berthmaster.model.reader import ANY_READER, NO_NAMES, Reader, about
 from berthmaster.model.sharing import SharedParts, SharingReader
 from berthmaster.model.unsupported import decode_checked_binding
 

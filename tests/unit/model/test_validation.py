@@ -22,10 +22,9 @@ from berthmaster.model.errors import (
     printable,
     shown,
 )
-from berthmaster.model.gaps import Gap, GapKind, texts
+from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.unsupported import (
     checked_placement,

@@ -13,8 +13,8 @@ from spans import recorded, tree
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs, traces
+from berthmaster.runtime.clock import TokenBucket
 from berthmaster.runtime.metrics import own_exposition
-from berthmaster.runtime.rate_limit import TokenBucket
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 

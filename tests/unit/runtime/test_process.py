@@ -14,11 +14,9 @@ from waiting import LIMIT_S
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import installation
-from berthmaster.runtime.console_link import ConsoleLink
 from berthmaster.runtime.feature_gates import FeatureGates, Gate, gates_help
-from berthmaster.runtime.installation import extra_remedy
-from berthmaster.runtime.repeating_thread import RepeatingThread
-from berthmaster.runtime.stopping import Stop
+from berthmaster.runtime.installation import ConsoleLink, extra_remedy
+from berthmaster.runtime.stopping import RepeatingThread, Stop
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,8 @@ from gunicorn.workers.base import Worker
 import berthmaster.serving
 from berthmaster.serving import gunicorn_internals as used
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.server import affordable_connections
-from berthmaster.serving.shared_bytes import SharedBytes
-from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
+from berthmaster.serving.server import ConnectionBalance, WorkerHealth, affordable_connections
+from berthmaster.serving.tls import SharedBytes
 
 
 @pytest.mark.parametrize(

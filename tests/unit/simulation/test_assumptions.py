@@ -12,8 +12,16 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster.simulation.assumptions import Basis, Switch, assumptions
-from berthmaster.simulation.change_texts import label_change, scale_change, taint_change
-from berthmaster.simulation.changes import AddLabel, AddTaint, RemoveLabel, RemoveTaint, Scale
+from berthmaster.simulation.changes import (
+    AddLabel,
+    AddTaint,
+    RemoveLabel,
+    RemoveTaint,
+    Scale,
+    label_change,
+    scale_change,
+    taint_change,
+)
 from berthmaster.simulation.leaving import evicted_after_s
 from berthmaster.simulation.workload import ResourceName
 

@@ -13,8 +13,7 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import ManifestError
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddTaint, Down, RemoveCluster, Scale
-from berthmaster.simulation.federation import compare_federation, run_federation
-from berthmaster.simulation.federation_present import federation_of
+from berthmaster.simulation.federation import compare_federation, federation_of, run_federation
 from berthmaster.simulation.workload import ResourceName
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 

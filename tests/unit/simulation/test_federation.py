@@ -10,8 +10,7 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError, ManifestError
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
-from berthmaster.simulation.federation import apply_to_federation, run_federation
-from berthmaster.simulation.federation_present import federation_of
+from berthmaster.simulation.federation import apply_to_federation, federation_of, run_federation
 from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from switched_on import world_of
 from berthmaster.manifests import Document
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.reader import ANY_READER
-from berthmaster.simulation.federation_present import federation_of
+from berthmaster.model.gaps import ANY_READER
+from berthmaster.simulation.federation import federation_of
 
 
 def read(*objects, number: int = 0):

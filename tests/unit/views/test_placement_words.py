@@ -7,7 +7,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.move import FAILBACK
 from berthmaster.model.placement import ClusterAffinity, Placement
 from berthmaster.model.policy import Policy
-from berthmaster.views.placement_words import (
+from berthmaster.views.policy_rows import (
     affinity_words,
     division_words,
     failback_words,

@@ -13,8 +13,7 @@ from berthmaster.kube.served_types import discover_types
 from berthmaster.manifests import manifests_of
 from berthmaster.manifests.document import Document, FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
-from berthmaster.model.gaps import texts
-from berthmaster.model.reader import ANY_READER
+from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import read_fleet

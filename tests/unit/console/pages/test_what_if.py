@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.assumptions import Switch
-from berthmaster.views.cells import Word
+from berthmaster.views.texts import Word
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded

@@ -11,8 +11,7 @@ from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 from retained import retained
 
-from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
-from berthmaster.controllers.binding_scheduler.binding_index import BindingIndex
+from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED, EventHandlers, eligible, gains_capacity
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue

@@ -16,7 +16,7 @@ from berthmaster.controllers.preemption.messages import FAILED, NOT_CLEARED, SUC
 from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
 from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
 from berthmaster.controllers.rbac import RULES
-from berthmaster.kube.discovery import CACHE_S
+from berthmaster.kube.served_types import CACHE_S
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.policy import Policy, PolicyReference

@@ -3,8 +3,14 @@
 import pytest
 from rebalancing import CREATED, LATER, item, rebalancer, workload
 
-from berthmaster.controllers.rebalancer.messages import mark_event, progress_events
-from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked, decide
+from berthmaster.controllers.rebalancer.progress import (
+    BindingMissing,
+    Marked,
+    NotMarked,
+    decide,
+    mark_event,
+    progress_events,
+)
 from berthmaster.kube.events import Reference
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError

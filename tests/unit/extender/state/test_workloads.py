@@ -15,8 +15,8 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.model.reader import ANY_READER
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.change_set import ChangeSet

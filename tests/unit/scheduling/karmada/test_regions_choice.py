@@ -1,6 +1,6 @@
 import pytest
 
-from berthmaster.scheduling.karmada.regions import MAX_COST, ClusterGroup, search_cost, select_groups
+from berthmaster.scheduling.karmada.selection import MAX_COST, ClusterGroup, search_cost, select_groups
 
 
 def groups(text):

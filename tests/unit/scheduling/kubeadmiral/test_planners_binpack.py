@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.kubeadmiral.planners import (
+from berthmaster.scheduling.kubeadmiral.division import (
     CapacityLimits,
     Share,
     distribute_in_order,

@@ -2,7 +2,7 @@ import pytest
 from kubeadmiral_builders import member, term
 
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, rows_matching
+from berthmaster.scheduling.kubeadmiral.unit import InvalidTermError, any_matches, rows_matching
 
 CLUSTER = member("alpha", labels={"region": "beijing", "size": "10", "odd": "ten"})
 REGION = ("region", "In", "beijing")

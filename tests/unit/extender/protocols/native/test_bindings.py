@@ -16,8 +16,8 @@ from berthmaster.deciding.budget_record import BudgetRecord
 from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.errors import InputError
+from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.move import MOVE
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.why import MovesView
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -10,8 +10,8 @@ from fake_clock import FakeClock
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.decode import encode_json
+from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.placement import Placement
-from berthmaster.model.reader import ANY_READER, Reader
 from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
