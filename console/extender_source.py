@@ -16,7 +16,16 @@ from berthmaster.native_api.connection import RequestRefusedError, UnansweredErr
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
-from berthmaster.native_api.why import MovesView, PolicyList, PolicyQuery, PolicyView, ResilienceView, WhyNotView
+from berthmaster.native_api.why import (
+    DriftQuery,
+    DriftView,
+    MovesView,
+    PolicyList,
+    PolicyQuery,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
+)
 from berthmaster.native_api.wire import BindingView, HistoryPage
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
@@ -204,6 +213,9 @@ class ExtenderSource:
             ("resilience", domains, limit, namespaces, failover),
             lambda client: client.resilience(domains, limit=limit, namespaces=namespaces, failover=failover),
         )
+
+    def drift(self, query: DriftQuery) -> DriftView:
+        return self._kept(("drift", query), lambda client: client.drift(query))
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         return self._simulated(

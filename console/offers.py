@@ -9,6 +9,8 @@ from console.source import SourceError
 T = TypeVar("T")
 NO_LEDGER: Final = (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE)
 """There is no ledger, or it cannot be read now."""
+NOT_YET: Final = NO_LEDGER
+"""The objects for an answer are not watched, or the first answer is being computed."""
 
 
 class Offered(NamedTuple, Generic[T]):

@@ -12,6 +12,8 @@ from berthmaster.native_api.fleet import FleetView, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
 from berthmaster.native_api.why import (
+    DriftQuery,
+    DriftView,
     MovesView,
     PolicyList,
     PolicyQuery,
@@ -90,6 +92,9 @@ class VisibleSource:
         self, by: Iterable[str] = ("cluster",), *, limit: int = 200, failover: Switch = Switch.AUTO
     ) -> ResilienceView:
         return self._source.resilience(by, limit=limit, namespaces=self._visitor.namespaces, failover=failover)
+
+    def drift(self, query: DriftQuery) -> DriftView:
+        return self._source.drift(query._replace(namespaces=self._visitor.namespaces))
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         for change in request.changes:

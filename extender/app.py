@@ -53,10 +53,11 @@ def all_routes(
     kube_scheduler_options: kube_scheduler.KubeSchedulerOptions | None = None,
     limits: PlacementLimits = DEFAULT_LIMITS,
     planner: native.Planner | None = None,
+    drifts: native.Drifts | None = None,
 ) -> Sequence[Route]:
     """Return the routes of all protocols. Each call creates routes with caches of their own."""
     return [
-        *native.routes(planner),
+        *native.routes(planner, drifts),
         *kubeadmiral.routes(pass_in_doubt=pass_in_doubt, limits=limits),
         *kube_scheduler.routes(kube_scheduler_options),
     ]

@@ -1,9 +1,13 @@
 """The metrics of the extender. ``berthmaster.runtime.metrics`` says when this module may be imported."""
 
+from datetime import datetime
 from functools import cache
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
+
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.simulation.drift import FleetDrift
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
@@ -48,6 +52,23 @@ CACHE_LOOKUPS: Final = Counter(
 )
 CLUSTERS: Final = Gauge("berthmaster_extender_fleet_clusters", "Clusters in the fleet.", multiprocess_mode="livemin")
 BINDINGS: Final = Gauge("berthmaster_extender_bindings", "Bindings in the state.", multiprocess_mode="livemin")
+DRIFTED: Final = Gauge(
+    "berthmaster_extender_drifted_workloads",
+    "Workloads that do not satisfy their policies any more, by kind of drift; any counts each once.",
+    ["kind"],
+    multiprocess_mode="livemostrecent",
+)
+DRIFT_MOVES: Final = Gauge(
+    "berthmaster_extender_drift_moves",
+    "Replicas that a repair of all drift would move: with the fewest moves (minimal), or from scratch (full).",
+    ["repair"],
+    multiprocess_mode="livemostrecent",
+)
+DRIFT_TIME: Final = Gauge(
+    "berthmaster_extender_drift_timestamp_seconds",
+    "Time at which the drift was computed.",
+    multiprocess_mode="livemostrecent",
+)
 LOADED: Final = Gauge(
     "berthmaster_extender_state_timestamp_seconds",
     "Time at which the source last confirmed the state.",
@@ -96,6 +117,14 @@ class PrometheusServiceMetrics:
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
         _counter(REQUESTS, protocol, route, status).inc()
         _histogram(REQUEST_SECONDS, protocol, route).observe(seconds)
+
+    def drifted(self, found: FleetDrift, computed_at: datetime) -> None:
+        DRIFTED.labels("any").set(found.total.drifted)
+        for kind in DriftKind:
+            DRIFTED.labels(kind.value).set(found.kinds.get(kind.value, 0))
+        DRIFT_MOVES.labels("minimal").set(found.total.moves)
+        DRIFT_MOVES.labels("full").set(found.total.full_moves)
+        DRIFT_TIME.set(computed_at.timestamp())
 
 
 @cache

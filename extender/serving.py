@@ -32,7 +32,7 @@ from extender.state.state import NO_SOURCE, Freshness, State
 from extender.state.watch import WatchSource, watch_source
 
 if TYPE_CHECKING:
-    from extender.protocols.native import Planner
+    from extender.protocols.native import Drifts, Planner
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
@@ -107,6 +107,7 @@ class _Extender:
         self._tokens: TokenFile | None = None
         self._services: Services | None = None
         self._planner: Planner | None = None
+        self._drifts: Drifts | None = None
         self._keeps_fleet = False
         self._source: FolderSource | WatchSource | None = None
         self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
@@ -140,7 +141,7 @@ class _Extender:
     def application(self) -> ServedApp:
         from extender.app import Middleware, all_routes, create_app  # noqa: PLC0415 - only workers need Flask
         from extender.metrics import PrometheusServiceMetrics  # noqa: PLC0415 - see the class
-        from extender.protocols.native import Planner  # noqa: PLC0415 - see the class
+        from extender.protocols.native import Drifts, Planner  # noqa: PLC0415 - see the class
 
         options = self._options
         if options.token_file is not None:
@@ -154,7 +155,7 @@ class _Extender:
             self._ledger,
             options.findings,
         )
-        self._planner = Planner()
+        self._planner, self._drifts = Planner(), Drifts()
         middleware = Middleware(
             self._services,
             request_timeout_s=options.server.request_timeout_s,
@@ -166,6 +167,7 @@ class _Extender:
             kube_scheduler_options=options.kube_scheduler,
             limits=options.profile.limits,
             planner=self._planner,
+            drifts=self._drifts,
         )
         cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
         streams = frozenset(route.path for route in routes if route.streamed)
@@ -196,6 +198,8 @@ class _Extender:
         def prepare() -> None:
             log_exceptions(services.state.prepare, _LOG, "the index of workloads could not be prepared")
             planner.prepare(services)
+            if planner.is_prepared and self._drifts is not None:
+                self._drifts.refresh(services)
             if services.state.freshness.synced and not self._keeps_fleet:
                 self._keeps_fleet = True
                 keep_existing_objects()  # a collection that looks at the whole fleet holds up all threads

@@ -2,14 +2,25 @@
 
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import asdict
+
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetCluster, FleetView
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts
-from berthmaster.native_api.why import AllowedGroup, ImpactView, MovesView, PolicyList, PolicyView, ResilienceView
+from berthmaster.native_api.why import (
+    AllowedGroup,
+    DriftView,
+    ImpactView,
+    MovesView,
+    PolicyList,
+    PolicyView,
+    ResilienceView,
+)
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.assumptions import ALL_ON
+from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
@@ -124,3 +135,18 @@ def policy_view(row, groups=(), **placement):
 def policy_list(*rows, matched=None, total=None, gaps=()):
     count = len(rows)
     return PolicyList(list(rows), matched or count, total or count, list(gaps), "1", FRESH)
+
+
+def workload_drift(resource="shop/Deployment/web", **fields):
+    given = {
+        "policy": "PropagationPolicy shop/web", "group": "backup", "kinds": {"NotFirstGroup": 4, "Weights": 1},
+        "clusters": {"a": 3, "b": 1}, "minimal": {"a": 1, "c": 3}, "full": {"c": 4}, "moves": 3, "full_moves": 4,
+        "is_exact": True, **fields,
+    }  # fmt: skip
+    return WorkloadDrift(resource, **given)
+
+
+def drift_view(*drifts, **fields):
+    found = asdict(summary(drifts))
+    given = {"matched": len(found["workloads"]), "computed_at": NOW, "gaps": [], "version": "1", "staleness": FRESH}
+    return DriftView(**{**found, **given, **fields})

@@ -30,7 +30,15 @@ from berthmaster.native_api.what_if import (
     SimulateAnswer,
     SimulateRequest,
 )
-from berthmaster.native_api.why import DriftView, MovesView, PolicyList, PolicyView, ResilienceView, WhyNotView
+from berthmaster.native_api.why import (
+    DriftQuery,
+    DriftView,
+    MovesView,
+    PolicyList,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
+)
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -282,14 +290,12 @@ class Client:
             "/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit, failover=failover.value
         )
 
-    def drift(self, *, tolerance: int = 10, limit: int = 200, namespaces: Iterable[str] | None = None) -> DriftView:
-        """Return how far the fleet is from its policies, and what a repair would move.
-
-        Args:
-            tolerance: by how many percent a share may differ from its weight.
-            limit: the most workloads, those with the most moves first.
-        """
-        return self._for_reader("/v1/drift", DriftView, namespaces, tolerance=str(tolerance), limit=limit)
+    def drift(self, query: DriftQuery) -> DriftView:
+        """Return how far the fleet is from its policies, and what a repair would move."""
+        given = query._asdict()
+        namespaces = given.pop("namespaces")
+        texts = {name: str(value) for name, value in given.items()} | {"stale": "true" if query.stale else ""}
+        return self._for_reader("/v1/drift", DriftView, namespaces, **texts)
 
     def overview(
         self,

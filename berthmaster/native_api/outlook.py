@@ -4,6 +4,7 @@ from berthmaster.model.move import MoveState
 from berthmaster.native_api.why import ClaimsView
 from berthmaster.native_api.wire import AnswerPart, BindingExplanation, BindingView, Staleness
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
+from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.group_outlook import GroupOutlook
 
 
@@ -59,3 +60,4 @@ class BindingOverview(AnswerPart, frozen=True):
     missing: dict[str, str]
     version: str
     room: Room | None = None
+    drift: WorkloadDrift | None = None

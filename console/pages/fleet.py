@@ -8,9 +8,10 @@ from flask.blueprints import BlueprintSetupState
 from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
+from berthmaster.native_api.why import DriftQuery
 from console.answer_cache import AnswerCache
 from console.context import services, visitor
-from console.offers import optional
+from console.offers import NOT_YET, optional
 from console.pages import downloads
 from console.pages.fleet_map import LEVELS
 from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page, listed_clusters
@@ -59,8 +60,9 @@ def show() -> Response | str:
         (question, counted), found.version, lambda: _drawn(found, question, counted=counted), lambda _: found.version
     )
     known = optional(lambda: services().source.workloads(WorkloadQuery(limit=1)))
+    drift = optional(lambda: services().source.drift(DriftQuery(limit=0, stale=True)), NOT_YET)
     return render_template(
-        "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps,
+        "fleet.html", page=page, map=drawn_map, question=question, gaps=found.gaps, drift=drift.answer,
         workloads=[] if known.answer is None else workload_figures(known.answer),
     )  # fmt: skip
 

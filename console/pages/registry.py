@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from flask import Blueprint
 
-from console.pages import fleet, help_page, history, moves, policies, resilience, what_if, workloads
+from console.pages import drift, fleet, help_page, history, moves, policies, resilience, what_if, workloads
 
 
 class PageEntry(NamedTuple):
@@ -26,6 +26,7 @@ PAGES: Final[Sequence[PageEntry]] = (
     PageEntry("Workloads", "workloads.show", "w", workloads.BLUEPRINT),
     PageEntry("What if", "what_if.show", "i", what_if.BLUEPRINT),
     PageEntry("Resilience", "resilience.show", "r", resilience.BLUEPRINT),
+    PageEntry("Drift", "drift.show", "d", drift.BLUEPRINT),
     PageEntry("Moves", "moves.show", "m", moves.BLUEPRINT),
     PageEntry("History", "history.show", "y", history.BLUEPRINT),
     PageEntry("Policies", "policies.show", "p", policies.BLUEPRINT),

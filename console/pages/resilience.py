@@ -28,7 +28,7 @@ def show() -> Response | str:
     except SourceError as error:
         if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
             raise
-        return _waiting(by, error.detail or str(error))
+        return waiting("Resilience", f"The loss of each single {by} is not simulated yet.", error)
     if file := downloads.asked({"failures": lambda: view.impacts}):
         return file
     model = resilience_page(view, by, page, ROWS)
@@ -41,8 +41,8 @@ def show() -> Response | str:
     )
 
 
-def _waiting(by: str, reason: str) -> Response:
-    """Return the page without an answer. The header Refresh reloads it, also in a browser without scripts."""
-    page = make_response(render_template("resilience_waiting.html", by=by, reason=reason), 503)
+def waiting(title: str, text: str, error: SourceError) -> Response:
+    """Return a page without an answer. The header Refresh reloads it, also in a browser without scripts."""
+    page = make_response(render_template("waiting.html", title=title, text=text, reason=error.detail or error), 503)
     page.headers["Refresh"] = page.headers["Retry-After"] = _RETRY_S
     return page

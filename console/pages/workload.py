@@ -65,6 +65,7 @@ def one(namespace: str, binding: str) -> Response | str:
         departure=departure,
         departed=departed.answer,
         room=None if overview is None else overview.room,
+        drift=None if overview is None else overview.drift,
     )
     page = workload_page(facts, WorkloadQuestion(group, everything), services().clock.now())
     if file := downloads.asked(_tables(page, facts)):

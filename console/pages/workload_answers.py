@@ -3,6 +3,7 @@
 Pure functions. Each line is true for the stored binding; what would be decided now is said as such.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,7 +12,9 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
 from berthmaster.native_api.outlook import BindingOutlook, Room
 from berthmaster.native_api.wire import BindingView
+from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
 from console.pages.amounts import room_words
@@ -37,6 +40,19 @@ _FAILBACK: Final = (
 )
 
 
+DRIFT_WORDS: Final[Mapping[DriftKind, str]] = {
+    DriftKind.GROUP: "an earlier group can hold it",
+    DriftKind.CLUSTERS: "on clusters that its group does not allow",
+    DriftKind.SPREAD: "a spread constraint is not met",
+    DriftKind.WEIGHTS: "shares differ from the weights",
+    DriftKind.OVERFLOW: "on overflow clusters without need",
+    DriftKind.COPIES: "copies are missing",
+    DriftKind.REPLICAS: "the replicas do not add up",
+    DriftKind.STUCK: "replicas do not run",
+}
+"""Each kind of drift in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
     """One line of the answer.
@@ -59,6 +75,7 @@ def answers(
     room: Room | None = None,
     departure: Departure | None = None,
     departed: PastExplanation | None = None,
+    drift: WorkloadDrift | None = None,
 ) -> tuple[AnswerLine, ...]:
     """Return the first lines of the page."""
     lines = [
@@ -66,9 +83,19 @@ def answers(
         _group(binding),
         _why_not_preferred(binding, outlook),
         None if departure is None else _why_left(departure, departed),
+        None if drift is None or not binding.clusters or drift.unplaced else _drift(drift),
         _next(binding, explained, outlook, now),
     ]
     return tuple(line for line in lines if line is not None)
+
+
+def _drift(drift: WorkloadDrift) -> AnswerLine:
+    if not drift.kinds:
+        return AnswerLine("Drift", "good", ("It is as its policy asks.",))
+    kinds = "; ".join(DRIFT_WORDS[kind] for kind in DriftKind if kind.value in drift.kinds)
+    repair = f"A minimal repair moves {counted(drift.moves, 'replica')}, to {assignment_words(drift.minimal)}."
+    full = f"A full repair moves {drift.full_moves:,}."
+    return AnswerLine("Drift", "warn", (f"Differs from its policy: {kinds}.", repair, full))
 
 
 def _where(binding: BindingView, outlook: BindingOutlook | None, room: Room | None) -> AnswerLine:

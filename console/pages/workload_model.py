@@ -11,6 +11,7 @@ from berthmaster.native_api.outlook import BindingOutlook, Room
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis
+from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.report import ClaimRow, Explanation
 from console.pages.workload_answers import AnswerLine, answers, past_answers
 from console.pages.workload_groups import GroupRow, StageView, group_rows, stage_view
@@ -41,6 +42,7 @@ class WorkloadFacts:
     room: Room | None = None
     departure: Departure | None = None
     departed: PastExplanation | None = None
+    drift: WorkloadDrift | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,9 @@ def _copies(move: MoveState, now: Mapping[str, int]) -> tuple[MoveCopies, ...]:
 def _answers(facts: WorkloadFacts, now: datetime) -> tuple[AnswerLine, ...]:
     if facts.past is not None:
         return past_answers(facts.past)
-    return answers(facts.binding, facts.explained, facts.outlook, now, facts.room, facts.departure, facts.departed)
+    return answers(
+        facts.binding, facts.explained, facts.outlook, now, facts.room, facts.departure, facts.departed, facts.drift
+    )
 
 
 def _shown_group(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from berthmaster.ledger.records import HistorySource
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.simulation.drift import FleetDrift
 from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
@@ -63,6 +65,9 @@ class ServiceMetrics(Protocol):
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request and its duration. ``route`` is empty for an unknown path."""
+
+    def drifted(self, found: FleetDrift, computed_at: datetime) -> None:
+        """Set the drift of the whole fleet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def test_the_alerts_are_complete(alerts):
         "BerthmasterExtenderServesOldCertificate", "BerthmasterConsoleServesOldCertificate",
         "BerthmasterConsoleDown", "BerthmasterConsoleLostExtender",
         "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
-        "BerthmasterImpactNotComputed", "BerthmasterFleetStale",
+        "BerthmasterImpactNotComputed", "BerthmasterFleetStale", "BerthmasterFleetDrifts",
         "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
         "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
         "BerthmasterMovesConfigInvalid", "BerthmasterLedgerFailing", "BerthmasterLedgerLosesRecords",
@@ -221,5 +221,5 @@ def test_each_part_has_a_row_with_panels(dashboard):
     for panel in dashboard["panels"]:
         name = panel["title"] if panel["type"] == "row" else name
         rows.setdefault(name, []).append(panel["title"])
-    assert rows.keys() == {"Webhook", "Gate", "Controllers", "Moves", "Extender", "Certificates"}
+    assert rows.keys() == {"Webhook", "Gate", "Controllers", "Moves", "Extender", "Drift", "Certificates"}
     assert min(map(len, rows.values())) > 2

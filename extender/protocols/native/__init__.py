@@ -4,8 +4,9 @@ A handler raises a ``Refusal`` if a parameter or an object is invalid, the servi
 question is about, or the deadline has passed, and a ``FieldError`` with the path in the body if a change is invalid.
 """
 
+from extender.protocols.native.drift import Drifts
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.routes import routes
 from extender.protocols.native.schedule import PROTOCOL
 
-__all__ = ["PROTOCOL", "Planner", "routes"]
+__all__ = ["PROTOCOL", "Drifts", "Planner", "routes"]

@@ -71,16 +71,30 @@ class Background(Generic[Question, Content]):
         self._running = False
         self._rests_until_s = float("-inf")
 
-    def answer(self, services: Services, call: Call, question: Question) -> tuple[Computed[Content], Content]:
-        """Return the result for a question, and its content."""
-        found = self._result(services, call, question)
+    def answer(
+        self, services: Services, call: Call, question: Question, *, wait: bool = True
+    ) -> tuple[Computed[Content], Content]:
+        """Return the result for a question, and its content. With ``wait``, it waits for one of the present state."""
+        found = self._result(services, call, question, wait=wait)
         if found.content is None:
             raise Refusal(503, found.problem, headers=_RETRY)
         return found, found.content
 
-    def _result(self, services: Services, call: Call, question: Question) -> Computed[Content]:
+    def refresh(self, services: Services, question: Question, *, after_s: float) -> None:
+        """Compute a result for the present state if the last one is older than ``after_s``. Does not wait for it."""
         clock, version = services.clock, services.state.version
-        due_s = call.deadline_s - _RESERVE_S
+        with self._changed:
+            known = self._results.get(question)
+            if self._running or clock.monotonic_s() < self._rests_until_s:
+                return
+            if known is None or (
+                known.version != version and (clock.now() - known.computed_at).total_seconds() >= after_s
+            ):
+                self._start(services, question)
+
+    def _result(self, services: Services, call: Call, question: Question, *, wait: bool) -> Computed[Content]:
+        clock, version = services.clock, services.state.version
+        due_s = call.deadline_s - _RESERVE_S if wait else clock.monotonic_s()
         with self._changed:
             if question in self._results:
                 due_s = min(due_s, clock.monotonic_s() + _WAIT_S)

@@ -1,25 +1,98 @@
 """``/v1/drift``: how far the fleet is from its policies, and what a repair would move."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from berthmaster.kube.kinds import BINDINGS
-from berthmaster.model.gaps import Reader
-from berthmaster.native_api.why import DriftView
-from berthmaster.simulation.drift import WorkloadDrift, summary, workload_drifts
+from berthmaster.model.gaps import ANY_READER, Reader
+from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.simulation.drift import FleetDrift, WorkloadDrift, summary, workload_drift, workload_drifts
+from berthmaster.simulation.eligibility import why_not_scheduled
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
+from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.parameters import choice, count, flag, number, refused, text
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.problem import Refusal
+from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
+
+_MOST: Final = 1000
+_MAX_OFFSET: Final = 10_000_000
+_REFRESH_S: Final = 300.0
+"""How often the drift is computed for the metrics."""
+_READERS: Final = 16
+_NOTHING: Final[dict[str, int]] = {}
+_ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
+    "moves": attrgetter("moves"),
+    "fullMoves": attrgetter("full_moves"),
+    "name": attrgetter("resource"),
+}
+PARAMETERS: Final = {
+    "q": text("Only workloads whose NAMESPACE/KIND/NAME contains this, in any case."),
+    "kind": Parameter("Only this kind of drift.", {"type": "string", "enum": [each.value for each in DriftKind]}),
+    "policy": text("Only workloads whose policy contains this, in any case."),
+    "cluster": text("Only workloads with replicas on a cluster whose name contains this, before or after a repair."),
+    "tolerance": Parameter(
+        "By how many percent the share of a cluster may differ from its weight.",
+        {"type": "integer", "minimum": 0, "maximum": 100, "default": DriftQuery().tolerance},
+    ),
+    "sort": Parameter(
+        "The order; a dash before it reverses it. Default: the most moves first.",
+        {"type": "string", "enum": ["", *(sign + each for each in DRIFT_SORTS for sign in ("", "-"))]},
+    ),
+    "offset": count("How many workloads to leave out first.", _MAX_OFFSET, least=0),
+    "limit": count("The most workloads; 0 for the figures without any list.", _MOST, least=0),
+    "stale": Parameter(
+        "Whether to answer at once, with the last figures.", {"type": "boolean", "default": DriftQuery().stale}
+    ),
+}
+
+
+def drift_query(query: Mapping[str, str], reader: Reader) -> DriftQuery:
+    """Return the question of a request.
+
+    Raises:
+        Refusal: the value of a parameter is not accepted.
+    """
+    sort, kind = query.get("sort", ""), query.get("kind", "")
+    if sort and sort.removeprefix("-") not in DRIFT_SORTS:
+        raise refused("sort", sort, ", ".join(DRIFT_SORTS))
+    return DriftQuery(
+        query.get("q", ""),
+        choice("kind", kind, DriftKind).value if kind else "",
+        query.get("policy", ""),
+        query.get("cluster", ""),
+        number(query, "tolerance", DriftQuery().tolerance, 100, least=0),
+        reader.namespaces,
+        sort,
+        number(query, "offset", 0, _MAX_OFFSET, least=0),
+        number(query, "limit", DriftQuery().limit, _MOST, least=0),
+        flag(query, "stale"),
+    )
 
 
 class DriftQuestion(NamedTuple):
     """By how many percent a share may differ from its weight."""
 
-    tolerance: int
+    tolerance: int = DriftQuery().tolerance
+
+
+class _FoundDrift:
+    """The drift of all workloads, and its summaries for the last readers. Safe for several threads."""
+
+    def __init__(self, workloads: Sequence[WorkloadDrift]) -> None:
+        self._workloads = workloads
+        self.seen_by = lru_cache(_READERS)(self._summary)
+
+    def _summary(self, reader: Reader) -> FleetDrift:
+        return summary([each for each in self._workloads if reader.sees_resource(each.resource)])
 
 
 class Drifts:
@@ -28,18 +101,59 @@ class Drifts:
     def __init__(self) -> None:
         self._background = Background("drift", _texts, _computed)
 
-    def answer(self, services: Services, call: Call, question: DriftQuestion, reader: Reader, limit: int) -> DriftView:
-        """Return the drift of the workloads that the reader may see, with at most ``limit`` of them."""
+    def refresh(self, services: Services) -> None:
+        """Compute the drift for the metrics, if the last figures are old. Does not wait for it."""
+        if services.state.freshness.synced and (services.state.watched is None or BINDINGS in services.state.watched):
+            self._background.refresh(services, DriftQuestion(), after_s=_REFRESH_S)
+
+    def answer(self, services: Services, call: Call, query: DriftQuery) -> DriftView:
+        """Return the drift of the workloads that the reader may see, with a page of those that the query selects."""
         require_watched(services, BINDINGS, subject="the workloads are")
-        result, found = self._background.answer(services, call, question)
-        seen = summary([each for each in found if reader.sees_resource(each.resource)])
+        result, found = self._background.answer(services, call, DriftQuestion(query.tolerance), wait=not query.stale)
+        reader = Reader(query.namespaces)
+        seen = found.seen_by(reader)
+        selected = [each for each in seen.workloads if _matches(each, query)]
+        if query.sort:
+            order = _ORDERS[query.sort.removeprefix("-")]
+            selected = sorted(selected, key=order, reverse=query.sort.startswith("-"))
+        most = _MOST if query.limit else 0
         return DriftView(
-            **{**asdict(seen), "workloads": seen.workloads[:limit]},
+            **{
+                **asdict(seen),
+                "policies": seen.policies[:most],
+                "groups": seen.groups[:most],
+                "clusters": seen.clusters[:most],
+                "workloads": selected[query.offset :][: query.limit],
+            },
+            matched=len(selected),
             computed_at=result.computed_at,
             gaps=list(services.state.gaps(reader)),
             version=result.version,
             staleness=staleness_of(services.state.freshness),
         )
+
+
+def drift_of_binding(services: Services, namespace: str, name: str) -> WorkloadDrift:
+    """Return the drift of the workload of one binding now.
+
+    Raises:
+        Refusal: bindings are not watched, there is no such binding, or no scheduler looks at it.
+    """
+    workload = require_binding(services, namespace, name).workload
+    ineligible = why_not_scheduled(workload)
+    if ineligible is not None:
+        raise Refusal(409, str(ineligible))
+    with services.state.reading() as cache:
+        return workload_drift(cache.scheduler, workload, services.clock.now())
+
+
+def _matches(drift: WorkloadDrift, query: DriftQuery) -> bool:
+    return (
+        query.q.casefold() in drift.resource.casefold()
+        and (not query.kind or query.kind in drift.kinds)
+        and query.policy.casefold() in drift.policy.casefold()
+        and (not query.cluster or any(query.cluster in name for name in (*drift.clusters, *drift.minimal)))
+    )
 
 
 def _texts(_: DriftQuestion) -> BackgroundTexts:
@@ -50,8 +164,13 @@ def _texts(_: DriftQuestion) -> BackgroundTexts:
     )
 
 
-def _computed(
-    services: Services, question: DriftQuestion, now: datetime, check: Callable[[], None]
-) -> Sequence[WorkloadDrift]:
+def _computed(services: Services, question: DriftQuestion, now: datetime, check: Callable[[], None]) -> _FoundDrift:
     state = services.state
-    return workload_drifts(state.world(check), state.profile, now, tolerance=question.tolerance, check=check)
+    drifts = workload_drifts(state.world(check), state.profile, now, tolerance=question.tolerance, check=check)
+    # Only figures of a workload without drift are needed, and a large fleet has many.
+    found = _FoundDrift([
+        each if each.kinds else replace(each, clusters=_NOTHING, minimal=_NOTHING, full=_NOTHING) for each in drifts
+    ])  # fmt: skip
+    if question == DriftQuestion():
+        services.metrics.drifted(found.seen_by(ANY_READER), now)
+    return found

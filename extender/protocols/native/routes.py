@@ -24,6 +24,7 @@ from berthmaster.native_api.wire import (
 )
 from extender.protocols.native import examples, openapi
 from extender.protocols.native.bindings import described, explained
+from extender.protocols.native.drift import Drifts, drift_of_binding
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.fleet_view import fleet_view, state_version
 from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
@@ -64,7 +65,7 @@ _OVERVIEW: Final = {
 _GROUP: Final = {"group": _OVERVIEW["group"]}
 
 
-def routes(planner: Planner | None = None) -> Sequence[Route]:
+def routes(planner: Planner | None = None, drifts: Drifts | None = None) -> Sequence[Route]:
     """Return the routes of the API."""
     simulator, planner = Simulator(), planner or Planner()
     reviewer = PlanReviewer(planner)
@@ -138,7 +139,7 @@ def routes(planner: Planner | None = None) -> Sequence[Route]:
                                 refusals=(409,)))),
         *binding_routes("/decisions", binding_decisions, ("listBindingDecisions", "listClusterBindingDecisions"),
                         "List the recorded decisions on a binding", HistoryPage, query=BINDING_PARAMETERS),
-        *why_routes(),
+        *why_routes(drifts or Drifts()),
         Route("GET", "/openapi.json", document, PROTOCOL, query={},
               operation=Operation("describe", "This document", dict)),
     )  # fmt: skip
@@ -234,7 +235,7 @@ _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 def binding_overview(
     services: Services, namespace: str, name: str, group: str | None, reader: Reader, most: int | None = None
 ) -> BindingOverview:
-    """Return a binding, the decision on it, what each of its groups could hold, and who claims its workload."""
+    """Return a binding, the decision on it, what each of its groups could hold, who claims its workload, and its drift."""
     version = services.state.version
     binding = described(services, namespace, name)
     missing: dict[str, str] = {}
@@ -251,6 +252,7 @@ def binding_overview(
     decision = part("decision", lambda: visible_decision(explained(services, namespace, name, most), reader))
     outlook = part("outlook", lambda: binding_outlook(services, namespace, name, group, most))
     claims = part("claims", lambda: claims_of(services, namespace, name))
+    drift = part("drift", lambda: drift_of_binding(services, namespace, name))
     diagnosis = None if decision is None else decision.diagnosis
     room = room_of(services, binding, [] if diagnosis is None else [each.group for each in diagnosis.groups])
-    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room)
+    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room, drift)

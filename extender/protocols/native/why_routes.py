@@ -20,7 +20,8 @@ from berthmaster.native_api.why import (
 )
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
-from extender.protocols.native.drift import DriftQuestion, Drifts
+from extender.protocols.native.drift import PARAMETERS as DRIFT_PARAMETERS
+from extender.protocols.native.drift import Drifts, drift_query
 from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
 from extender.protocols.native.moves import move_query, moves_view
 from extender.protocols.native.parameters import choice, count, for_readers, number, reader_of, text
@@ -52,22 +53,15 @@ _RESILIENCE: Final = {
         {"type": "string", "enum": [each.value for each in Switch], "default": Switch.AUTO.value},
     ),
 }
-_DRIFT: Final = {
-    "tolerance": Parameter(
-        "By how many percent the share of a cluster may differ from its weight.",
-        {"type": "integer", "minimum": 0, "maximum": 100, "default": 10},
-    ),
-    "limit": count("The most workloads, those with the most moves first.", _MAX_FAILURES),
-}
 _WHY_NOT: Final = {
     "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1}, required=True),
     "record": text("The id of a recorded decision on the binding; absent for the present."),
 }
 
 
-def why_routes() -> Sequence[Route]:
-    """Return the routes, with a state of their own."""
-    investigator, known_policies, failures, drifts = Investigator(), Policies(), Resilience(), Drifts()
+def why_routes(drifts: Drifts) -> Sequence[Route]:
+    """Return the routes, with a state of their own beside the drift of the fleet."""
+    investigator, known_policies, failures = Investigator(), Policies(), Resilience()
 
     def resilience(services: Services, call: Call) -> Reply:
         require_synced(services)
@@ -80,9 +74,7 @@ def why_routes() -> Sequence[Route]:
 
     def drift(services: Services, call: Call) -> Reply:
         require_synced(services)
-        question = DriftQuestion(number(call.query, "tolerance", 10, 100, least=0))
-        limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
-        return Reply(encode_json(drifts.answer(services, call, question, reader_of(call), limit)))
+        return Reply(encode_json(drifts.answer(services, call, drift_query(call.query, reader_of(call)))))
 
     def policies(services: Services, call: Call) -> Reply:
         require_synced(services)
@@ -122,7 +114,7 @@ def why_routes() -> Sequence[Route]:
             operation=Operation("listFailures", "List what each failure alone would do, the worst first",
                                 ResilienceView, refusals=(409,)))),
         *for_readers(Route(
-            "GET", "/v1/drift", drift, PROTOCOL, query=_DRIFT,
+            "GET", "/v1/drift", drift, PROTOCOL, query={**DRIFT_PARAMETERS, "namespaces": _SEEN},
             operation=Operation("listDrift", "List which workloads do not satisfy their policies any more",
                                 DriftView, refusals=(409,)))),
         *for_readers(Route(

@@ -103,6 +103,8 @@ class Console:
             ],
         )  # fmt: skip
         self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
+        # The page Drift does not wait for its first figures.
+        self._extender.wait_for("to know the drift", lambda: fetch(f"{self.extender_url}/v1/drift"), START_LIMIT_S)
 
     def stop_extender(self) -> None:
         """Stop the extender, as if it were lost. Does nothing if it does not run."""

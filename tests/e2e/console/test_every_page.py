@@ -85,6 +85,7 @@ def test_every_page_works_without_scripts(browser, console, axe):
         *MORE.values(),
         "/what-if",
         "/resilience",
+        "/drift",
         "/moves",
         "/policies",
         "/help",

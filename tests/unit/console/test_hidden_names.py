@@ -21,6 +21,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
+from berthmaster.native_api.why import DriftQuery
 from console.extender_source import ExtenderSource
 from console.question import WhatIfQuestion, encoded
 from extender.state.controllers_lease import LeaseReading
@@ -128,6 +129,7 @@ def extender(tmp_path_factory):
     sources = SourcesRecord("On", "On", "None", "vault/secret has an invalid budget", records, "default-scheduler")
     started.state.lease = lambda: LeaseReading(LeaseRecord(BrakeRecord(), sources))
     started.state.world()
+    started.client().drift(DriftQuery())  # the page does not wait for it
     yield started
     started.stop()
 
@@ -162,6 +164,7 @@ PAGES = {
     "workload, the record of another": f"{OF_SHOP}?record=1.5",
     "another workload": "/workloads/shop/web-2-deployment",
     "resilience": "/resilience?by=cluster",
+    "drift": "/drift",
     "moves": "/moves",
     "search": "/search?q=e",
     "history": "/history?range=all&show=everything",

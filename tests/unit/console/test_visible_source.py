@@ -5,7 +5,7 @@ from console_source import GivenSource
 
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
-from berthmaster.native_api.why import PolicyQuery
+from berthmaster.native_api.why import DriftQuery, PolicyQuery
 from berthmaster.native_api.wire import Staleness
 from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
 from berthmaster.views.move_rows import MoveQuery
@@ -60,6 +60,7 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
         pytest.param(lambda source: source.plan(PlanRequest(namespaces=VAULT)), id="a plan"),
         pytest.param(lambda source: source.moves(MoveQuery(namespaces=VAULT)), id="moves"),
         pytest.param(lambda source: source.resilience(), id="resilience"),
+        pytest.param(lambda source: source.drift(DriftQuery("web", namespaces=VAULT)), id="drift"),
         pytest.param(lambda source: source.binding("web-deployment", "shop"), id="a binding"),
         pytest.param(lambda source: source.overview("web-deployment", "shop"), id="an overview"),
         pytest.param(lambda source: source.recorded_decision("1", "web-deployment", "shop"), id="a record"),
@@ -67,7 +68,7 @@ def test_a_question_about_another_namespace_is_not_asked(ask, namespace):
     ],
 )
 def test_a_question_carries_the_namespaces_of_the_visitor(ask):
-    answers = "workloads policies plan moves resilience binding overview recorded_decision history"
+    answers = "workloads policies plan moves resilience drift binding overview recorded_decision history"
     source = GivenSource(**dict.fromkeys(answers.split()))
     ask(VisibleSource(source, SHOP))
     ((_, arguments, named),) = source.asked

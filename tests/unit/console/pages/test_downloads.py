@@ -23,6 +23,7 @@ from console_answers import (
 )
 from console_replies import (
     budget,
+    drift_view,
     impact,
     lost_workload,
     move_row,
@@ -33,6 +34,7 @@ from console_replies import (
     policy_row,
     policy_view,
     resilience_view,
+    workload_drift,
 )
 from console_source import GivenSource, console_client
 
@@ -63,6 +65,7 @@ ANSWERS = {
     "policies": policy_list(policy_row(), policy_row("+all")),
     "policy": policy_view(POLICY, [("", ["a"])]),
     "resilience": resilience_view(impact("north", ["a"]), impact("=south", ["b"])),
+    "drift": drift_view(workload_drift(), workload_drift("shop/Deployment/=1", policy="+all")),
     "plan": plan_answer(planned_move(), unplaced=[lost_workload()]),
     **WORKLOAD,
 }
@@ -74,6 +77,7 @@ TABLES = {
     "/policies/shop/all": ["groups", "findings", "takes", "loses"],
     "/history?range=all": [""],
     "/resilience": [""],
+    "/drift": ["policies", "groups", "clusters", ""],
     f"/what-if?question={encoded(WhatIfQuestion(lose=('a',)))}": ["flows", "table-1", "table-2"],
     "/workloads/shop/web-deployment": ["copies", "groups", "clusters", "claims", "records", "conditions"],
     "/workloads/shop/web-deployment?record=1.1": ["groups", "clusters", "records", "changes"],

@@ -1,68 +1,156 @@
-"""``GET /v1/drift``: the data of the command, for the namespaces that a reader may see."""
+"""``GET /v1/drift``: the data of the command, for the namespaces that a reader may see, and the metrics of it."""
 
 import logging
 
-import msgspec
 import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.decode import decode_json
+from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.why import DriftView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
+from extender.protocols.native.background import Background
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
+FALLEN, LOST, WEB = "shop/Deployment/fallen", "shop/Deployment/lost", "shop/Deployment/web"
+
+
+class Extender:
+    """An extender with two workloads that drift and one that does not."""
+
+    def __init__(self):
+        self.clock, self.metrics, state = FakeClock(), FakeMetrics(), State(karmada_profile())
+        self.services = Services(state, self.metrics, logging.getLogger("test"), self.clock)
+        self.drifts = native.Drifts()
+        self.routes = {each.path: each for each in native.routes(drifts=self.drifts) if each.method == "GET"}
+        templates = [deployment("web", 4, by=HELD), deployment("fallen", 2, by=HELD), deployment("lost", 1, by=HELD)]
+        assigned = [
+            binding(templates[0], HELD, a=4),
+            binding(templates[1], HELD, b=2),
+            binding(templates[2], HELD, c=1),
+        ]
+        objects = [cluster("a"), cluster("b"), HELD, *templates, *assigned]
+        with state.updating(self.clock.now()) as cache:
+            cache.replace(world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test")))
+        self.change("1")
+
+    def change(self, version):
+        self.services.state.fingerprint.set(version.encode())
+
+    def ask(self, path="/v1/drift", answer=DriftView, values=None, **query):
+        call = Call("1", self.clock.passed_s + 30.0, query=query, path_values=values or {})
+        return decode_json(answer, self.routes[path].handler(self.services, call).body)
 
 
 @pytest.fixture
-def ask():
-    clock, state = FakeClock(), State(karmada_profile())
-    services = Services(state, FakeMetrics(), logging.getLogger("test"), clock)
-    templates = [deployment("web", 4, by=HELD), deployment("fallen", 2, by=HELD)]
-    assigned = [binding(templates[0], HELD, a=4), binding(templates[1], HELD, b=2)]
-    objects = [cluster("a"), cluster("b"), HELD, *templates, *assigned]
-    with state.updating(clock.now()) as cache:
-        cache.replace(world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test")))
-        state.fingerprint.set(b"1")
-    route = next(each for each in native.routes() if each.path == "/v1/drift")
-
-    def answer(**query):
-        reply = route.handler(services, Call("1", clock.passed_s + 30.0, query=query))
-        return msgspec.json.decode(reply.body, type=DriftView)
-
-    return answer
+def extender():
+    return Extender()
 
 
 @pytest.mark.parametrize(
-    ("query", "workloads", "drifted", "shown"),
+    ("query", "workloads", "drifted", "matched", "shown"),
     [
-        pytest.param({}, 2, 1, ["shop/Deployment/fallen"], id="everything"),
-        pytest.param({"namespaces": "shop", "tolerance": "0"}, 2, 1, ["shop/Deployment/fallen"], id="a reader"),
-        pytest.param({"namespaces": "default"}, 0, 0, [], id="a reader of another namespace"),
+        pytest.param({}, 3, 2, 2, [FALLEN, LOST], id="everything"),
+        pytest.param({"namespaces": "shop", "tolerance": "0"}, 3, 2, 2, [FALLEN, LOST], id="a reader"),
+        pytest.param({"namespaces": "default"}, 0, 0, 0, [], id="a reader of another namespace"),
+        pytest.param({"q": "SHOP/deployment/lo"}, 3, 2, 1, [LOST], id="by a part of the name"),
+        pytest.param({"kind": "NotMatching"}, 3, 2, 2, [FALLEN, LOST], id="by a kind of drift"),
+        pytest.param({"kind": "Weights"}, 3, 2, 0, [], id="by a kind that no workload has"),
+        pytest.param({"policy": "shop/WEB"}, 3, 2, 2, [FALLEN, LOST], id="by policy"),
+        pytest.param({"policy": "other"}, 3, 2, 0, [], id="by another policy"),
+        pytest.param({"cluster": "c"}, 3, 2, 1, [LOST], id="by a cluster before the repair"),
+        pytest.param({"cluster": "a"}, 3, 2, 2, [FALLEN, LOST], id="by a cluster after the repair"),
+        pytest.param({"sort": "moves"}, 3, 2, 2, [LOST, FALLEN], id="the fewest moves first"),
+        pytest.param({"sort": "-name"}, 3, 2, 2, [LOST, FALLEN], id="by name, reversed"),
+        pytest.param({"limit": "1", "offset": "1"}, 3, 2, 2, [LOST], id="a later page"),
+        pytest.param({"limit": "0"}, 3, 2, 2, [], id="the figures alone"),
     ],
 )
-def test_the_answer_is_about_what_the_reader_may_see(ask, query, workloads, drifted, shown):
-    found = ask(**query)
-    assert (found.total.workloads, found.total.drifted, [each.resource for each in found.workloads]) == (
-        workloads, drifted, shown,
-    )  # fmt: skip
+def test_the_answer_is_about_what_the_reader_may_see(extender, query, workloads, drifted, matched, shown):
+    found = extender.ask(**query)
+    counts = (found.total.workloads, found.total.drifted, found.matched)
+    assert (counts, [each.resource for each in found.workloads]) == ((workloads, drifted, matched), shown)
+    assert bool(found.policies) is (drifted > 0 and query.get("limit") != "0")
     assert found.version
 
 
-def test_the_drift_says_what_a_repair_would_do(ask):
-    (fallen,) = ask(limit="1").workloads
+def test_the_drift_says_what_a_repair_would_do(extender):
+    fallen = extender.ask().workloads[0]
     assert (fallen.kinds, fallen.clusters, fallen.minimal, fallen.moves) == (
         {"NotMatching": 2, "MissingCopies": 2}, {"b": 2}, {"a": 2}, 2,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("query", [{"tolerance": "-1"}, {"tolerance": "101"}, {"limit": "0"}])
-def test_numbers_out_of_range_are_refused(ask, query):
-    with pytest.raises(Refusal, match="accepted is a number from"):
-        ask(**query)
+@pytest.mark.parametrize(
+    ("query", "accepted"),
+    [
+        ({"tolerance": "-1"}, "a number from 0 to 100"),
+        ({"tolerance": "101"}, "a number from 0 to 100"),
+        ({"limit": "1001"}, "a number from 0 to 1000"),
+        ({"kind": "weights"}, "NotFirstGroup, .*Weights"),
+        ({"sort": "size"}, "moves, fullMoves, name"),
+        ({"stale": "1"}, "true or false"),
+    ],
+)
+def test_an_invalid_value_is_refused_with_what_is_accepted(extender, query, accepted):
+    with pytest.raises(Refusal, match=f"accepted is {accepted}"):
+        extender.ask(**query)
+
+
+def test_a_reader_of_old_figures_does_not_wait(extender):
+    with pytest.raises(Refusal, match="is being computed"):
+        extender.ask(stale="true")
+    first = extender.ask()
+    extender.clock.pass_by(3600.0)
+    extender.change("2")
+    again = extender.ask(stale="true")
+    assert (again.version, again.computed_at, again.total) == (first.version, first.computed_at, first.total)
+    assert extender.ask().version != first.version
+
+
+def test_the_metrics_are_about_all_workloads_with_the_default_tolerance(extender):
+    extender.drifts.refresh(extender.services)
+    found = extender.ask()
+    extender.ask(tolerance="50")
+    ((summary, computed_at),) = extender.metrics.calls_of("drifted")
+    assert (summary.total, summary.kinds, computed_at) == (found.total, found.kinds, found.computed_at)
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "version", "watched", "computes"),
+    [
+        pytest.param(301.0, "2", None, True, id="a change, long ago"),
+        pytest.param(299.0, "2", None, False, id="a change, a short time ago"),
+        pytest.param(301.0, "1", None, False, id="no change"),
+        pytest.param(301.0, "2", ("clusters", "bindings"), True, id="bindings are watched"),
+        pytest.param(301.0, "2", ("clusters",), False, id="bindings are not watched"),
+    ],
+)
+def test_the_metrics_are_computed_again_after_some_minutes_with_changes(
+    extender, monkeypatch, passed_s, version, watched, computes
+):
+    extender.ask()
+    started = []
+    monkeypatch.setattr(Background, "_start", lambda *question: started.append(question))
+    extender.clock.pass_by(passed_s)
+    extender.change(version)
+    extender.services.state.watched = watched
+    extender.drifts.refresh(extender.services)
+    assert bool(started) is computes
+
+
+def test_the_overview_of_a_workload_has_its_drift(extender):
+    path = "/v1/bindings/{namespace}/{name}/overview"
+    drifts = [
+        extender.ask(path, BindingOverview, {"namespace": "shop", "name": f"{name}-deployment"}).drift
+        for name in ("web", "fallen")
+    ]
+    assert [(each.resource, each.moves) for each in drifts] == [(WEB, 0), (FALLEN, 2)]

@@ -1,0 +1,100 @@
+"""The page Drift: which workloads do not satisfy their policies any more, and what a repair would move."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from flask import Blueprint, Response, render_template, request
+
+from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.simulation.drift import WorkloadDrift
+from console.context import services
+from console.pages import downloads, lists
+from console.pages.plan_model import binding_place
+from console.pages.policies_model import policy_address
+from console.pages.resilience import waiting
+from console.pages.workload_answers import DRIFT_WORDS
+from console.query import PageQuery
+from console.source import SourceError
+
+BLUEPRINT: Final = Blueprint("drift", __name__)
+KINDS: Final[Mapping[str, str]] = {each.value: DRIFT_WORDS[each] for each in DriftKind}
+_FEW: Final = 5
+"""The rows of a summary. Its file has the others."""
+_CLUSTERS: Final = 6
+
+
+class DriftRow(NamedTuple):
+    """One workload.
+
+    Attributes:
+        drift: what the extender says.
+        place: namespace and name of its binding as addresses have them; None if the name has another form.
+        changes: the clusters that a minimal repair changes, with the replicas before and after it.
+        more: how many more there are.
+    """
+
+    drift: WorkloadDrift
+    place: tuple[str, str] | None
+    changes: Sequence[tuple[str, int, int]]
+    more: int
+
+
+@BLUEPRINT.get("/drift")
+def show() -> Response | str:
+    """Show the drift, the most moves first. While the extender computes it, the page asks again by itself."""
+    query, size = PageQuery(request.args), services().page_rows
+    wanted = DriftQuery(
+        q=query.text("q"),
+        kind=query.choice("kind", tuple(KINDS), ""),
+        policy=query.text("policy"),
+        cluster=query.text("cluster"),
+        sort=query.sort(DRIFT_SORTS),
+        limit=size,
+        stale=True,
+    )
+    ask = services().source.drift
+    try:
+        view, paging = lists.asked(
+            query.page(),
+            size,
+            lambda offset: ask(wanted._replace(offset=offset)),
+            lambda found: (found.matched, found.total.drifted),
+        )
+    except SourceError as error:
+        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return waiting("Drift", "The drift is not computed yet.", error)
+    rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).workloads)
+    tables = {"policies": view.policies, "groups": view.groups, "clusters": view.clusters}
+    if file := downloads.asked({"workloads": rows, **{name: partial(iter, found) for name, found in tables.items()}}):
+        return file
+    return render_template(
+        "drift.html",
+        view=view,
+        wanted=wanted,
+        rows=drift_rows(view),
+        paging=paging,
+        kinds=KINDS,
+        few=_FEW,
+        outdated=services().version not in {"", view.version},
+        address_of=policy_address,
+    )
+
+
+def drift_rows(view: DriftView) -> list[DriftRow]:
+    """Return the rows of a page of the list."""
+    return [_row(each) for each in view.workloads]
+
+
+def _row(drift: WorkloadDrift) -> DriftRow:
+    before, after = drift.clusters, drift.minimal
+    changed = [
+        (name, before.get(name, 0), after.get(name, 0))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+    changed.sort(key=lambda each: -abs(each[2] - each[1]))
+    return DriftRow(drift, binding_place(drift.resource), changed[:_CLUSTERS], max(0, len(changed) - _CLUSTERS))

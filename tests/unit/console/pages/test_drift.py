@@ -1,0 +1,157 @@
+"""The page Drift, and what Fleet and Workload say about drift."""
+
+from datetime import timedelta
+
+import pytest
+from console_answers import binding_view, listed_workloads, workload_answers, workload_row
+from console_replies import FRESH, HOSTILE, NOW, drift_view, fleet_view, workload_drift
+from console_source import GivenSource, console_app, console_client
+from fake_clock import START
+from msgspec.structs import replace
+
+from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.why import DriftQuery
+from berthmaster.scheduling.karmada.goal import DriftKind
+from console.pages.drift import KINDS, drift_rows
+from console.pages.workload_answers import answers
+from console.source import SourceError
+
+COMPUTING = SourceError("the drift is being computed; retry in a few seconds", 503)
+
+
+def page_of(view, address="/drift"):
+    return console_client(GivenSource(drift=view)).get(address).text
+
+
+def test_a_row_says_what_a_minimal_repair_changes():
+    wide = workload_drift(clusters={}, minimal={f"c{number}": number + 1 for number in range(9)})
+    first, second = sorted(drift_rows(drift_view(workload_drift(), wide)), key=lambda each: each.more)
+    assert (first.place, first.more) == (("shop", "web-deployment"), 0)
+    assert first.changes == [("c", 0, 3), ("a", 3, 1), ("b", 1, 0)]
+    assert (second.changes[0], len(second.changes), second.more) == (("c8", 0, 9), 6, 3)
+
+
+def test_the_page_shows_figures_summaries_and_workloads():
+    page = page_of(
+        drift_view(
+            workload_drift(),
+            workload_drift("shop/Deployment/api", is_exact=False, moves=2),
+            workload_drift(f"shop/Deployment/{HOSTILE}", policy=""),
+            workload_drift("x/Job/y", kinds={}),
+        )
+    )
+    assert "<strong>3</strong><span>drift</span>" in page
+    assert "A repair with fewer moves may exist for 1 of them." in page
+    assert 'href="/drift?kind=NotFirstGroup"><strong>3</strong>' in page
+    assert 'href="/policies/shop/web"' in page
+    assert 'href="/workloads/shop/web-deployment"' in page
+    assert 'href="/fleet/c"' in page
+    assert "≤ 2" in page
+    assert "c</code> 0 → 3" in page
+    assert "<script>alert" not in page
+
+
+def test_every_kind_of_drift_has_words():
+    assert KINDS.keys() == {each.value for each in DriftKind}
+    page = page_of(drift_view(workload_drift(kinds=dict.fromkeys(KINDS, 1))))
+    assert [each for each in KINDS.values() if each not in page] == []
+
+
+def test_the_question_has_the_filters_and_never_waits():
+    source = GivenSource(drift=drift_view(workload_drift(), matched=70))
+    page = console_client(source).get("/drift?q=web&kind=Weights&policy=all&cluster=a&sort=-moves&page=2").text
+    ((_, (asked,), _),) = source.asked
+    expected = DriftQuery("web", "Weights", "all", "a", sort="-moves", offset=50, limit=50, stale=True)
+    assert asked == expected
+    assert "51–70 of 70" in page
+
+
+@pytest.mark.parametrize(
+    ("view", "address", "text"),
+    [
+        pytest.param(drift_view(), "/drift", "No workload drifts.", id="no drift"),
+        pytest.param(drift_view(workload_drift(), matched=0), "/drift?q=x", "No workload matches", id="nothing found"),
+        pytest.param(drift_view(gaps=["no templates"]), "/drift", "no templates", id="a gap"),
+        pytest.param(drift_view(computed_at=START - timedelta(days=2)), "/drift", "2 d ago", id="an age"),
+    ],
+)
+def test_the_page_says(view, address, text):
+    assert text in page_of(view, address)
+
+
+@pytest.mark.parametrize(("version", "outdated"), [("1", False), ("2", True)])
+def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outdated):
+    app = console_app(GivenSource(drift=drift_view(), version=StateVersion(version, FRESH)))
+    app.extensions["console"].watcher.poll()
+    assert ("The fleet has changed since then." in app.test_client().get("/drift").text) is outdated
+
+
+def test_the_page_asks_again_while_the_extender_computes():
+    answer = console_client(GivenSource(drift=COMPUTING)).get("/drift")
+    assert (answer.status_code, answer.headers["Refresh"], answer.headers["Retry-After"]) == (503, "3", "3")
+    assert "the drift is being computed" in answer.text
+
+
+@pytest.mark.parametrize("query", ["kind=weights", "sort=size", "page=0"])
+def test_a_wrong_address_says_what_is_accepted(query):
+    assert console_client(GivenSource()).get(f"/drift?{query}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("drift", "shown"),
+    [
+        pytest.param(drift_view(workload_drift()), True, id="drift"),
+        pytest.param(drift_view(workload_drift(kinds={})), False, id="no drift"),
+        pytest.param(COMPUTING, False, id="not computed yet"),
+        pytest.param(SourceError("bindings are not watched", 409), False, id="not watched"),
+    ],
+)
+def test_the_first_figures_of_fleet_lead_to_the_page(drift, shown):
+    page = console_client(
+        GivenSource(fleet=fleet_view("a"), workloads=listed_workloads(workload_row("web")), drift=drift)
+    ).get("/fleet")
+    assert page.status_code == 200
+    assert ('class="figure warn" href="/drift"' in page.text) is shown
+
+
+@pytest.mark.parametrize(
+    ("drift", "binding", "line"),
+    [
+        pytest.param(workload_drift(kinds={}), {}, ("good", "It is as its policy asks."), id="no drift"),
+        pytest.param(
+            workload_drift(), {}, ("warn", (
+                f"Differs from its policy: {KINDS['NotFirstGroup']}; {KINDS['Weights']}. "
+                "A minimal repair moves 3 replicas, to c (3) and a (1). A full repair moves 4."
+            )), id="drift",
+        ),
+        pytest.param(workload_drift(unplaced="no cluster fits"), {}, None, id="no group can hold it"),
+        pytest.param(workload_drift(), {"clusters": {}}, None, id="not assigned yet"),
+        pytest.param(None, {}, None, id="not known"),
+    ],
+)  # fmt: skip
+def test_a_workload_says_its_drift_in_one_line(drift, binding, line):
+    found = [
+        each for each in answers(binding_view(**binding), None, None, NOW, drift=drift) if each.question == "Drift"
+    ]
+    assert [(each.kind, " ".join(each.texts)) for each in found] == ([] if line is None else [line])
+
+
+def test_the_page_of_a_workload_has_the_line():
+    given = workload_answers(binding=binding_view())
+    given["overview"] = replace(given["overview"], drift=workload_drift())
+    page = console_client(GivenSource(**given)).get("/workloads/shop/web-deployment").text
+    assert "A minimal repair moves 3 replicas" in page
+
+
+def test_the_page_of_a_large_fleet_stays_small():
+    names = [f"eu-west-1-{number:04}" for number in range(5000)]
+    drifts = [
+        workload_drift(
+            f"team-{number}/Deployment/checkout-{number}", policy=f"PropagationPolicy team-{number}/checkout",
+            clusters=dict.fromkeys(names[number : number + 40], 3),
+            minimal=dict.fromkeys(names[number + 20 : number + 60], 4),
+        )
+        for number in range(1000)
+    ]  # fmt: skip
+    view = drift_view(*drifts)
+    assert len(page_of(replace(view, workloads=view.workloads[:50]))) < 100_000
