@@ -19,7 +19,7 @@ from extender.protocols.services import Call, Services
 LIMIT_S: Final = 300.0
 """The longest computation."""
 _WAIT_S: Final = 2.0
-"""How long a request waits for a result for the present state, if there is an earlier one."""
+"""How long a request waits for a result for the present state if there is an earlier one or it shall not wait."""
 _RESERVE_S: Final = 0.5
 """The part of the time of a request in which its answer is written."""
 _REST: Final = 9
@@ -74,7 +74,7 @@ class Background(Generic[Question, Content]):
     def answer(
         self, services: Services, call: Call, question: Question, *, wait: bool = True
     ) -> tuple[Computed[Content], Content]:
-        """Return the result for a question, and its content. With ``wait``, it waits for one of the present state."""
+        """Return the result for a question, and its content. Without ``wait`` the last result is good enough."""
         found = self._result(services, call, question, wait=wait)
         if found.content is None:
             raise Refusal(503, found.problem, headers=_RETRY)
@@ -94,10 +94,10 @@ class Background(Generic[Question, Content]):
 
     def _result(self, services: Services, call: Call, question: Question, *, wait: bool) -> Computed[Content]:
         clock, version = services.clock, services.state.version
-        due_s = call.deadline_s - _RESERVE_S if wait else clock.monotonic_s()
+        begun_s, due_s = clock.monotonic_s(), call.deadline_s - _RESERVE_S
         with self._changed:
-            if question in self._results:
-                due_s = min(due_s, clock.monotonic_s() + _WAIT_S)
+            if question in self._results or not wait:
+                due_s = min(due_s, begun_s + (_WAIT_S if wait or question not in self._results else 0.0))
             while True:
                 known = self._results.get(question)
                 if known is not None and known.version == version:

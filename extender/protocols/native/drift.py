@@ -56,11 +56,7 @@ PARAMETERS: Final = {
 
 
 def drift_query(query: Mapping[str, str], reader: Reader) -> DriftQuery:
-    """Return the question of a request.
-
-    Raises:
-        Refusal: the value of a parameter is not accepted.
-    """
+    """Return the question of a request."""
     sort, kind = query.get("sort", ""), query.get("kind", "")
     if sort and sort.removeprefix("-") not in DRIFT_SORTS:
         raise refused("sort", sort, ", ".join(DRIFT_SORTS))
@@ -134,11 +130,7 @@ class Drifts:
 
 
 def drift_of_binding(services: Services, namespace: str, name: str) -> WorkloadDrift:
-    """Return the drift of the workload of one binding now.
-
-    Raises:
-        Refusal: bindings are not watched, there is no such binding, or no scheduler looks at it.
-    """
+    """Return the drift of the workload of one binding now."""
     workload = require_binding(services, namespace, name).workload
     ineligible = why_not_scheduled(workload)
     if ineligible is not None:

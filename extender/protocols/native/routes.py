@@ -235,7 +235,7 @@ _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 def binding_overview(
     services: Services, namespace: str, name: str, group: str | None, reader: Reader, most: int | None = None
 ) -> BindingOverview:
-    """Return a binding, the decision on it, what each of its groups could hold, who claims its workload, and its drift."""
+    """Return a binding, the decision on it, what each of its groups could hold, who claims it, and its drift."""
     version = services.state.version
     binding = described(services, namespace, name)
     missing: dict[str, str] = {}
