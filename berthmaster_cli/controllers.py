@@ -71,7 +71,7 @@ class BindingFlags(PluginFlags):
         300.0, click.FloatRange(0, 86400),
     )  # fmt: skip
     moves_config: Path | None = option(
-        "YAML file that says which workloads move by failback and drain, how many at "
+        "YAML file that says which workloads move by failback, drain and rebalancing, how many at "
         "once and when, and when nothing moves. It is read again when it changes. Default: no planned moves.",
     )  # fmt: skip
 

@@ -48,6 +48,17 @@ _ESTIMATOR = {
         "namespace": (3, "string"),
     },
     "MaxAvailableComponentSetsResponse": {"maxSets": (1, "int32")},
+    "ObjectReference": {
+        "apiVersion": (1, "string"),
+        "kind": (2, "string"),
+        "namespace": (3, "string"),
+        "name": (4, "string"),
+    },
+    "UnschedulableReplicasRequest": {
+        "cluster": (1, "string"),
+        "resource": (2, "ObjectReference"),
+        "unschedulableThreshold": (3, "int64"),
+    },
 }  # fmt: skip
 _KUBERNETES = {
     "Quantity": {"string": (1, "string")},

@@ -49,7 +49,12 @@ class EstimatorServer:
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         handler = grpc.unary_unary_rpc_method_handler(self._answer)
         sets = grpc.unary_unary_rpc_method_handler(self._answer_sets)
-        handlers = {"MaxAvailableReplicas": handler, "MaxAvailableComponentSets": sets}
+        unschedulable = grpc.unary_unary_rpc_method_handler(self._answer_unschedulable)
+        handlers = {
+            "MaxAvailableReplicas": handler,
+            "MaxAvailableComponentSets": sets,
+            "GetUnschedulableReplicas": unschedulable,
+        }
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
         address = f"127.0.0.1:{self.port}"
         if self.credentials is None:
@@ -65,6 +70,9 @@ class EstimatorServer:
 
     def _answer_sets(self, content: bytes, context: grpc.ServicerContext) -> bytes:
         return self._answer(content, context, "MaxAvailableComponentSetsRequest")
+
+    def _answer_unschedulable(self, content: bytes, context: grpc.ServicerContext) -> bytes:
+        return self._answer(content, context, "UnschedulableReplicasRequest")
 
     def _answer(
         self, content: bytes, context: grpc.ServicerContext, message: str = "MaxAvailableReplicasRequest"

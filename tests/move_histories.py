@@ -1,7 +1,8 @@
 """Random histories of a fleet in trouble, under the modelled Karmada: what moves must keep.
 
 A history has workloads on groups of clusters, with both strategies. Clusters flap, cannot be reached, and are drained.
-Workloads break, are scaled, edited, rescheduled and evicted. Quotas fill. Karmada's controllers restart. The storm
+Their capacities swing, and replicas are unschedulable. Drift is repaired in most histories. Workloads break, are
+scaled, edited, rescheduled and evicted. Quotas fill. Karmada's controllers restart. The storm
 brake engages. The scheduler is killed before or after any of its writes, is refused, or gets no answer. The time is
 the test's.
 """
@@ -17,8 +18,17 @@ from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
 
+from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.config import Budget, MoveRule, MovesConfig, MoveSelector, MoveSettings, SourceSettings
+from berthmaster.deciding.config import (
+    Budget,
+    MoveRule,
+    MovesConfig,
+    MoveSelector,
+    MoveSettings,
+    RebalanceSettings,
+    SourceSettings,
+)
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
@@ -62,6 +72,7 @@ class History:
 
     Attributes:
         moves: how many moves have started.
+        rebalances: how many of them repair drift.
         kills: how often the scheduler was killed.
         checked: how many writes of moves were held against the invariants.
         log: what happened, for the message of a failure.
@@ -69,17 +80,21 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self.moves = self.kills = self.checked = 0
+        self.moves = self.rebalances = self.kills = self.checked = 0
         self.log: list[str] = []
         self._groups = self._random.choice(
             ([["a1"], ["b1"]], [["a1", "a2"], ["b1", "b2"]], [["a1"], ["b1", "b2"], ["c1"]])
         )
         self._clusters = sorted({name for group in self._groups for name in group})
+        self._cpus = {name: self._random.choice((4, 100)) for name in self._clusters}
         self._limit = self._random.choice((1, 2))
         after_s = self._random.choice((0, 60, 300))
         settings = MoveSettings(
             failback=SourceSettings("On", after_s, 10),
             drain=SourceSettings("On", 0, 0),
+            rebalance=RebalanceSettings(
+                self._random.choice(("Off", "On", "On", "On")), self._random.choice((0, 60, 300)), 10, 5
+            ),
             soak_s=self._random.choice((15, 60)),
             deadline_s=300,
             hold_down_s=self._random.choice((120, 600)),
@@ -102,7 +117,7 @@ class History:
             for index, (each, strategy) in enumerate(zip(self._templates, strategies, strict=True))
         ]
         self.stage = Stage(
-            *(cluster(name, cpu=self._random.choice((4, 100))) for name in self._clusters),
+            *(cluster(name, cpu=cpu) for name, cpu in self._cpus.items()),
             *self._policies,
             *self._templates,
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S),
@@ -115,6 +130,9 @@ class History:
         self._full: frozenset[str] = frozenset()
         self._braked = ""
         self._starts: dict[str, list[float]] = defaultdict(list)
+        self._rebalanced_s: dict[str, float] = {}
+        self._hold_down_s = settings.hold_down_s
+        self._start_asking()
         terminate_s = self._random.choice((0.0, 25.0, 100.0))
         self.stage.model.members.delays = replace(self.stage.model.members.delays, terminate_s=terminate_s)
         self.stage.api.before = self._sent
@@ -141,6 +159,7 @@ class History:
                 self.kills += 1
                 self.stage.restart_scheduler()
                 self._engage(self._braked)
+                self._start_asking()
                 continue
             break
         self._check_groups()
@@ -154,7 +173,7 @@ class History:
             self._lose, self._lose, self._recover_one, self._recover_one, self._recover_one, self._flap, self._scale,
             self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
             self._return_with_its_pods, self._return_with_its_pods, self._restart_karmada, self._fill_at_a_move,
-            self._fill, self._brake, self._reschedule, self._edit_other_group,
+            self._fill, self._brake, self._reschedule, self._edit_other_group, self._swing, self._swing, self._crowd,
         ]  # fmt: skip
         action = self._random.choice(actions)
         self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
@@ -212,6 +231,7 @@ class History:
     def _edit_other_group(self) -> None:
         """Edit a group that the workload is not in. That triggers no scheduling."""
         index = self._random.randrange(len(self._templates))
+        self._rebalanced_s.clear()
         held, binding = self._policies[index], self.stage.binding(self._templates[index])
         used = {each["name"] for each in (binding or {"spec": {}})["spec"].get("clusters") or ()}
         terms = self._terms(self._groups)
@@ -222,6 +242,28 @@ class History:
             }
             placement = {**held["spec"]["placement"], "clusterAffinities": terms}
             self.stage.apply({**held, "spec": {**held["spec"], "placement": placement}})
+
+    def _swing(self) -> None:
+        self._resize(self._random.choice(self._clusters), self._random.choice((0, 4, 50, 100)))
+
+    def _resize(self, name: str, cpu: int) -> None:
+        self.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": str(cpu)}}})
+
+    def _crowd(self) -> None:
+        chosen, room = self._random.choice(self._templates), self._random.choice((0, 1, 3))
+        self.stage.model.members.crowd(self._random.choice(self._clusters), chosen["metadata"]["name"], room)
+
+    def _start_asking(self) -> None:
+        assert self.stage.scheduler is not None
+        self.stage.scheduler.estimate(self._estimate)
+
+    def _estimate(self, query: EstimatorQuery) -> dict[str, int]:
+        template = next(each for each in self._templates if query.workload.endswith(each["metadata"]["name"]))
+        if query.unschedulable is not None:
+            found = self.stage.model.members.unschedulable(template)
+            return {name: found.get(name, 0) for name in query.clusters}
+        rooms = {name: self.stage.model.members.room(name, template) for name in query.clusters}
+        return {name: room for name, room in rooms.items() if room is not None}
 
     def _flap(self) -> None:
         name = self._random.choice(self._clusters)
@@ -239,6 +281,7 @@ class History:
 
     def _edit_placement(self) -> None:
         held = self._random.choice(self._policies)
+        self._rebalanced_s.clear()  # an edit forgets what happened before
         groups = self._groups if self._random.random() < 0.5 else self._groups[::-1]
         placement = {**held["spec"]["placement"], "clusterAffinities": self._terms(groups)}
         self.stage.apply({**held, "spec": {**held["spec"], "placement": placement}})
@@ -278,6 +321,7 @@ class History:
             if not members.member(name).up:
                 members.recover(name)
             self._taint(name, lambda taints: taints)
+            self._resize(name, self._cpus[name])
         self._disturb()
 
     def _taint(self, name: str, change: Callable[[list[JSON]], list[JSON]]) -> None:
@@ -340,6 +384,8 @@ class History:
         if now is not None and now.under_way and (then is None or not then.under_way):
             self.moves += 1
             self._check_loop(before["metadata"]["name"])
+            if now.reason is MoveReason.REBALANCE:
+                self._check_rest(before["metadata"]["name"])
         self._check_budget()
         if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
             return
@@ -389,6 +435,14 @@ class History:
         now_s = self.stage.clock.monotonic_s()
         starts = self._starts[name] = [each for each in self._starts[name] if each > now_s - LOOP_S] + [now_s]
         assert len(starts) <= MAX_STARTS, self._history(f"{len(starts)} moves of {name} started within {LOOP_S:.0f} s")
+
+    def _check_rest(self, name: str) -> None:
+        """A workload is rebalanced at most once in a hold-down."""
+        self.rebalances += 1
+        now_s = self.stage.clock.monotonic_s()
+        since_s = now_s - self._rebalanced_s.get(name, float("-inf"))
+        assert since_s >= self._hold_down_s, self._history(f"{name} was rebalanced {since_s:.0f} s ago")
+        self._rebalanced_s[name] = now_s
 
     def _check_budget(self) -> None:
         found = [_move_of(each) for each in map(self.stage.binding, self._templates) if each is not None]

@@ -5,8 +5,8 @@ brake with its defaults.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal, get_args
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, get_args
 
 from berthmaster.deciding.windows import Windows
 from berthmaster.model.binding import Binding
@@ -101,6 +101,23 @@ class SourceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceSettings:
+    """How drift asks for moves. docs/drift.md defines the gain of a move.
+
+    Attributes:
+        mode: whether drift asks for moves.
+        after_s: for how long the drift must last without a break.
+        tolerance_percent: how much the share of a cluster may differ from its weight, in percent of the share.
+        min_gain_percent: the share of the replicas that a move must put right, in percent.
+    """
+
+    mode: Mode = "Off"
+    after_s: int = 600
+    tolerance_percent: int = 10
+    min_gain_percent: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class MoveSettings:
     """How one binding moves.
 
@@ -114,6 +131,7 @@ class MoveSettings:
 
     failback: SourceSettings = SourceSettings()
     drain: SourceSettings = SourceSettings(after_s=0, headroom_percent=0)
+    rebalance: RebalanceSettings = RebalanceSettings()
     strategy: MoveStrategy = MoveStrategy.MAKE_BEFORE_BREAK
     soak_s: int = 60
     deadline_s: int = 900
@@ -130,11 +148,20 @@ class SourceOverride:
     headroom_percent: int | None = None
 
     def applied(self, settings: SourceSettings) -> SourceSettings:
-        return SourceSettings(
-            settings.mode if self.mode is None else self.mode,
-            settings.after_s if self.after_s is None else self.after_s,
-            settings.headroom_percent if self.headroom_percent is None else self.headroom_percent,
-        )
+        return replace(settings, **_stated(self))
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceOverride:
+    """The settings of rebalancing that a rule changes; None keeps a setting."""
+
+    mode: Mode | None = None
+    after_s: int | None = None
+    tolerance_percent: int | None = None
+    min_gain_percent: int | None = None
+
+    def applied(self, settings: RebalanceSettings) -> RebalanceSettings:
+        return replace(settings, **_stated(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +171,24 @@ class MoveRule:
     selector: MoveSelector = MoveSelector()
     failback: SourceOverride = SourceOverride()
     drain: SourceOverride = SourceOverride()
+    rebalance: RebalanceOverride = RebalanceOverride()
     strategy: MoveStrategy | None = None
     soak_s: int | None = None
     deadline_s: int | None = None
 
     def applied(self, settings: MoveSettings) -> MoveSettings:
-        return replace(
-            settings,
-            failback=self.failback.applied(settings.failback),
-            drain=self.drain.applied(settings.drain),
-            strategy=settings.strategy if self.strategy is None else self.strategy,
-            soak_s=settings.soak_s if self.soak_s is None else self.soak_s,
-            deadline_s=settings.deadline_s if self.deadline_s is None else self.deadline_s,
-        )
+        stated = _stated(self)
+        del stated["selector"]
+        stated["failback"] = self.failback.applied(settings.failback)
+        stated["drain"] = self.drain.applied(settings.drain)
+        stated["rebalance"] = self.rebalance.applied(settings.rebalance)
+        return replace(settings, **stated)
+
+
+def _stated(override: SourceOverride | RebalanceOverride | MoveRule) -> dict[str, Any]:
+    """Return the settings that an override states."""
+    found = {each.name: getattr(override, each.name) for each in fields(override)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +234,9 @@ DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
 """The budget of a configuration that names none."""
 # Two copies of a CronJob or a Job do the same work twice.
 _BREAK_FIRST: Final = MoveRule(MoveSelector(kinds=frozenset({JOB, "CronJob"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
+_NEVER: Final = MoveRule(
+    failback=SourceOverride("Off"), drain=SourceOverride("Off"), rebalance=RebalanceOverride("Off")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +256,11 @@ class MovesConfig:
     def settings_for(self, subject: MoveSubject) -> MoveSettings:
         """Return how a binding moves.
 
-        Jobs never move by failback or drain, unless a rule names their kind and sets the mode.
+        Jobs never move by failback, drain or rebalancing, unless a rule names their kind and sets the mode.
         """
         settings = _BREAK_FIRST.applied(self.defaults) if _BREAK_FIRST.selector.matches(subject) else self.defaults
         if subject.kind == JOB:
-            settings = replace(
-                settings, failback=replace(settings.failback, mode="Off"), drain=replace(settings.drain, mode="Off")
-            )
+            settings = _NEVER.applied(settings)
         # The first rule wins, so it is applied last.
         for rule in reversed(self.rules):
             if rule.selector.matches(subject):
@@ -235,9 +268,16 @@ class MovesConfig:
                 settings = chosen.applied(settings)
         return settings
 
+    @property
+    def rebalances(self) -> bool:
+        """Whether drift asks for moves of any binding."""
+        modes = (self.defaults.rebalance.mode, *(each.rebalance.mode for each in self.rules))
+        return any(each not in {None, "Off"} for each in modes)
+
 
 def _without_modes(rule: MoveRule) -> MoveRule:
-    return replace(rule, failback=replace(rule.failback, mode=None), drain=replace(rule.drain, mode=None))
+    sources = {name: replace(getattr(rule, name), mode=None) for name in ("failback", "drain", "rebalance")}
+    return replace(rule, **sources)
 
 
 def failback_annotation(text: str, settings: SourceSettings) -> SourceSettings:

@@ -1,6 +1,6 @@
 """What a decision about moves reads besides clusters and binding, and how a ledger records and replays that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ class MoveContext(NamedTuple):
         admit: asks the budgets for a move that is about to start; returns what it waits for, or None.
         copies: the copies of the binding by their Works; None if they were not read. A decision that needs them then
             raises ``CopiesNotReadError``.
+        stuck: the replicas that estimators report as unschedulable, by cluster. None if the decision does not look
+            for drift.
     """
 
     now: Timestamp
@@ -40,6 +42,7 @@ class MoveContext(NamedTuple):
     producer: str = "berthmaster"
     braked: str = ""
     copies: Copies | None = None
+    stuck: Mapping[str, int] | None = None
 
 
 class MoveTrace:
@@ -61,6 +64,7 @@ class MoveTrace:
             tuple(None if each is None else (each.reason, each.retry_after_s, each.cause) for each in self._admissions),
             tuple(() if each is None else each.about for each in self._admissions),
             b"" if asked.copies is None else msgspec.json.encode(asked.copies),
+            asked.stuck,
         )
 
     def _policy_of(self, binding: Binding) -> PolicyMoves:
@@ -89,4 +93,4 @@ def context_of(inputs: MoveInputs) -> MoveContext:
         answer, about = next(admissions, (None, ()))
         return None if answer is None else Waiting(*answer, about=about)
 
-    return MoveContext(inputs.now, lambda _binding: policy, admit, inputs.producer, inputs.braked, copies)
+    return MoveContext(inputs.now, lambda _binding: policy, admit, inputs.producer, inputs.braked, copies, inputs.stuck)

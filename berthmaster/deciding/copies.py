@@ -40,7 +40,7 @@ def unhealthy_by_report(
     items = {each.cluster_name: each for each in binding.status.aggregated_status}
     newest = max((_number(each.status, "resourceTemplateGeneration") for each in items.values()), default=0)
     problems = {
-        name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind)
+        name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind, shrinks=_shrinks(state, name))
         if name not in unready
         else "its cluster is not ready"
         for name, replicas in state.target.items()
@@ -56,7 +56,9 @@ def unhealthy_by_works(
         return dict.fromkeys(state.target, copies.problem)
     newest = max((each.generation for each in copies.by_cluster.values() if not each.deleting), default=0)
     problems = {
-        name: _problem_of_copy(copies.by_cluster.get(name), replicas, newest, binding.spec.resource.kind)
+        name: _problem_of_copy(
+            copies.by_cluster.get(name), replicas, newest, binding.spec.resource.kind, shrinks=_shrinks(state, name)
+        )
         if name not in unready
         else "its cluster is not ready"
         for name, replicas in state.target.items()
@@ -117,7 +119,12 @@ def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
     return max(1, replicas) if item.applied and item.healthy else 0
 
 
-def _problem_of_copy(copy: CopyOfWorkload | None, replicas: int, newest: int, kind: str) -> str:
+def _shrinks(state: MoveState, cluster: str) -> bool:
+    """Whether a move only takes replicas from a cluster, and leaves some there."""
+    return state.target[cluster] < state.source.get(cluster, 0)
+
+
+def _problem_of_copy(copy: CopyOfWorkload | None, replicas: int, newest: int, kind: str, *, shrinks: bool) -> str:
     """Return why a copy does not count as healthy by its Work; empty if it does."""
     if copy is None:
         return "Karmada has not written its Work yet"
@@ -127,16 +134,20 @@ def _problem_of_copy(copy: CopyOfWorkload | None, replicas: int, newest: int, ki
         return f"its Work asks for {copy.replicas} of {replicas} replicas"
     if copy.generation < newest:
         return "its Work carries an older template"
-    return _problem(copy.item, replicas, copy.generation, kind)
+    return _problem(copy.item, replicas, copy.generation, kind, shrinks=shrinks)
 
 
-def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind: str) -> str:
-    """Return why a copy does not count as healthy; empty if it does."""
+def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind: str, *, shrinks: bool) -> str:
+    """Return why a copy does not count as healthy; empty if it does.
+
+    Karmada calls a copy unhealthy while any of its replicas does not run. If replicas leave it, those that stay count.
+    """
     if item is None:
         return "it reports no status"
     if not item.applied:
         return "it is not applied"
-    if not item.healthy:
+    counts_replicas = bool(replicas) and (kind in _COUNTED or _has(item.status, "replicas"))
+    if not item.healthy and not (shrinks and counts_replicas):
         return f"its health is {item.health or 'unknown'}"
     status = item.status
     # Karmada reports no observedGeneration for a StatefulSet. Its health already needs one in the member.
@@ -144,7 +155,7 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
         return "its status is about an older generation"
     if 0 < _number(status, "resourceTemplateGeneration") < newest:
         return "it runs an older template"
-    if replicas and (kind in _COUNTED or _has(status, "replicas")):
+    if counts_replicas:
         ready = _ready(status)
         if ready < replicas:
             return f"{ready} of {replicas} replicas are ready"

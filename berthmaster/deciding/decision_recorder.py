@@ -27,6 +27,7 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         policy: what applies to the binding, as JSON; empty if the decision did not ask.
         admissions: the answers of the budgets in order: reason, seconds to wait and cause; None for an admission.
         copies: the copies of the binding by their Works, as JSON; empty if they were not read.
+        stuck: see ``MoveContext``.
     """
 
     now: datetime
@@ -36,6 +37,7 @@ class MoveInputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     admissions: tuple[tuple[str, float, str] | None, ...]
     abouts: tuple[tuple[str, ...], ...] = ()
     copies: bytes = b""
+    stuck: Mapping[str, int] | None = None
 
 
 class DecisionInputs(msgspec.Struct, frozen=True, gc=False):

@@ -100,6 +100,7 @@ class SourcesRecord(Value, frozen=True):
     budgets: tuple[BudgetRecord, ...] | None = None
     scheduler: str = ""
     brake: BrakeLimits = DEFAULT_BRAKE
+    rebalance: str = "Off"
 
 
 class LeaseRecord(NamedTuple):

@@ -39,6 +39,9 @@ from berthmaster.model.work import DEFAULT_GRACE_S, MAX_GRACE_S, Copies
 
 SOON_LOOK_S: Final = 10.0
 """How often a move looks whether the storm brake has ended, or whether old copies are gone."""
+REBALANCE_HOLD_DOWNS: Final = 3
+"""For how many hold-downs a workload rests after a rebalance. With the default of ten minutes, at most two begin in an
+hour, whatever the capacities do."""
 _LOOK_S: Final = 30.0
 _FUTURE_S: Final = 60.0
 
@@ -261,7 +264,9 @@ def new_copies_started(state: MoveState, around: Surroundings) -> Step:
 
 def released(binding: Binding, state: MoveState, around: Surroundings) -> Step:
     """End a move well: only the target stays."""
-    until = later(around.now, hold_down_s(max(1, state.failures), around.settings))
+    hold_s = hold_down_s(max(1, state.failures), around.settings)
+    rest_s = REBALANCE_HOLD_DOWNS * around.settings.hold_down_s if state.reason is MoveReason.REBALANCE else 0
+    until = later(around.now, max(hold_s, rest_s))
     after = msgspec.structs.replace(
         state, phase=MovePhase.RELEASED, since=_whole(around.now), until=until, template="", message=""
     )
@@ -341,7 +346,8 @@ def plausible(state: MoveState, settings: MoveSettings, now: Timestamp) -> MoveS
         settings.soak_s,
         settings.failback.after_s,
         settings.drain.after_s,
-        settings.max_hold_down_s if not state.under_way else 0,
+        settings.rebalance.after_s,
+        0 if state.under_way else max(settings.max_hold_down_s, REBALANCE_HOLD_DOWNS * settings.hold_down_s),
     )
     until, held = state.until, state.held_down_until
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Why a binding at rest should move, and where to: drain and failback. Pure functions of the clusters and the binding.
+"""Why a binding at rest should move, and where to: drain, failback and rebalancing. Pure functions.
 
 docs/moves.md has the rules.
 """
@@ -16,18 +16,23 @@ from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.context import MoveContext, PolicyMoves
 from berthmaster.deciding.decide import ClusterState
 from berthmaster.deciding.failover import Replacement, replacement
+from berthmaster.deciding.lifecycle import is_over
 from berthmaster.deciding.refusal import Cause, MoveRefusal
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveStrategy, move_of
+from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.minimal import MinimalDecision, decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import TooLargeError
 
 _READY: Final = "Ready"
+_SHARES: Final = frozenset({DriftKind.WEIGHTS, DriftKind.OVERFLOW})
+"""The kinds of drift that a policy allows and does not prefer."""
 
 
 class Target(NamedTuple):
@@ -56,35 +61,37 @@ class MoveRequest:
 
 
 def move_request(
-    state: ClusterState, binding: Binding, moves: MoveContext, bounds: Mapping[str, int] | None = None
+    state: ClusterState,
+    binding: Binding,
+    moves: MoveContext,
+    bounds: Mapping[str, int] | None = None,
+    record: MoveState | None = None,
 ) -> MoveRequest | None:
-    """Return why a binding should move; None if it should not. A drain comes before a failback.
+    """Return why a binding should move; None if it should not. Drain comes first, then failback, then rebalancing.
 
     Args:
         binding: the effective binding. No move of it is under way.
+        record: the record of its last move, or of what it waits for.
     """
     draining = draining_clusters(state, binding)
     if draining:
         policy = moves.policy(binding)
         if policy.settings.drain.mode != "Off":
             return _drain(state, binding, policy, draining, bounds)
-    if not is_away(state, binding):
-        return None
-    policy = moves.policy(binding)
-    if policy.problem:
-        problem = MoveRefusal(Cause.INVALID_POLICY, policy.problem, (policy.problem,))
-        return MoveRequest(MoveReason.FAILBACK, policy, problem)
-    if policy.settings.failback.mode == "Off":
-        return None
-    return _failback(state, binding, policy, bounds)
+    failback = _failback(state, binding, moves, bounds) if is_away(state, binding) else None
+    if moves.stuck is None or (failback is not None and isinstance(failback.target, Target)):
+        return failback
+    return rebalancing(state, binding, moves, bounds, record) or failback
 
 
-def about_to_move(state: ClusterState, binding: Binding, now: Timestamp) -> bool:
+def about_to_move(state: ClusterState, binding: Binding, moves: MoveContext) -> bool:
     """Whether the next decision may begin a move of a binding at rest. Only then are its estimators asked."""
     record = move_of(binding)
-    if record is not None and record.phase is MovePhase.STABILISING:
-        return record.until is None or record.until <= now
-    return bool(draining_clusters(state, binding))
+    if record is not None and record.phase is MovePhase.STABILISING and record.reason is not MoveReason.REBALANCE:
+        return record.until is None or record.until <= moves.now
+    if draining_clusters(state, binding):
+        return True
+    return moves.stuck is not None and rebalancing(state, binding, moves, None, record) is not None
 
 
 def draining_clusters(state: ClusterState, binding: Binding) -> frozenset[str]:
@@ -211,6 +218,75 @@ def _better_groups(scheduler: Scheduler, request: Request, placement: Placement)
         yield own.affinity_name, msgspec.structs.replace(placement, cluster_affinities=(own,))
 
 
+def rebalancing(
+    state: ClusterState,
+    binding: Binding,
+    moves: MoveContext,
+    bounds: Mapping[str, int] | None,
+    record: MoveState | None,
+) -> MoveRequest | None:
+    """Return the move that repairs the drift of a binding within its group with the fewest replicas; None for none.
+
+    A workload stays if it was moved or held down a short time ago, and while one of its clusters is not ready, is
+    drained, or evicts it. The arguments are those of ``move_request``; ``moves.stuck`` is not None.
+    """
+    policy, placement, clusters = moves.policy(binding), binding.spec.placement, binding.assignment
+    settings = policy.settings.rebalance
+    unusable = frozenset(state.unready_since_s) | frozenset(state.draining)
+    if settings.mode == "Off" or policy.problem or placement is None or not clusters or not binding.spec.is_workload:
+        return None
+    if binding.spec.graceful_eviction_tasks or not unusable.isdisjoint(clusters):
+        return None
+    if record is not None and (
+        record.held_down(moves.now) or (record.phase is MovePhase.RELEASED and not is_over(record, moves.now))
+    ):
+        return None
+    request = replace(Request.of(binding), bounds=bounds, evicted_from=unusable)
+    request = replace(request, placement=_reduced(placement, request.observed_group))
+    stuck = moves.stuck or {}
+    found = decide_minimal(state.scheduler, request, tolerance=settings.tolerance_percent, stuck=stuck)
+    target = dict(found.assignment)
+    if request.divides_replicas:
+        target = {name: 0 for name, count in clusters.items() if not count} | target
+    leaves = bool(stuck) and all(target.get(name, 0) <= clusters.get(name, 0) - count for name, count in stuck.items())
+    if target == clusters or not _is_worth_it(found, request.replicas, settings.min_gain_percent, leaves=leaves):
+        return None
+    return MoveRequest(
+        MoveReason.REBALANCE,
+        policy,
+        _possible(binding, policy.settings, Target(target, found.fresh.group or "")),
+        # The estimators have waited for replicas that do not run.
+        0 if leaves else settings.after_s,
+        settings.mode == "DryRun",
+        _ready_since(state.scheduler.fleet, target),
+    )
+
+
+def _is_worth_it(found: MinimalDecision, replicas: int, min_gain_percent: int, *, leaves: bool) -> bool:
+    """Whether a repair gains more than it costs: docs/drift.md.
+
+    Args:
+        found: the repair.
+        replicas: the replicas of the workload.
+        min_gain_percent: the smallest share of the replicas that it must put right.
+        leaves: whether it takes all replicas that do not run from their clusters.
+    """
+    kinds = found.drift.keys() if leaves else found.drift.keys() - {DriftKind.STUCK}
+    if kinds - _SHARES:
+        return DriftKind.REPLICAS not in kinds
+    wrong = sum(found.drift[kind] for kind in kinds)
+    return wrong >= found.moved and wrong * 100 >= min_gain_percent * replicas
+
+
+def _reduced(placement: Placement, group: str) -> Placement:
+    """Return a placement with the observed group only, or with its first group if the observed one is gone."""
+    terms = placement.cluster_affinities
+    if terms is None or len(terms) < 2:
+        return placement
+    term = next((each for each in terms if each.affinity_name == group), terms[0])
+    return msgspec.structs.replace(placement, cluster_affinities=(term,))
+
+
 def _drain(
     state: ClusterState,
     binding: Binding,
@@ -231,9 +307,15 @@ def _drain(
 
 
 def _failback(
-    state: ClusterState, binding: Binding, policy: PolicyMoves, bounds: Mapping[str, int] | None
-) -> MoveRequest:
+    state: ClusterState, binding: Binding, moves: MoveContext, bounds: Mapping[str, int] | None
+) -> MoveRequest | None:
+    policy = moves.policy(binding)
+    if policy.problem:
+        problem = MoveRefusal(Cause.INVALID_POLICY, policy.problem, (policy.problem,))
+        return MoveRequest(MoveReason.FAILBACK, policy, problem)
     settings = policy.settings
+    if settings.failback.mode == "Off":
+        return None
     avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
     found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)
     if isinstance(found, Target) and found.clusters == binding.assignment:

@@ -135,7 +135,7 @@ def _at_rest(decider: MoveDecider, binding: Binding, record: MoveState | None) -
         return _plainly_changed(decider, decision, record)
     if not decision.result.ok:
         return decision
-    request = move_request(decider.state, binding, decider.moves, decider.bounds)
+    request = move_request(decider.state, binding, decider.moves, decider.bounds, record)
     if request is None:
         return _recorded(decider, binding, decision, ended_record(record, decider.now))
     return _requested(decider, binding, decision, request, record)
@@ -264,7 +264,9 @@ def _requested(
     kept = found.state
     if isinstance(request.target, MoveRefusal) and record is not None and ended_record(record, decider.now) is not None:
         kept = record  # how the last move ended says more than why the next one cannot begin
-    decision = sooner(_recorded(decider, binding, decision, kept), found.wait_s)
+    # All bindings are looked at for drift in turn, so that many which wait cost no more.
+    wait_s = None if request.reason is MoveReason.REBALANCE else found.wait_s
+    decision = sooner(_recorded(decider, binding, decision, kept), wait_s)
     return msgspec.structs.replace(decision, waits_for_place=isinstance(request.target, MoveRefusal))
 
 

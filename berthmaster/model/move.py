@@ -46,6 +46,8 @@ class MoveReason(Enum):
     """A cluster of the assignment is lost, and the rest of its group cannot hold the workload."""
     RESCHEDULED = "Rescheduled"
     """A rescheduling was requested, and the policy asks for moves."""
+    REBALANCE = "Rebalance"
+    """The assignment has drifted from what its policy asks for."""
 
 
 class MovePhase(Enum):

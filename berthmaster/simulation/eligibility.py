@@ -210,6 +210,8 @@ def _reason_to_move(state: MoveState) -> str:
         return f"it is not in its preferred group since {since}"
     if state.reason is MoveReason.DRAIN:
         return f"it is to leave a cluster that is being drained since {since}"
+    if state.reason is MoveReason.REBALANCE:
+        return f"it has drifted from its policy since {since}"
     return f"it is to be rescheduled by a move since {since}"
 
 

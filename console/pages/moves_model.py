@@ -112,7 +112,9 @@ def moves_page(view: MovesView) -> MovesPage:
     return MovesPage(
         notices=list(_notices(view)),
         brake=view.brake.engaged,
-        modes=[] if sources is None else [("Failback", sources.failback), ("Drain", sources.drain)],
+        modes=[]
+        if sources is None
+        else [("Failback", sources.failback), ("Drain", sources.drain), ("Rebalance", sources.rebalance)],
         counts=[(state.word, state.value, view.counts.get(state.value, 0)) for state in RowState],
         budgets=None if view.budgets is None else [_budget(each) for each in view.budgets],
         lines=[_line(each) for each in view.moves],

@@ -35,6 +35,7 @@ _MOVE_REASONS: Final[Mapping[MoveReason, str]] = {
     MoveReason.DRAIN: "a cluster of its assignment is being drained",
     MoveReason.FAILOVER: "a cluster of its assignment is lost",
     MoveReason.RESCHEDULED: "a rescheduling was requested",
+    MoveReason.REBALANCE: "it has drifted from its policy",
 }
 
 

@@ -120,6 +120,7 @@ class Members:
         self._members: dict[str, Member] = {}
         self._broken: set[tuple[str, str]] = set()
         self._broken_images: set[str] = set()
+        self._room: dict[tuple[str, str], int] = {}
         self._delete_waits: dict[Ident, float] = {}
 
     def observe(self, news: News) -> None:
@@ -176,8 +177,36 @@ class Members:
                 copy.ready, copy.current = 0, False
                 self._later(self.delays.report_s, which, self._report)
 
+    def crowd(self, cluster: str, name: str, room: int) -> None:
+        """Let at most so many pods of a workload run in a cluster. More are unschedulable; running ones stay."""
+        self._room[cluster, name] = room
+
+    def lose_pods(self, cluster: str, template: JSON, count: int) -> None:
+        """End some pods of a workload in a cluster, as a node that fails does."""
+        which, copy = next(
+            (which, each)
+            for which, each in self.member(cluster).copies.items()
+            if ident(each.manifest) == ident(template)
+        )
+        copy.ready, copy.current = max(0, copy.ready - count), False
+        self._later(self.delays.report_s, which, self._report)
+        self._later(self.delays.start_s, which, self._start)
+
+    def unschedulable(self, template: JSON) -> dict[str, int]:
+        """Return how many replicas of a template are unschedulable, by member cluster, as an estimator says it."""
+        name = template["metadata"]["name"]
+        found = self.copies(template)
+        return {each: copy.wanted - copy.ready for each, copy in found.items() if (each, name) in self._room}
+
+    def room(self, cluster: str, template: JSON) -> int | None:
+        """Return how many more pods of a template start in a cluster; None if nothing limits them."""
+        limit = self._room.get((cluster, template["metadata"]["name"]))
+        copy = self.copies(template).get(cluster)
+        return None if limit is None else max(0, limit - (copy.ready if copy is not None else 0))
+
     def mend(self) -> None:
-        """Let everything that is broken become healthy again."""
+        """Let everything that is broken or crowded become healthy again."""
+        self._room.clear()
         self._broken.clear()
         self._broken_images.clear()
         for member in self._members.values():
@@ -254,7 +283,9 @@ class Members:
         copy = self.member(_cluster(which)).copies.get(which)
         if copy is None or copy.current or not self.member(_cluster(which)).up or self._is_broken(which, copy):
             return
-        copy.ready, copy.current, copy.pods = copy.wanted, True, _pod_template(copy.manifest)
+        room = self._room.get((_cluster(which), copy.manifest["metadata"]["name"]), copy.wanted)
+        copy.ready = min(copy.wanted, max(room, copy.ready))
+        copy.current, copy.pods = copy.ready == copy.wanted, _pod_template(copy.manifest)
         self._later(self.delays.report_s, which, self._report)
 
     def _is_broken(self, which: Ident, copy: RunningCopy) -> bool:

@@ -9,8 +9,10 @@ from fixed_control import FixedControl
 from kube_in_memory import KubeInMemory
 from kube_store import Place
 
+from berthmaster.controllers.binding_scheduler.cluster_cache import Ask
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves.waiting import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.admissions import Admissions
 from berthmaster.deciding.budgets import Budgets
@@ -85,6 +87,10 @@ class SteppedScheduler:
         assert self._control is not None, "the scheduler has a configuration of moves"
         self._control.brake = reason
 
+    def estimate(self, ask: Ask) -> None:
+        """Ask a test instead of the estimators of clusters."""
+        self.controller._clusters._ask = ask  # noqa: SLF001 - as above
+
     def observe(self) -> int:
         """Let the informers see what changed. Return the number of changes."""
         with self._api.changed:
@@ -118,7 +124,8 @@ class SteppedScheduler:
         lengths = self._queue.lengths()
         if lengths["active"]:
             return 0.0
-        due = [self._queue.next_due_s(), HOUSEKEEPING_S if lengths["unschedulable"] else None]
+        looks_s = ROUND_S if self.controller._moves.rebalances else None  # noqa: SLF001 - as above
+        due = [self._queue.next_due_s(), HOUSEKEEPING_S if lengths["unschedulable"] else looks_s]
         return min((max(0.0, each) for each in due if each is not None), default=None)
 
     def _list(self) -> None:

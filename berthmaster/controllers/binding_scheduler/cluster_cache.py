@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec.structs
 
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
+from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.assumed_replicas import AssumedReplicas
 from berthmaster.deciding.context import MoveContext, MoveTrace
-from berthmaster.deciding.copies import CopiesNotReadError
+from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas
 from berthmaster.deciding.decide import (
     BindingDecision,
     ClusterState,
@@ -47,6 +47,20 @@ from berthmaster.scheduling.work import TooLargeError
 _HEALTHY: Final = "Healthy"
 
 Ask = Callable[[EstimatorQuery], Mapping[str, int]]
+
+
+class _Asked(NamedTuple):
+    """What a decision about moves asked for outside the lock.
+
+    Attributes:
+        copies, stuck: see ``MoveContext``.
+    """
+
+    copies: Copies | None = None
+    stuck: Mapping[str, int] | None = None
+
+
+_NOT_ASKED: Final = _Asked()
 
 
 class ClusterCache:
@@ -218,20 +232,22 @@ class ClusterCache:
 
         The Works of the binding are read only if the decision depends on them. The decision is then taken again.
         """
-        bounds = self._bounds(binding)
+        asked = self._asked(key, binding)
+        bounds = self._bounds(binding, asked)
         try:
-            return self._decide_and_assume(key, binding, bounds, None, explain=explain)
+            return self._decide_and_assume(key, binding, bounds, asked, explain=explain)
         except CopiesNotReadError:
-            return self._decide_and_assume(key, binding, bounds, self._copies(key, binding), explain=explain)
+            asked = asked._replace(copies=self._copies(key, binding))
+            return self._decide_and_assume(key, binding, bounds, asked, explain=explain)
 
     def decide_refused(self, key: Key, decision: BindingDecision, why: str) -> BindingDecision | None:
         """Decide what to write instead of a refused step of a move, and assume it. See ``moves.decide_refused``."""
         if self._moves is None or decision.change is CopiesChange.NONE:
             return None
         try:
-            return self._decide_refused(key, decision, why, None)
+            return self._decide_refused(key, decision, why, _NOT_ASKED)
         except CopiesNotReadError:
-            return self._decide_refused(key, decision, why, self._copies(key, decision.binding))
+            return self._decide_refused(key, decision, why, _Asked(self._copies(key, decision.binding)))
 
     def _copies(self, key: Key, binding: Binding) -> Copies:
         """Read the Works of a binding, without the lock. What was admitted for the binding is released."""
@@ -239,35 +255,45 @@ class ClusterCache:
             self._moves.refused(key)
         return Copies(problem="Works are not read") if self._read_copies is None else self._read_copies(binding)
 
-    def _decide_refused(
-        self, key: Key, decision: BindingDecision, why: str, copies: Copies | None
-    ) -> BindingDecision | None:
+    def _decide_refused(self, key: Key, decision: BindingDecision, why: str, asked: _Asked) -> BindingDecision | None:
         with self._lock:
             now_s = self._clock.monotonic_s()
-            moves = self._context(key, copies)
+            moves = self._context(key, asked)
             found = decide_refused(self._state, decision, now_s, moves, why) if moves is not None else None
             if found is not None and found.clusters is not None:
                 found = msgspec.structs.replace(found, assumed_before=self._assume(key, found, found.clusters, now_s))
             return found
 
-    def _context(self, key: Key, copies: Copies | None) -> MoveContext | None:
+    def _asked(self, key: Key, binding: Binding) -> _Asked:
+        """Ask the estimators which replicas do not run, if the decision looks for drift. Without the lock."""
+        if self._moves is None or not self._moves.looks_for_drift(key, binding):
+            return _NOT_ASKED
+        missing = missing_replicas(binding)
+        query = None
+        if missing and self._ask is not None:
+            query = stuck_query_of(binding, missing, self._moves.policy(binding).settings.rebalance)
+        answers = {} if query is None or self._ask is None else self._ask(query)
+        stuck = {name: min(count, missing[name]) for name, count in sorted(answers.items()) if count > 0}
+        return _Asked(stuck=stuck)
+
+    def _context(self, key: Key, asked: _Asked) -> MoveContext | None:
         if self._moves is None:
             return None
         context = self._moves.context(key)
-        return context if copies is None else context._replace(copies=copies)
+        return context if asked is _NOT_ASKED else context._replace(copies=asked.copies, stuck=asked.stuck)
 
     def _decide_and_assume(
-        self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, copies: Copies | None, *, explain: bool
+        self, key: Key, binding: Binding, bounds: Mapping[str, int] | None, asked: _Asked, *, explain: bool
     ) -> BindingDecision:
         with self._lock:
             now_s = self._clock.monotonic_s()
             bounds = self._without_assumed(binding, bounds)
-            moves = self._context(key, copies)
+            moves = self._context(key, asked)
             trace = MoveTrace(moves) if self._log is not None and moves is not None else None
             moves = trace.context if trace is not None else moves
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
             idle = decision.change is CopiesChange.NONE and decision.replaced is None
-            if self._moves is not None and copies is not None and idle:
+            if self._moves is not None and asked.copies is not None and idle:
                 self._moves.refused(key)  # the move was admitted, and does not begin
             inputs = None
             if self._log is not None and decision.is_news:
@@ -325,7 +351,7 @@ class ClusterCache:
             None if moves is None else moves.inputs(),
         )
 
-    def _bounds(self, binding: Binding) -> Mapping[str, int] | None:
+    def _bounds(self, binding: Binding, asked: _Asked = _NOT_ASKED) -> Mapping[str, int] | None:
         """Ask the estimators, without the lock. None if no estimator matters for this binding."""
         if self._ask is None:
             return None
@@ -333,7 +359,8 @@ class ClusterCache:
         with self._lock:
             request = Request.of(binding)
             if not needs_decision(self._state, binding, self._clock.monotonic_s()):
-                if self._moves is None or not about_to_move(self._state, binding, self._clock.now()):
+                moves = self._context(binding.metadata.key, asked)
+                if moves is None or not about_to_move(self._state, binding, moves):
                     return None
                 request = replace(request, fresh=True)  # a move may go to any group
             query = query_of(self._scheduler, request, binding.spec)

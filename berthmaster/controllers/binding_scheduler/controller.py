@@ -146,6 +146,7 @@ class BindingScheduler:
         """Do what is due every second: expire assumed replicas, activate unschedulable bindings, look at the brake."""
         self._clusters.expire()
         self._handlers.activate_unschedulable()
+        self._handlers.look_for_drift()
         if self._control.tick(self._own(self._bindings.items()), self._own(self._bindings.moving())):
             self._handlers.moves_changed()
         self._metrics.waiting(self.queue.lengths(), self._clusters.assumed_count())

@@ -133,6 +133,12 @@ class EventHandlers:
         for key in islice(self._could_go_to(*self._moves.waiting.take()), LIMIT):
             self._push(key, "ClusterChanged")
 
+    def look_for_drift(self) -> None:
+        """Queue the bindings that are due to be looked at for drift, behind all others."""
+        if self._moves.rebalances:
+            for key in self._moves.looks.next(lambda: (each for each, _ in self._bindings.items()), self._rebalances):
+                self._queue.add_late(key)
+
     def policy_changed(self, policy: PolicyReference) -> None:
         """Queue the bindings of a policy whose annotations about moves have changed."""
         self._push_all(self._bindings.index.held_by(policy), "PolicyChanged", eligible)
@@ -145,6 +151,15 @@ class EventHandlers:
                 continue
             if has_move(binding) or placement.cluster_affinities:
                 self._queue.add_late(key)
+
+    def _rebalances(self, key: Key) -> bool:
+        binding = self._bindings.get(key)
+        return (
+            binding is not None
+            and bool(binding.spec.clusters)
+            and eligible(binding, self._scheduler_name)
+            and self._moves.policy(binding).settings.rebalance.mode != "Off"
+        )
 
     def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
         # Bindings of one policy share one placement, which this dict keeps alive.

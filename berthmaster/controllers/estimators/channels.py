@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from berthmaster.controllers.estimators.endpoints import TLSMaterial, addresses, tls_material
-from berthmaster.controllers.estimators.messages import COMPONENT_SETS, REPLICAS, Metadata
+from berthmaster.controllers.estimators.messages import METHODS, Metadata
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import ServiceError
@@ -73,7 +73,7 @@ class GRPCChannel:
         self.address = address
         self._channel = _channel(address, tls)
         self._methods: dict[str, aio.UnaryUnaryMultiCallable[bytes, bytes]] = {
-            name: self._channel.unary_unary(name) for name in (REPLICAS, COMPONENT_SETS)
+            name: self._channel.unary_unary(name) for name in METHODS
         }
         self._closed = False
 
@@ -91,7 +91,7 @@ class GRPCChannel:
             raise ServiceError(f"{self.address}: connection refused, or the TLS handshake failed")
 
     async def call(self, method: str, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
-        """Call ``REPLICAS`` or ``COMPONENT_SETS`` with an encoded request, and return the encoded response.
+        """Call one of ``METHODS`` with an encoded request, and return the encoded response.
 
         Raises:
             ServiceError: the call failed, or the channel was closed.

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,11 +13,19 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from berthmaster.controllers.estimators.cluster_estimator import CircuitBreaker, ClusterEstimator, EstimateResult
 from berthmaster.controllers.estimators.endpoints import check_tls
-from berthmaster.controllers.estimators.messages import Metadata, Question, replicas_question, sets_question
+from berthmaster.controllers.estimators.messages import (
+    Metadata,
+    Question,
+    UnschedulableReplicas,
+    replicas_question,
+    sets_question,
+    unschedulable_question,
+)
 from berthmaster.controllers.settings import EstimatorSettings
+from berthmaster.deciding.config import RebalanceSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.requests import key_text
-from berthmaster.model.binding import BindingSpec, Component
+from berthmaster.model.binding import Binding, BindingSpec, Component
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
@@ -33,6 +41,9 @@ if TYPE_CHECKING:  # gRPC is an optional dependency
     from berthmaster.controllers.estimators.channels import GRPCConnector
 
 T = TypeVar("T")
+
+SHORTEST_STUCK_S: Final = 60
+"""Replicas that are unschedulable for less time never leave their cluster, because it may just be adding a node."""
 
 ESTIMATES: Final = Counter(
     "berthmaster_scheduler_estimates", "Requests to scheduler estimators, by result.", ("result",)
@@ -77,6 +88,7 @@ class EstimatorQuery:
         clusters: the clusters that pass the filters in any group that may be tried, each once.
         requirements: what a replica needs. None asks for pod slots.
         workload: the workload's kind and name, for the logs of the estimators.
+        unschedulable: asks how many replicas of a workload are unschedulable; None asks for available replicas.
     """
 
     clusters: Sequence[str]
@@ -84,6 +96,7 @@ class EstimatorQuery:
     workload: str
     components: tuple[Component, ...] = ()
     namespace: str = ""
+    unschedulable: UnschedulableReplicas | None = None
 
     def question(self) -> Question:
         """Return the encoded question.
@@ -91,6 +104,8 @@ class EstimatorQuery:
         Raises:
             InputError: a node affinity is invalid.
         """
+        if self.unschedulable is not None:
+            return unschedulable_question(self.unschedulable)
         if self.components:
             return sets_question(self.components, self.namespace)
         return replicas_question(self.requirements)
@@ -121,6 +136,33 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
     return EstimatorQuery(
         clusters, spec.replica_requirements, f"{resource.kind} {name}", components, resource.namespace
     )
+
+
+def stuck_query_of(binding: Binding, missing: Mapping[str, int], settings: RebalanceSettings) -> EstimatorQuery | None:
+    """Return the query for the replicas that are unschedulable for too long; None if they do not matter.
+
+    As for karmada-descheduler, only Deployments that are divided by available replicas count. Estimators of Karmada
+    know no other kind.
+
+    Args:
+        binding: the workload.
+        missing: the replicas that members report as not ready, by cluster. Other clusters are not asked.
+        settings: whether and when such replicas leave.
+    """
+    resource, placement = binding.spec.resource, binding.spec.placement
+    if (
+        settings.mode == "Off"
+        or placement is None
+        or (resource.api_version, resource.kind) != ("apps/v1", "Deployment")
+    ):
+        return None
+    if strategy_of(placement.replica_scheduling) not in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
+        return None
+    asked = UnschedulableReplicas(
+        resource.api_version, resource.kind, resource.namespace, resource.name, max(settings.after_s, SHORTEST_STUCK_S)
+    )
+    workload = f"{resource.kind} {key_text((resource.namespace, resource.name))}"
+    return EstimatorQuery(sorted(missing), None, workload, unschedulable=asked)
 
 
 def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:

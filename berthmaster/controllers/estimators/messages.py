@@ -1,4 +1,4 @@
-"""The messages of ``MaxAvailableReplicas`` and ``MaxAvailableComponentSets`` (karmada ``pkg/estimator/pb``).
+"""The messages of the estimators of Karmada (``pkg/estimator/pb``).
 
 The messages contain types of Kubernetes (quantities, node selectors, tolerations) as bytes: the protobuf messages of
 ``k8s.io/api/core/v1/generated.proto``, without the envelope of the API server.
@@ -21,6 +21,8 @@ from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 _SERVICE: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator"
 REPLICAS: Final = f"{_SERVICE}/MaxAvailableReplicas"
 COMPONENT_SETS: Final = f"{_SERVICE}/MaxAvailableComponentSets"
+UNSCHEDULABLE: Final = f"{_SERVICE}/GetUnschedulableReplicas"
+METHODS: Final = (REPLICAS, COMPONENT_SETS, UNSCHEDULABLE)
 Metadata = tuple[tuple[str, str], ...]
 
 _PROTO: Final = """
@@ -68,6 +70,13 @@ message Component {
 message Cluster { optional string cluster = 1; }
 message Replicas { optional ReplicaRequirements replicaRequirements = 2; }
 message ComponentSets { repeated Component components = 2; optional string namespace = 3; }
+message ObjectReference {
+  optional string apiVersion = 1;
+  optional string kind = 2;
+  optional string namespace = 3;
+  optional string name = 4;
+}
+message Unschedulable { optional ObjectReference resource = 2; optional int64 unschedulableThreshold = 3; }
 message Answer { optional int32 number = 1; }
 """
 """The fields that are sent and read. Maps are repeated entries, which have the same bytes."""
@@ -77,7 +86,7 @@ class Question(NamedTuple):
     """A question to the estimators of all clusters.
 
     Attributes:
-        method: the gRPC method: ``REPLICAS`` or ``COMPONENT_SETS``.
+        method: the gRPC method, one of ``METHODS``.
         content: the request without its cluster.
     """
 
@@ -86,6 +95,16 @@ class Question(NamedTuple):
 
     def request(self, cluster: str) -> bytes:
         return _encoded("Cluster", {"cluster": cluster}) + self.content
+
+
+class UnschedulableReplicas(NamedTuple):
+    """A workload, and for how many seconds its replicas must be unschedulable to count."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    for_s: int
 
 
 class _SelectorRequirement(Value, frozen=True):
@@ -136,8 +155,15 @@ def sets_question(components: Iterable[Component], namespace: str) -> Question:
     return Question(COMPONENT_SETS, _encoded("ComponentSets", fields))
 
 
+def unschedulable_question(asked: UnschedulableReplicas) -> Question:
+    """Return the question how many replicas of a workload are unschedulable."""
+    resource = _given(apiVersion=asked.api_version, kind=asked.kind, namespace=asked.namespace, name=asked.name)
+    fields = {"resource": resource, "unschedulableThreshold": asked.for_s * 1_000_000_000}
+    return Question(UNSCHEDULABLE, _encoded("Unschedulable", fields))
+
+
 def answered_number(response: bytes) -> int:
-    """Decode the number in the response to either question.
+    """Decode the number in the response to any question.
 
     Raises:
         ServiceError: the response is not a protobuf message.

@@ -19,6 +19,7 @@ from berthmaster.deciding.config import (
     MoveSelector,
     MoveSettings,
     Pause,
+    RebalanceOverride,
     SourceOverride,
     SourceSettings,
     parse_percent,
@@ -71,12 +72,22 @@ class SourceFields(Value, frozen=True):
     headroom: _Percent | None = None
 
 
+class RebalanceFields(Value, frozen=True):
+    """How drift asks for moves."""
+
+    mode: _Mode | None = None
+    after: _Duration | None = None
+    tolerance: _Percent | None = None
+    min_gain: _Percent | None = None
+
+
 class RuleFields(Value, frozen=True):
     """Settings for the bindings that the selector matches. The first rule that states a setting applies."""
 
     selector: SelectorFields
     failback: SourceFields | None = None
     drain: SourceFields | None = None
+    rebalance: RebalanceFields | None = None
     strategy: MoveStrategy | None = None
     soak: _Duration | None = None
     deadline: _Duration | None = None
@@ -129,6 +140,7 @@ class MovesConfigFile(Value, frozen=True):
     pause: Pause = "None"
     failback: SourceFields | None = None
     drain: SourceFields | None = None
+    rebalance: RebalanceFields | None = None
     strategy: MoveStrategy | None = None
     soak: _Duration | None = None
     deadline: _Duration | None = None
@@ -226,8 +238,7 @@ def _is_list_of_structs(kind: Any) -> bool:  # noqa: ANN401 - a type
 
 def _errors(fields: MovesConfigFile) -> Iterator[FieldError]:
     """Yield an error for each value that has the right type and is not accepted."""
-    for name in ("failback", "drain"):
-        yield from _source_errors(getattr(fields, name), name)
+    yield from _source_errors(fields, "")
     yield from _duration_errors(fields, "", "soak", "deadline")
     yield from _duration_errors(fields.hold_down, "holdDown", "initial", "max", minimum_s=1)
     for name in ("rules", "budgets"):
@@ -236,8 +247,7 @@ def _errors(fields: MovesConfigFile) -> Iterator[FieldError]:
     for index, rule in enumerate(fields.rules):
         path = f"rules[{index}]"
         yield from _selector_errors(rule.selector, f"{path}.selector")
-        yield from _source_errors(rule.failback, f"{path}.failback")
-        yield from _source_errors(rule.drain, f"{path}.drain")
+        yield from _source_errors(rule, f"{path}.")
         yield from _duration_errors(rule, path, "soak", "deadline")
     names: set[str] = set()
     for index, budget in enumerate(fields.budgets or ()):
@@ -254,15 +264,24 @@ def _errors(fields: MovesConfigFile) -> Iterator[FieldError]:
     yield from _duration_errors(fields.brake, "brake", "settle")
 
 
-def _source_errors(fields: SourceFields | None, path: str) -> Iterator[FieldError]:
-    if fields is None:
-        return
-    yield from _duration_errors(fields, path, "after")
-    if fields.headroom is not None:
+_PERCENTAGES: Final = (
+    ("failback", "headroom", "headroom"),
+    ("drain", "headroom", "headroom"),
+    ("rebalance", "tolerance", "tolerance"),
+    ("rebalance", "min_gain", "minGain"),
+)
+
+
+def _source_errors(fields: MovesConfigFile | RuleFields, prefix: str) -> Iterator[FieldError]:
+    for name in ("failback", "drain", "rebalance"):
+        if (source := getattr(fields, name)) is not None:
+            yield from _duration_errors(source, f"{prefix}{name}", "after")
+    for name, attribute, field in _PERCENTAGES:
+        text = getattr(getattr(fields, name), attribute, None)
         try:
-            parse_percent(fields.headroom)
+            _percentage(text)
         except InputError as error:
-            yield FieldError(f"{path}.headroom", str(error))
+            yield FieldError(f"{prefix}{name}.{field}", str(error))
 
 
 def _selector_errors(fields: SelectorFields | None, path: str) -> Iterator[FieldError]:
@@ -308,20 +327,12 @@ def _config(fields: MovesConfigFile) -> MovesConfig:
         hold_down_s=parse_duration_s(fields.hold_down.initial),
         max_hold_down_s=parse_duration_s(fields.hold_down.max),
     )
-    own = MoveRule(
-        MoveSelector(),
-        _override(fields.failback),
-        _override(fields.drain),
-        fields.strategy,
-        _seconds(fields.soak),
-        _seconds(fields.deadline),
-    )
     budgets = (DEFAULT_BUDGET,) if fields.budgets is None else tuple(_budget(each) for each in fields.budgets)
     brake = fields.brake
     return MovesConfig(
         fields.pause,
-        own.applied(defaults),
-        tuple(_rule(each) for each in fields.rules),
+        _rule(fields, None).applied(defaults),
+        tuple(_rule(each, each.selector) for each in fields.rules),
         budgets,
         BrakeSettings(
             brake.enabled,
@@ -333,11 +344,18 @@ def _config(fields: MovesConfigFile) -> MovesConfig:
     )
 
 
-def _rule(fields: RuleFields) -> MoveRule:
+def _rule(fields: MovesConfigFile | RuleFields, selector: SelectorFields | None) -> MoveRule:
+    rebalance = fields.rebalance or RebalanceFields()
     return MoveRule(
-        _selector(fields.selector),
+        _selector(selector),
         _override(fields.failback),
         _override(fields.drain),
+        RebalanceOverride(
+            _mode(rebalance),
+            _seconds(rebalance.after),
+            _percentage(rebalance.tolerance),
+            _percentage(rebalance.min_gain),
+        ),
         fields.strategy,
         _seconds(fields.soak),
         _seconds(fields.deadline),
@@ -366,12 +384,16 @@ def _selector(fields: SelectorFields | None) -> MoveSelector:
 
 
 def _override(fields: SourceFields | None) -> SourceOverride:
-    if fields is None:
-        return SourceOverride()
-    mode: Mode | None = fields.mode if not isinstance(fields.mode, bool) else "On" if fields.mode else "Off"
-    return SourceOverride(
-        mode, _seconds(fields.after), parse_percent(fields.headroom) if fields.headroom is not None else None
-    )
+    fields = fields or SourceFields()
+    return SourceOverride(_mode(fields), _seconds(fields.after), _percentage(fields.headroom))
+
+
+def _mode(fields: SourceFields | RebalanceFields) -> Mode | None:
+    return fields.mode if not isinstance(fields.mode, bool) else "On" if fields.mode else "Off"
+
+
+def _percentage(text: str | None) -> int | None:
+    return parse_percent(text) if text is not None else None
 
 
 def _seconds(text: str | None) -> int | None:

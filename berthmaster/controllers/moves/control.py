@@ -171,6 +171,7 @@ class LiveControl:
                 budget_records(self._config.budgets),
                 self._scheduler_name,
                 BrakeLimits(brake.enabled, brake.unhealthy_percent, brake.min_clusters),
+                defaults.rebalance.mode,
             )
             if self._file is not None
             else None

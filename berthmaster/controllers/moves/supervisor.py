@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from berthmaster.controllers.moves.metrics import MoveMetrics
-from berthmaster.controllers.moves.waiting import WaitingMoves
+from berthmaster.controllers.moves.waiting import DriftLooks, WaitingMoves
 from berthmaster.deciding.admissions import Admissions
 from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.deciding.config import JOB, MovesConfig, MoveSettings, failback_annotation, subject_of
@@ -21,7 +21,16 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Key
-from berthmaster.model.move import FAILBACK, POLICY_KEYS, STRATEGY, MoveState, MoveStrategy, move_of
+from berthmaster.model.move import (
+    FAILBACK,
+    POLICY_KEYS,
+    STRATEGY,
+    WAITING,
+    MoveReason,
+    MoveState,
+    MoveStrategy,
+    move_of,
+)
 from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock
 
@@ -68,6 +77,7 @@ class MoveSupervisor:
     ) -> None:
         """Start without bindings."""
         self.waiting = WaitingMoves(clock)
+        self.looks = DriftLooks(clock)
         self._control = control
         self._clock = clock
         self._producer = producer
@@ -103,6 +113,18 @@ class MoveSupervisor:
             return _annotated(settings, annotations, binding.spec.resource.kind)
         except FieldError as error:
             return PolicyMoves(settings, problem=f"{reference}: {error}")
+
+    @property
+    def rebalances(self) -> bool:
+        """Whether drift asks for moves of any binding."""
+        return self._control.config().rebalances
+
+    def looks_for_drift(self, key: Key, binding: Binding) -> bool:
+        """Return whether the next decision for a binding looks for drift: it is due, or drift is known and waits."""
+        due, record = self.looks.take(key), move_of(binding)
+        if record is None or record.under_way:
+            return due and record is None
+        return due or (record.reason is MoveReason.REBALANCE and record.phase in WAITING)
 
     def observe(self, key: Key, binding: Binding) -> None:
         """Record the move in an observed or written version of a binding."""

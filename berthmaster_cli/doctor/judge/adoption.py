@@ -172,8 +172,8 @@ def _moves(facts: Facts) -> _Evidence:
     sources = leader.sources
     if sources is None:
         return _OPEN, "the controllers have no configuration of moves"
-    modes = f"failback {sources.failback}, drain {sources.drain}"
-    return (_OPEN if sources.failback == sources.drain == _OFF else _REACHED), modes
+    modes = f"failback {sources.failback}, drain {sources.drain}, rebalance {sources.rebalance}"
+    return (_OPEN if sources.failback == sources.drain == sources.rebalance == _OFF else _REACHED), modes
 
 
 def _records_and_shows(facts: Facts) -> _Evidence:

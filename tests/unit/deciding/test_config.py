@@ -62,7 +62,7 @@ def test_the_subject_of_a_binding_names_its_policy(annotations, policy):
 
 def test_without_a_configuration_nothing_is_planned():
     settings = MovesConfig().settings_for(MoveSubject("shop", {}, "", "Deployment"))
-    assert (settings.failback.mode, settings.drain.mode) == ("Off", "Off")
+    assert (settings.failback.mode, settings.drain.mode, settings.rebalance.mode) == ("Off", "Off", "Off")
 
 
 def test_for_each_setting_the_first_rule_that_states_it_applies():

@@ -22,7 +22,8 @@ from ledger_histories import (
     wanted,
 )
 
-from berthmaster.deciding.config import MovesConfig
+from berthmaster.controllers.moves.waiting import ROUND_S
+from berthmaster.deciding.config import MovesConfig, RebalanceSettings
 from berthmaster.ledger import history
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import Query, RecordId
@@ -118,6 +119,27 @@ def test_a_move_that_fails_because_its_cluster_is_not_ready(tmp_path, failover_a
     history.pass_by(45)
     found = history.check(len(history.scheduling.recorded))
     assert any("its cluster is not ready" in each.outcome.event for each in found)
+
+
+def test_a_rebalance_of_replicas_that_do_not_run(tmp_path):
+    config = replace(MOVES, defaults=replace(MOVES.defaults, rebalance=RebalanceSettings("On", 0)))
+    replayed = History(sqlite_url(tmp_path), config)
+    replayed.up(a=10, b=9)
+    replayed.scheduling.put(wanted("web", replicas=4))
+    replayed.scheduling.report(*KEY)
+    binding = replayed.scheduling.bindings[KEY]
+    [item] = binding.status.aggregated_status
+    three = msgspec.structs.replace(item, status={"replicas": 4, "readyReplicas": 3})
+    status = msgspec.structs.replace(binding.status, aggregated_status=(three,))
+    replayed.scheduling.bindings[KEY] = msgspec.structs.replace(binding, status=status)
+    replayed.bounds = {"a": 1}
+    for _ in range(2):
+        replayed.clock.pass_by(ROUND_S)
+        replayed.scheduling.moves.looks.next(lambda: [KEY], lambda _: True)
+    replayed.scheduling.reconcile(*KEY)
+    found = replayed.check(2)[-1]
+    assert found.entry.moves.stuck == {"a": 1}
+    assert found.outcome.event == "MoveStarted: Rebalance: a:4 -> a:3, b:1"
 
 
 def test_a_decision_that_needs_works_which_are_not_on_record_differs(history_of_replay):

@@ -21,6 +21,7 @@ from waiting import wait_for
 from berthmaster.controllers.estimators import channels
 from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
+from berthmaster.controllers.estimators.messages import UnschedulableReplicas
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
@@ -112,6 +113,17 @@ def test_a_request_has_the_requirements_and_the_workload(stage):
     assert (requirements.namespace, requirements.priorityClassName) == ("shop", "high")
     assert parsed("Quantity", requirements.resourceRequestBytes["cpu"]).string == "1500m"
     assert dict(requirements.nodeClaim.nodeSelector) == {"disk": "ssd"}
+
+
+def test_a_request_for_unschedulable_replicas_names_the_workload_and_the_time(stage):
+    server = stage.serve("a", 2)
+    asked = UnschedulableReplicas("apps/v1", "Deployment", "shop", "web", 300)
+    query = EstimatorQuery(["a"], None, "Deployment shop/web", unschedulable=asked)
+    assert stage.open().max_available(query, PATIENT_S) == {"a": 2}
+    [(request, _)] = server.asked
+    resource = request.resource
+    assert (request.cluster, request.unschedulableThreshold) == ("a", 300 * 10**9)
+    assert (resource.apiVersion, resource.kind, resource.namespace, resource.name) == asked[:4]
 
 
 @pytest.mark.parametrize(

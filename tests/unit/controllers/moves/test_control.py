@@ -14,8 +14,8 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
 from berthmaster.controllers.moves.config_file import SCHEMA_FILE, json_schema, parse_moves_config, read_moves_config
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.waiting import INTERVAL_S, WaitingMoves
-from berthmaster.deciding.config import DEFAULT_BUDGET, MoveSubject
+from berthmaster.controllers.moves.waiting import INTERVAL_S, LOOKS_PER_S, ROUND_S, DriftLooks, WaitingMoves
+from berthmaster.deciding.config import DEFAULT_BUDGET, MoveSubject, RebalanceSettings
 from berthmaster.deciding.lease_record import SOURCES
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.model.binding import Binding
@@ -176,12 +176,14 @@ FULL = {
     "pause": "Planned",
     "failback": {"mode": "On", "after": "20m", "headroom": "5%"},
     "drain": {"mode": "DryRun", "after": "0"},
+    "rebalance": {"mode": "On", "after": "30m", "tolerance": "20%", "minGain": "8%"},
     "strategy": "BreakBeforeMake",
     "soak": "2m",
     "deadline": "30m",
     "holdDown": {"initial": "5m", "max": "12h"},
     "rules": [
-        {"selector": {"namespaces": ["db"], "kinds": ["StatefulSet"]}, "failback": {"mode": "Off"}, "soak": "10m"},
+        {"selector": {"namespaces": ["db"], "kinds": ["StatefulSet"]}, "failback": {"mode": "Off"}, "soak": "10m",
+         "rebalance": {"mode": "DryRun"}},
         {"selector": {"labels": {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["1"]}]}}},
     ],
     "budgets": [
@@ -209,6 +211,8 @@ def test_a_file_with_every_field_is_read():
     assert (settings.drain.mode, settings.deadline_s, settings.hold_down_s, settings.max_hold_down_s) == (
         "DryRun", 1800, 300, 43200,
     )  # fmt: skip
+    assert settings.rebalance == RebalanceSettings("DryRun", 1800, 20, 8)
+    assert (config.rebalances, parsed(CONFIG_FILE_HEAD).rebalances) == (True, False)
     assert [(each.name, each.max_moves, each.replicas_percent, each.limits_failover) for each in config.budgets] == [
         ("all", 20, None, False), ("nights", None, 10, True),
     ]  # fmt: skip
@@ -262,6 +266,7 @@ def test_a_mode_that_yaml_reads_as_a_boolean_is_the_mode(text, mode):
                     {"name": ""},
                 ],
                 "brake": {"window": "0s"},
+                "rebalance": {"tolerance": "2000%", "minGain": "5000%", "after": "1d"},
             },
             [
                 "budgets[0].windows[0].schedule: '@daily' is not a schedule",
@@ -271,6 +276,9 @@ def test_a_mode_that_yaml_reads_as_a_boolean_is_the_mode(text, mode):
                 "budgets[1].selector.labels.matchLabels[a b]: 'a b' is not a label key",
                 "budgets[2].name: is empty",
                 "brake.window: '0s' is too short; accepted is at least 1s",
+                "rebalance.after: '1d' is not a duration",
+                "rebalance.tolerance: '2000%' is too large",
+                "rebalance.minGain: '5000%' is too large",
             ],
             id="values that are not accepted",
         ),
@@ -350,3 +358,29 @@ def test_without_a_gain_or_without_bindings_nothing_is_looked_at():
     waiting.gained(["m1"])
     waiting.update(A, waits=False)
     assert (len(waiting), waiting.take()) == (0, ([], {"m1"}))
+
+
+def test_all_bindings_are_looked_at_for_drift_in_turn_and_few_each_second():
+    clock = FakeClock()
+    looks = DriftLooks(clock)
+    keys = [("shop", f"w{number}") for number in range(10 * LOOKS_PER_S)]
+    others = [("shop", f"off{number}") for number in range(1000)]
+    found = []
+    for _ in range(60):
+        clock.pass_by(1)
+        due = looks.next(lambda: [*others, *keys], lambda key: key in keys)
+        assert len(due) <= LOOKS_PER_S
+        found += due
+    assert found[: len(keys)] == keys
+    assert found[len(keys) : 2 * len(keys)] == keys, "the next round"
+    assert (looks.take(keys[0]), looks.take(keys[0]), looks.take(others[0])) == (True, False, False)
+
+
+def test_few_bindings_are_looked_at_for_drift_once_in_a_round():
+    clock = FakeClock()
+    looks = DriftLooks(clock)
+    found = []
+    for _ in range(int(3 * ROUND_S)):
+        clock.pass_by(1)
+        found += looks.next(lambda: [A], lambda _: True)
+    assert found == [A] * 3

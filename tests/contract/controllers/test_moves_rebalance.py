@@ -1,0 +1,211 @@
+"""Rebalancing under the modelled Karmada: drift is repaired with few moves, and healthy replicas never drop."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, selector
+from kube_store import JSON
+from move_plays import DYNAMIC, ON, SETTINGS, STATIC, WEB, Play
+
+from berthmaster.controllers.estimators.estimators import EstimatorQuery
+from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
+from berthmaster.model.decode import decode_json
+from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState
+
+HOUR_S = 3600
+BOTH = {"g": ["m1", "m2"]}
+AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+
+
+def rebalancing(mode: Any = "On", after_s: int = 0, **settings: Any) -> MovesConfig:
+    return replace(ON, defaults=replace(ON.defaults, rebalance=RebalanceSettings(mode, after_s, **settings)))
+
+
+def resize(stage: Stage, name: str, cpu: int) -> None:
+    stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": str(cpu)}}})
+
+
+def starts(stage: Stage) -> list[str]:
+    """Return the workloads of the moves that have begun, in order."""
+    assert stage.scheduler is not None
+    events = stage.scheduler.recorder.events
+    return [
+        each.regarding.name for each in events if each.reason == "MoveStarted" and each.regarding.kind != "Deployment"
+    ]
+
+
+def drifting(moves: MovesConfig, strategy: JSON = DYNAMIC) -> Play:
+    """Return a workload with 2 of 4 replicas on a cluster that has almost no capacity left."""
+    play = Play(BOTH, strategy, moves=moves)
+    resize(play.stage, "m2", 2)
+    play.watch()
+    return play
+
+
+def test_drift_that_lasts_is_repaired_and_healthy_replicas_never_drop():
+    play = drifting(rebalancing(after_s=600))
+    play.run(540)
+    assert (play.clusters, play.move.phase, play.move.reason) == (
+        {"m1": 2, "m2": 2}, MovePhase.STABILISING, MoveReason.REBALANCE,
+    )  # fmt: skip
+    play.phases.clear()
+    play.run(240)
+    assert play.phases == ["Stabilising", "Surging", "Soaking", "Released"]
+    assert (play.clusters, play.lowest) == ({"m1": 3, "m2": 1}, 4)
+    play.run(HOUR_S)
+    assert (play.move, len(starts(play.stage))) == (None, 1), "the record is removed, and nothing else moves"
+
+
+@pytest.mark.parametrize(
+    ("moves", "phase"),
+    [
+        pytest.param(ON, None, id="Off is the default"),
+        pytest.param(rebalancing("DryRun"), MovePhase.ELIGIBLE, id="DryRun only reports"),
+        pytest.param(rebalancing(min_gain_percent=51), None, id="a move that gains too little"),
+        pytest.param(rebalancing(tolerance_percent=1000), None, id="shares within the tolerance"),
+    ],
+)
+def test_a_workload_that_must_stay_stays(moves: MovesConfig, phase: MovePhase | None):
+    play = drifting(moves)
+    play.run(HOUR_S)
+    assert (play.clusters, starts(play.stage)) == ({"m1": 2, "m2": 2}, [])
+    assert (play.move.phase if play.move is not None else None) is phase
+
+
+def test_drift_that_does_not_last_moves_nothing():
+    play = Play(BOTH, DYNAMIC, moves=rebalancing(after_s=600))
+    for _ in range(12):
+        resize(play.stage, "m2", 2)
+        play.run(300)
+        resize(play.stage, "m2", 100)
+        play.run(60)
+    assert (play.clusters, starts(play.stage)) == ({"m1": 2, "m2": 2}, [])
+
+
+def test_capacities_that_swing_every_minute_cause_at_most_two_moves_of_a_workload_in_an_hour():
+    policies = [policy(f"p{i}", selector("Deployment", name=f"w{i}"), schedulerName="berthmaster",
+                       placement={"replicaScheduling": DYNAMIC}) for i in range(4)]  # fmt: skip
+    moves = replace(rebalancing(), budgets=())
+    workloads = [deployment(f"w{i}", 8) for i in range(4)]
+    stage = Stage(cluster("m1"), cluster("m2"), *policies, *workloads, settings=SETTINGS, moves=moves)
+    stage.run(60)
+    for minute in range(3 * 60):
+        resize(stage, "m1", 100 if minute % 2 else 10)
+        resize(stage, "m2", 10 if minute % 2 else 100)
+        stage.run(60)
+        lately = [each for each in _begun(stage) if each[1] > stage.clock.monotonic_s() - HOUR_S]
+        names = [name for name, _ in lately]
+        assert max(map(names.count, names), default=0) <= 2, lately
+    assert _begun(stage), "the capacities swing enough to move something"
+
+
+_seen: dict[int, list[tuple[str, float]]] = {}
+
+
+def _begun(stage: Stage) -> list[tuple[str, float]]:
+    """Return the moves that have begun, and when this function saw them first."""
+    found = _seen.setdefault(id(stage), [])
+    found += [(name, stage.clock.monotonic_s()) for name in starts(stage)[len(found) :]]
+    return found
+
+
+def test_a_cluster_that_joins_is_filled_within_the_budget():
+    moves = replace(rebalancing(tolerance_percent=0), budgets=(Budget("one", max_moves=1),))
+    workloads = [deployment(f"w{i}", 4) for i in range(3)]
+    policies = [policy(f"p{i}", selector("Deployment", name=f"w{i}"), schedulerName="berthmaster",
+                       placement={"replicaScheduling": STATIC}) for i in range(3)]  # fmt: skip
+    stage = Stage(cluster("m1"), *policies, *workloads, settings=SETTINGS, moves=moves)
+    stage.run(60)
+    stage.put(cluster("m2"))
+    for _ in range(120):
+        stage.run(10)
+        under_way = [move for each in workloads if (move := _move(stage, each)) is not None and move.under_way]
+        assert len(under_way) <= 1
+        assert all(sum(stage.model.members.healthy(each).values()) >= 4 for each in workloads)
+    assert [stage.assignment(each) for each in workloads] == [{"m1": 2, "m2": 2}] * 3
+
+
+def _move(stage: Stage, template: JSON) -> MoveState | None:
+    text = (stage.binding(template) or {})["metadata"]["annotations"].get(MOVE)
+    return None if text is None else decode_json(MoveState, text)
+
+
+class Crowd:
+    """A workload of which one of four replicas does not run on a cluster, and the estimators that say so.
+
+    Attributes:
+        asked: the clusters that were asked for unschedulable replicas.
+    """
+
+    def __init__(self, strategy: JSON = AGGREGATED, *, moves: MovesConfig | None = None, elsewhere: int = 100) -> None:
+        self.play = play = Play(BOTH, strategy, moves=moves or rebalancing(after_s=300))
+        self.asked: list[str] = []
+        self.here = max(play.clusters, key=lambda name: (play.clusters[name], name))
+        assert play.stage.scheduler is not None
+        play.stage.scheduler.estimate(self._answer)
+        resize(play.stage, "m1" if self.here == "m2" else "m2", elsewhere)
+        members = play.stage.model.members
+        members.crowd(self.here, "web", play.clusters[self.here] - 1)
+        members.lose_pods(self.here, WEB, 1)
+        play.run(10)
+        play.watch()
+
+    def _answer(self, query: EstimatorQuery) -> dict[str, int]:
+        members = self.play.stage.model.members
+        if query.unschedulable is not None:
+            self.asked += query.clusters
+            assert query.unschedulable.for_s == 300
+            return {name: members.unschedulable(WEB).get(name, 0) for name in query.clusters}
+        return {name: room for name in query.clusters if (room := members.room(name, WEB)) is not None}
+
+
+@pytest.mark.parametrize("strategy", [AGGREGATED, DYNAMIC], ids=["Aggregated", "by available replicas"])
+def test_replicas_that_do_not_run_leave_their_cluster(strategy: JSON):
+    crowd = Crowd(strategy)
+    before, play = crowd.play.clusters, crowd.play
+    play.run(300)
+    assert (play.healthy, play.lowest) == (4, 3)
+    assert play.clusters[crowd.here] == before[crowd.here] - 1
+    assert (sum(play.clusters.values()), set(crowd.asked)) == (4, {crowd.here})
+    play.run(3 * HOUR_S)
+    assert (play.move, len(starts(play.stage))) == (None, 1), "they do not return"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "moves"),
+    [
+        pytest.param(STATIC, None, id="static weights name the cluster"),
+        pytest.param(AGGREGATED, ON, id="rebalancing is off"),
+        pytest.param(AGGREGATED, rebalancing("DryRun", 300), id="DryRun"),
+    ],
+)
+def test_replicas_that_do_not_run_stay(strategy: JSON, moves: MovesConfig | None):
+    crowd = Crowd(strategy, moves=moves)
+    before = crowd.play.clusters
+    crowd.play.run(HOUR_S)
+    assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])
+
+
+def test_replicas_that_fit_nowhere_else_stay():
+    crowd = Crowd(elsewhere=0)
+    before = crowd.play.clusters
+    crowd.play.run(HOUR_S)
+    assert (crowd.play.clusters, starts(crowd.play.stage)) == (before, [])
+
+
+def test_beside_a_descheduler_that_acts_first_a_workload_comes_to_rest():
+    """karmada-descheduler lowers the number of replicas of a cluster to those that run."""
+    crowd = Crowd()
+    play, binding = crowd.play, crowd.play.stage.binding(WEB)
+    assert binding is not None
+    play.run(45)
+    assert play.move is not None, "a move has begun"
+    assert play.move.under_way
+    lowered = [{**each, "replicas": 3} if each["name"] == crowd.here else each
+               for each in (play.stage.binding(WEB) or {})["spec"]["clusters"]]  # fmt: skip
+    play.stage.edit(binding, spec={"clusters": lowered})
+    play.run(2 * HOUR_S)
+    assert (play.healthy, play.lowest, sum(play.clusters.values())) == (4, 3, 4)
+    assert (play.move, play.events.count("MoveAbandoned")) == (None, 1)
