@@ -29,8 +29,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.app import all_routes
 from extender.metrics import PrometheusServiceMetrics
 from extender.protocols.problem import Refusal, problem
-from extender.protocols.services import Call, Services
-from extender.protocols.size import sized
+from extender.protocols.services import Call, Services, sized
 from extender.state.state import State
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 from webhook.app import Reviewer

@@ -26,8 +26,7 @@ from berthmaster_cli.flags import parsed
 from berthmaster_cli.inputs import current_time, profile_from, workload_affinity_on
 from berthmaster_cli.names import name_in, resource_name
 from berthmaster_cli.output import complaints
-from berthmaster_cli.plan.command import command, planned
-from berthmaster_cli.plan.inputs import PlanFlags, base_documents
+from berthmaster_cli.plan.command import PlanFlags, base_documents, command, planned
 from berthmaster_cli.present import present_world
 
 __all__ = [

@@ -19,11 +19,10 @@ from berthmaster_cli.options import (
     LogLevelFlags,
     cluster_clients,
 )
-from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
-from certs.reconcile import CertificateEvents, CertificateReconciler
-from certs.rotator import CertificateMetrics
-from certs.snapshot import Clusters
+from certs.rotator import CertificateEvents, CertificateMetrics, CertificateReconciler
+from certs.secrets import Clusters
 
 _DNS_NAME: Final = re.compile(
     r"(?=.{1,253}$)(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"

@@ -18,8 +18,7 @@ from berthmaster_cli.options import Address, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
-from certs.reconcile import CertificateReport
-from certs.rotator import CertificateRotator
+from certs.rotator import CertificateReport, CertificateRotator
 
 _ENVIRONMENT: Final = "BERTHMASTER_CERTS"
 _EPILOG: Final = environment_text(_ENVIRONMENT, "--authority-secret")

@@ -14,10 +14,15 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster_cli.environment import environment_text
-from berthmaster_cli.extender_options import ExtenderAccessFlags, extender_access_from
 from berthmaster_cli.flags import group, options
 from berthmaster_cli.options import KubeconfigFlags, config_option
-from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
+from berthmaster_cli.serving_options import (
+    ExtenderAccessFlags,
+    ServingFlags,
+    extender_access_from,
+    server_options_from,
+    serving_defaults,
+)
 
 
 class OidcFlags(Flags):

@@ -28,7 +28,9 @@ from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.flags import declared, option, options
+from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.inputs import (
+    InputFlags,
     WorkloadNamespaceFlags,
     current_time,
     explain_remotely,
@@ -36,15 +38,112 @@ from berthmaster_cli.inputs import (
     remote_from,
     workload_affinity_on,
 )
-from berthmaster_cli.ledger_options import optional_ledger_option
+from berthmaster_cli.ledger_options import (
+    ENVIRONMENT,
+    MOMENT,
+    LedgerFlags,
+    microseconds,
+    opened,
+    optional_ledger_option,
+)
 from berthmaster_cli.names import completed_types, name_in, resource_argument
-from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, stdout, styled
-from berthmaster_cli.past import PastFlags, explained_past, past_ledger, print_difference, print_record
+from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout, styled
 from berthmaster_cli.plan.table import print_assumptions, print_preemption
 from berthmaster_cli.present import AssumptionFlags, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests, reads_live
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
 from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, changes_from
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.records import InputDifference, PastExplanation, Query
+
+_COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
+_CHANGES_SHOWN: Final = 30
+_CONFLICTS: Final = ("paths", "live", "kubeconfig", "context", "dump", "server")
+
+
+class PastFlags(InputFlags, LedgerFlags):
+    """Which recorded decision is explained."""
+
+    at: datetime | None = option(
+        "Explain the last decision up to this time from the ledger, with the fleet as it was: a time, or a "
+        "duration such as 3h.",
+        type=MOMENT,
+    )  # fmt: skip
+    record: str = option("Explain the decision with this id, as history shows it.", "", metavar="ID")
+    diff: bool = option(
+        "With --at or --record: also show what changed in the inputs since the decision before, and which of "
+        "these changes made the difference. Without them it explains the latest decision.",
+    )  # fmt: skip
+
+
+def past_ledger(flags: PastFlags) -> str | Path | None:
+    """Return the ledger if the options ask for a recorded decision; None if they do not."""
+    if flags.at is None and not flags.record and not flags.diff:
+        return None
+    if flags.ledger_url is None:
+        raise click.UsageError(f"--at, --record and --diff need --ledger, or {ENVIRONMENT}")
+    if flags.at is not None and flags.record:
+        raise click.UsageError("--at cannot be combined with --record")
+    other = next((name for name in _CONFLICTS if getattr(flags, name)), None)
+    if other is not None:
+        option = "-f" if other == "paths" else f"--{other}"
+        raise click.UsageError(f"{option} cannot be combined with --at, --record and --diff: the ledger has the fleet")
+    return flags.ledger_url
+
+
+def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -> "PastExplanation":
+    """Return the explanation of a recorded decision."""
+    from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
+
+    query = workload_query(words, flags.namespace)
+    wanted: Query | RecordId
+    if flags.record:
+        wanted = RecordId.parse(flags.record)
+    else:
+        wanted = query if flags.at is None else query._replace(until_us=microseconds(flags.at))
+    found = explain_decision(opened(ledger), wanted, difference=flags.diff)
+    record = found.record
+    if query.name != record.name or query.resource_kind != record.resource_kind:
+        raise InputError(
+            f"decision {record.id} is about {record.resource}, and not about {query.resource_kind} {query.name}"
+        )
+    if flags.diff and found.difference is None:
+        raise InputError(f"the ledger has no decision on this binding before {record.id}; leave out --diff")
+    return found
+
+
+def print_record(console: Console, explained: "PastExplanation") -> None:
+    """Print which decision is explained: the lines above the diagnosis."""
+    record = explained.record
+    print_line(
+        console, styled(f"decision {record.id}", "bold"), f" of {record.time[:19]}Z, fleet {record.fleet[:12]}: ",
+        moves_text(record),
+    )  # fmt: skip
+    for note in explained.notes:
+        print_line(console, styled(note, "yellow"))
+
+
+def print_difference(difference: "InputDifference") -> None:
+    """Print what changed, the decisive changes first."""
+    console = stdout()
+    console.print()
+    print_line(console, styled(f"since decision {difference.previous}: ", "bold"), difference.summary)
+    shown = difference.changes[:_CHANGES_SHOWN]
+    if shown:
+        rows = [
+            (styled("*", "bold green") if each.decisive else "", each.subject, each.aspect, each.before, each.after)
+            for each in shown
+        ]
+        print_table(console, _COLUMNS, rows)
+    more = len(difference.changes) - len(shown)
+    if more > 0:
+        print_line(console, f"and {more} more; -o json shows all")
+    if difference.without is not None:
+        clusters = assignment_text(dict(difference.without)) or "no cluster"
+        print_line(console, "without the changes marked *: ", clusters)
+
 
 if TYPE_CHECKING:
     from berthmaster_cli.federation import FederationExplanation

@@ -10,7 +10,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, TextIO
 
@@ -20,8 +20,24 @@ from click.shell_completion import get_completion_class
 from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.version import __version__
 from berthmaster_cli.environment import name_variables
-from berthmaster_cli.help_formatter import WholeWordFormatter
 from berthmaster_cli.output import complain, inert
+
+_UNBREAKABLE: Final = "\u2011"
+"""The hyphen at which no line breaks. It stands for a hyphen while click wraps a text."""
+
+
+class WholeWordFormatter(click.HelpFormatter):
+    """Wraps a text at spaces only. Click breaks lines at hyphens too, as in ``--client-`` and ``ca-file``."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _UNBREAKABLE))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(name, text.replace("-", _UNBREAKABLE)) for name, text in rows], col_max, col_spacing)
+
+    def write(self, string: str) -> None:
+        super().write(string.replace(_UNBREAKABLE, "-"))
+
 
 EXIT_CHECK_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2

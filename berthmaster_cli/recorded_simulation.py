@@ -16,7 +16,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import apply
-from berthmaster.simulation.leaving import evicted
+from berthmaster.simulation.eligibility import evicted
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World
 from berthmaster.version import __version__

@@ -17,8 +17,8 @@ from berthmaster_cli.environment import environment_text
 from berthmaster_cli.flags import Flags, declared, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
-from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
+from certs.rotator import CertificateReconciler
 
 _SETTINGS: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
 _EPILOG: Final = environment_text("BERTHMASTER_REGISTER", "--registered-by")

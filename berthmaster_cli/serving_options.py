@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.flags import Changes, option
+from berthmaster_cli.flags import Changes, Flags, option
 from berthmaster_cli.options import Address, LogLevelFlags, certificate_pair
 
 if TYPE_CHECKING:
@@ -111,3 +111,27 @@ def _tls_files(flags: ServingFlags) -> TLSFiles | None:
             raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
         return None
     return TLSFiles(*pair, client_ca, flags.tls_min_version)
+
+
+if TYPE_CHECKING:
+    from berthmaster.native_api.connection import ExtenderAccess
+
+
+class ExtenderAccessFlags(Flags):
+    """How to ask the extender. A prefix precedes the names."""
+
+    ca_file: Path | None = option("The CAs of the extender's certificate. Default: those of the system.")
+    token_file: Path | None = option("A file whose first line is the bearer token for the extender.")
+    client_cert_file: Path | None = option("The client certificate for the extender, in PEM.")
+    client_key_file: Path | None = option("The private key of that certificate, in PEM.")
+
+
+def extender_access_from(url: str, flags: ExtenderAccessFlags, prefix: str, connections: int) -> "ExtenderAccess":
+    """Return the access to an extender."""
+    from berthmaster.native_api.connection import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the client
+
+    certificate, key = certificate_pair(flags.client_cert_file, flags.client_key_file, f"{prefix}-client-") or (
+        None,
+        None,
+    )
+    return ExtenderAccess(url, flags.ca_file, flags.token_file, certificate, key, connections)

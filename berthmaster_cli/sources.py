@@ -97,7 +97,7 @@ def _from_files(flags: SourceFlags) -> Manifests:
 
 def _laid_over(live: "LiveDocuments", over: list[Document], flags: SourceFlags) -> Manifests:
     """Write the dump, and return the manifests of the stored objects with files laid over them."""
-    from berthmaster_cli.live.dump import write_dump  # noqa: PLC0415 - files need no client
+    from berthmaster_cli.live.source import write_dump  # noqa: PLC0415 - files need no client
 
     if flags.dump is not None:
         write_dump(live, flags.dump, redact=flags.redact)

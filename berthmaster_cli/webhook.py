@@ -7,12 +7,17 @@ import click
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
 from berthmaster_cli.environment import environment_text
-from berthmaster_cli.extender_options import ExtenderAccessFlags, extender_access_from
 from berthmaster_cli.flags import group, option, options
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
-from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
+from berthmaster_cli.serving_options import (
+    ExtenderAccessFlags,
+    ServingFlags,
+    extender_access_from,
+    server_options_from,
+    serving_defaults,
+)
 from webhook.admission.impact import DEFAULT_RADIUS, BlastRadius
 from webhook.admission.impact import RULE as BLAST_RADIUS
 from webhook.admission.settings import AdmissionSettings, Level, WebhookMode

@@ -8,8 +8,7 @@ import msgspec
 from cryptography import x509
 
 from certs import secrets
-from certs.bundle import Bundle, fingerprint, names_of
-from certs.injection import bundles
+from certs.bundle import Bundle, bundles, fingerprint, names_of
 from certs.leaf import (
     OVERDUE_AT,
     RENEWED_AT,
@@ -22,7 +21,7 @@ from certs.leaf import (
 )
 from certs.options import CertificateOptions, Origin
 from certs.rotation import AuthorityState
-from certs.snapshot import CertificateSnapshot, UnreadableConfiguration
+from certs.secrets import CertificateSnapshot, UnreadableConfiguration
 from certs.steps import NONE_REPLACED, leaf_requirements, provided_bundle, rotation_step
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import InputError
-from certs.injection import ConfigurationKind
+from certs.bundle import ConfigurationKind
 
 MANAGER: Final = "berthmaster-certs"
 """The field manager of the bundle fields."""

@@ -23,8 +23,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import Clock
-from certs.bundle import Bundle
-from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundle_fields, injected, kind_of
+from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, bundle_fields, injected, kind_of
 
 REGISTERED_BY: Final = "berthmaster.io/registered-by"
 """The label of registered objects. Its value names the installation, so that installations do not change each other."""

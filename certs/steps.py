@@ -14,13 +14,17 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest
 from certs import secrets
 from certs.authority import MAX_COMMON_NAME, SERVERS_ONLY, KeyPair, issue, new_authority
-from certs.bundle import EMPTY, Bundle
-from certs.injection import bundles, patch
+from certs.bundle import EMPTY, Bundle, bundles, patch
 from certs.leaf import CertificateFinding, LeafRequirements, Reason, StoredLeaf, leaf_finding, timestamp_text
 from certs.options import MANAGER, CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.rotation import AuthorityState, RotationInput, RotationStep, ServedLeaf, next_rotation_step
-from certs.secrets import Secret
-from certs.snapshot import CertificateSnapshot, ConfigurationState, UnreadableConfiguration, configuration_reference
+from certs.secrets import (
+    CertificateSnapshot,
+    ConfigurationState,
+    Secret,
+    UnreadableConfiguration,
+    configuration_reference,
+)
 
 NONE_REPLACED = frozenset[str]()
 

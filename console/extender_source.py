@@ -10,9 +10,8 @@ from typing import Final, Protocol, TypeVar
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster.native_api.access import ExtenderAccess
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
+from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, UnansweredError
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.model.errors import InputError
-from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.connection import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.stopping import RepeatingThread

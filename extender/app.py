@@ -25,8 +25,7 @@ from berthmaster.serving.request_id import request_id_of
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, field_problem, problem
 from extender.protocols.route import Reply, Route, problem_reply
-from extender.protocols.services import Call, Services
-from extender.protocols.size import sized
+from extender.protocols.services import Call, Services, sized
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -12,7 +12,7 @@ from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.native_api.access import REVIEW_PATH
+from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.memory import keep_existing_objects

@@ -11,12 +11,11 @@ from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
 from certs.authority import KeyPair
-from certs.bundle import Bundle, pair_of
-from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, pair_of
 from certs.leaf import StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
-from certs.reconcile import CertificateEvents, CertificateReconciler, CertificateReport
-from certs.snapshot import Clusters
+from certs.rotator import CertificateEvents, CertificateReconciler, CertificateReport
+from certs.secrets import Clusters
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMESPACE = "system"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from berthmaster_cli.doctor.facts import (
+    REQUIRED_KINDS,
     AccessFacts,
     BindingFacts,
     DeploymentFacts,
@@ -20,7 +21,6 @@ from berthmaster_cli.doctor.facts import (
     Setup,
     WebhookFacts,
 )
-from berthmaster_cli.doctor.fields import REQUIRED_KINDS
 from berthmaster_cli.doctor.finding import Finding
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.webhooks import WANTED

@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner
 from policy_pages import KUBEADMIRAL, REBALANCER, lint_example, update_warnings
 
-from berthmaster_cli.lint.catalog import LINT_RULE_IDS, ListedRule, listed_rules
 from berthmaster_cli.lint.command import command
+from berthmaster_cli.lint.findings import LINT_RULE_IDS, ListedRule, listed_rules
 from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rule_catalog import ALL_RULES

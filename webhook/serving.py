@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.connection import ExtenderAccess
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.request_parser import BodyCollection

@@ -25,9 +25,16 @@ from berthmaster.scheduling.pending_replicas import AssumedCluster, Key, Pending
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.eligibility import due, not_retried, stalls, why_not_scheduled
+from berthmaster.simulation.eligibility import (
+    due,
+    evicted,
+    misses_deletion,
+    not_retried,
+    replaced,
+    stalls,
+    why_not_scheduled,
+)
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
-from berthmaster.simulation.leaving import evicted, misses_deletion, replaced
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import World
 

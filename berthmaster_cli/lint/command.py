@@ -11,14 +11,17 @@ from berthmaster.manifests.document import Document
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.lint.across import Across
-from berthmaster_cli.lint.catalog import LINT_RULE_IDS, across_level, listed_rules
 from berthmaster_cli.lint.findings import (
+    LINT_RULE_IDS,
+    RULE_IN_URL,
     LintFinding,
     LintReport,
+    across_level,
     finding,
+    listed_rules,
+    sarif,
     unreadable,
 )
-from berthmaster_cli.lint.sarif import RULE_IN_URL, sarif
 from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags

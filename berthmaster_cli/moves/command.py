@@ -34,8 +34,7 @@ from berthmaster.views.texts import count_text, numbers
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import NamespaceFlags
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesAccessFlags, access_of, read_files, read_live
+from berthmaster_cli.moves.reading import FollowedBindings, MovesAccessFlags, access_of, read_files, read_live
 from berthmaster_cli.options import KubeconfigFlags
 from berthmaster_cli.output import (
     WorkloadOutputFlags,

@@ -34,8 +34,14 @@ from berthmaster_cli.moves.draining import (
     with_taint,
     without_taint,
 )
-from berthmaster_cli.moves.following import FollowedBindings
-from berthmaster_cli.moves.reading import MovesAccessFlags, MovesInput, access_of, completed_clusters, read_live
+from berthmaster_cli.moves.reading import (
+    FollowedBindings,
+    MovesAccessFlags,
+    MovesInput,
+    access_of,
+    completed_clusters,
+    read_live,
+)
 from berthmaster_cli.output import (
     OutputFlags,
     complain,

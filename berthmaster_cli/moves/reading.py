@@ -1,32 +1,37 @@
 """Reads what the commands about moves need: clusters, bindings, and the lease of the controllers."""
 
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import click
 from msgspec.structs import replace
 
-from berthmaster.deciding.lease_record import LeaseRecord, lease_record
+from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import ListPage, decode_identity, decode_response, get, page
 from berthmaster.kube.served_types import discover_types
+from berthmaster.kube.source_check import SourceCheck
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
 from berthmaster.model.meta import Key
+from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
-from berthmaster_cli.live.progress import ListingBars
+from berthmaster_cli.live.source import ListingBars
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
 _CLUSTER: Final = KARMADA[0]
@@ -178,3 +183,65 @@ def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str
         )
         return None
     return decode_response(dict[str, Any], body, "the lease")
+
+
+_POLL_S: Final = 0.2
+
+
+class FollowedBindings:
+    """The bindings of a control plane, kept up to date inside a ``with`` block."""
+
+    def __init__(self, client: APIClient, lease: Key) -> None:
+        self._client = client
+        self._lease = lease
+        self._changed = threading.Event()
+        self._informers = [
+            Informer(each, lambda raw: decode_json(Binding, raw), SystemClock())
+            for each in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+        ]
+        for informer in self._informers:
+            informer.on_contact(self._changed.set)
+        collections = [each.collection for each in self._informers]
+        self._source = SourceCheck(collections, SystemClock(), self._changed.set)
+        self._reported = ""
+
+    def __enter__(self) -> Self:
+        for informer in self._informers:
+            informer.start(self._client)
+        self._source.start(self._client)
+        while not all(each.listed for each in self._informers):
+            self.wait(_POLL_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._source.stop()
+        for informer in self._informers:
+            informer.stop()
+
+    def bindings(self) -> Iterator[Binding]:
+        return (binding for informer in self._informers for _, binding in informer.items())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the next message of the server, at most for some seconds."""
+        self._changed.wait(timeout_s)
+        self._changed.clear()
+
+    def news(self) -> str:
+        """Return a message if the bindings became stale or current again since the last call; else an empty text."""
+        problem = self._source.problem or next((each.problem for each in self._informers if each.problem), "")
+        if problem == self._reported:
+            return ""
+        self._reported = problem
+        return f"the bindings are stale: {problem}" if problem else "the bindings are watched again"
+
+    def brake(self) -> BrakeRecord:
+        """Read the state of the storm brake. Without a right or a lease it counts as not engaged."""
+        try:
+            body = ask_if_found(self._client, get(LEASES, self._lease))
+        except ApiError:
+            return BrakeRecord()
+        if body is None:
+            return BrakeRecord()
+        return lease_record(decode_response(dict[str, Any], body, "the lease")).brake

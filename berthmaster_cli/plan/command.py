@@ -1,21 +1,242 @@
 """The command ``berthmaster plan``."""
 
-from typing import Any
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 
-from berthmaster.manifests import Document
-from berthmaster.model.errors import BerthmasterError
+from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, read_documents
+from berthmaster.model.errors import BerthmasterError, InputError
+from berthmaster.model.gaps import Gap
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime import traces
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import first_scheduled, plan
-from berthmaster_cli.flags import options
-from berthmaster_cli.inputs import current_time, profile_from, workload_affinity_on
-from berthmaster_cli.output import complain
-from berthmaster_cli.plan.comment import write_comment
-from berthmaster_cli.plan.inputs import EXIT_CODES_HELP, EXIT_ERROR, Limits, PlanFlags, outcome, read_input, write
+from berthmaster.simulation.world import World
+from berthmaster.views.texts import count_text
+from berthmaster_cli.flags import option, options
+from berthmaster_cli.inputs import PresentFlags, SchedulingFlags, current_time, profile_from, workload_affinity_on
+from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
+from berthmaster_cli.output import complain, complain_about, print_data, print_page, stdout
+from berthmaster_cli.plan.changes import change_set, checked_objects, deletions, pruned
 from berthmaster_cli.plan.markdown import markdown_lines
+from berthmaster_cli.plan.page import SERVICES, page, write_comment
+from berthmaster_cli.plan.table import print_plan
+from berthmaster_cli.present import AssumptionFlags, present_world
+from berthmaster_cli.sources import find_control_plane, read_limits
+
+FORMATS: Final = ("table", "json", "yaml", "markdown", "html")
+
+
+def write(plan: Plan, output: str, problems: Sequence[str] = ()) -> None:
+    """Print a plan on standard output, in one of ``FORMATS``.
+
+    Args:
+        problems: which limits the plan exceeds. Documents say it, because their readers do not see standard error.
+    """
+    match output:
+        case "json" | "yaml":
+            print_data(plan, output)
+        case "markdown":
+            print_page(markdown_lines(plan, problems))
+        case "html":
+            print_page(page(plan, problems))
+        case _:
+            print_plan(stdout(), plan)
+
+
+CONDITIONS: Final = ("lost", "moved", "overcommit")
+EXIT_ERROR: Final = 1
+EXIT_MOVES: Final = 2
+EXIT_LIMIT: Final = 3
+EXIT_CODES_HELP: Final = (
+    "Exit codes: 0 success, and with --detailed-exitcode nothing moves; 1 an error, or a question that an incomplete "
+    "plan cannot answer; 2 with --detailed-exitcode something moves; 3 a limit is exceeded (--fail-on, --max-moves, "
+    "--max-percent), or --check found another plan; 130 interrupted."
+)
+
+
+class Limits(NamedTuple):
+    """What a plan must not do.
+
+    Attributes:
+        detailed: whether the exit code says that something moves.
+    """
+
+    conditions: Sequence[str] = ()
+    max_moves: int | None = None
+    max_percent: float | None = None
+    expected_id: str = ""
+    detailed: bool = False
+
+
+class LimitOutcome(NamedTuple):
+    """The exit code, and the sentences that explain it."""
+
+    exit_code: int
+    messages: list[str]
+
+
+def outcome(plan: Plan, limits: Limits) -> LimitOutcome:
+    """Return how the command ends.
+
+    A limit that the known part of a plan exceeds is exceeded in any case. A limit that it keeps is not known to be
+    kept if the plan is incomplete, and neither is the id.
+    """
+    exceeded = list(_exceeded(plan, limits))
+    if not plan.complete and limits.expected_id:
+        return LimitOutcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
+    if limits.expected_id and plan.id != limits.expected_id:
+        exceeded.append(
+            f"the plan is {plan.id}, and not {limits.expected_id}: the changed objects, or what they would move, differ"
+        )
+    if exceeded:
+        return LimitOutcome(EXIT_LIMIT, exceeded)
+    limited = limits.conditions or limits.max_moves is not None or limits.max_percent is not None
+    if not plan.complete and limited:
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
+    if not limits.detailed:
+        return LimitOutcome(0, [])
+    if plan.moves_anything:
+        return LimitOutcome(EXIT_MOVES, [])
+    if not plan.complete:
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
+    return LimitOutcome(0, [])
+
+
+def _exceeded(plan: Plan, limits: Limits) -> Iterator[str]:
+    summary = plan.summary
+    if "lost" in limits.conditions and summary.new_failures:
+        failed = count_text(len(summary.new_failures), "workload")
+        yield f"--fail-on lost: {failed} would have no place or too few replicas"
+    if "moved" in limits.conditions and summary.moved:
+        yield f"--fail-on moved: {count_text(summary.moved, 'workload')} would move"
+    if "overcommit" in limits.conditions and plan.overcommitted:
+        yield f"--fail-on overcommit: {count_text(len(plan.overcommitted), 'cluster')} would be overcommitted"
+    if limits.max_moves is not None and summary.moved > limits.max_moves:
+        yield f"--max-moves {limits.max_moves}: {count_text(summary.moved, 'workload')} would move"
+    percent = 100 * summary.moved / summary.workloads if summary.workloads else 0.0
+    if limits.max_percent is not None and percent > limits.max_percent:
+        yield f"--max-percent {limits.max_percent:g}: {percent:.3g} % of the workloads would move"
+
+
+_PATHS: Final = click.Path(allow_dash=True)
+
+
+class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SchedulingFlags, PresentFlags, AssumptionFlags):
+    """The options of ``berthmaster plan``."""
+
+    paths: tuple[str, ...] = option(
+        "The objects that would be applied: a file, a folder, or - for standard input. Repeatable.",
+        type=_PATHS, names=("-f", "--filename"), metavar="PATH",
+    )  # fmt: skip
+    deleted: tuple[str, ...] = option(
+        "An object that would be deleted: a policy, a cluster or a workload. Repeatable.",
+        names=("--delete",), metavar="[NAMESPACE/]KIND/NAME",
+    )  # fmt: skip
+    prune: bool = option("The policies and workloads that -l selects and that -f does not have would be deleted, too.")
+    selector: str = option(
+        "With --prune: their labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+    against: tuple[str, ...] = option(
+        "Read manifests, such as a dump of `berthmaster simulate --dump`, instead of a control plane. Repeatable.",
+        type=_PATHS, metavar="PATH",
+    )  # fmt: skip
+    output: str = option(
+        "Output format: markdown for a comment on a pull request, html for a page of its own.",
+        "table", click.Choice(FORMATS), names=("-o", "--output"),
+    )  # fmt: skip
+    comment: str | None = option(
+        "Also write the plan as a comment on the pull request (GitHub) or merge request (GitLab) of the CI job. A "
+        "later plan replaces the comment. GITHUB_TOKEN or GITLAB_TOKEN has the token.",
+        type=click.Choice(SERVICES),
+    )  # fmt: skip
+    detailed: bool = option("Exit with 2 if something moves.", names=("--detailed-exitcode",))
+    conditions: tuple[str, ...] = option(
+        "Exit with 3 if a workload would have no place or too few replicas (lost), if any would move (moved), or if "
+        "a cluster would be overcommitted (overcommit). Repeatable.",
+        type=click.Choice(CONDITIONS), names=("--fail-on",),
+    )  # fmt: skip
+    max_moves: int | None = option("Exit with 3 if more workloads would move.", type=click.IntRange(min=0), metavar="N")
+    max_percent: float | None = option(
+        "Exit with 3 if a larger part of all workloads would move, in percent.",
+        type=click.FloatRange(0, 100), metavar="P",
+    )  # fmt: skip
+    expected_id: str = option(
+        "Exit with 3 if the plan is not the one with this id.", "", names=("--check",), metavar="ID"
+    )
+
+
+class PlanInput(NamedTuple):
+    """The world before the changes, and the changes."""
+
+    world: World
+    changes: ChangeSet
+    gaps: list[Gap]
+    manifests: Manifests
+
+
+def read_input(flags: PlanFlags, *, workload_affinity: bool, known: list[Document] | None = None) -> PlanInput:
+    """Read the control plane, or the files of ``--against``, and the changed objects."""
+    changed = _changed_documents(flags)
+    if known is None:
+        base, origin = base_documents(flags, changed)
+    else:
+        base, origin = known, ", ".join(flags.against)
+    reading: Any = {"lenient": flags.lenient, "hold_unknown": flags.unknown_fields == "hold"}
+    manifests = manifests_of(base, origin, **reading)
+    if manifests.federation.clusters:
+        raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
+    paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
+    identities = {each.identity for each in changed}
+    over = overlaid([each for each in base if each.identity in identities], changed)
+    objects = checked_objects(over, **reading)
+    removed = deletions(flags.deleted, manifests)
+    if flags.prune:
+        removed = removed.joined(pruned(flags.selector, base, identities))
+    world = present_world(manifests, paths, flags, workload_affinity=workload_affinity)
+    changes = change_set(objects, removed, manifests, paths, world)
+    return PlanInput(world, changes, _known_gaps(manifests), manifests)
+
+
+def _known_gaps(manifests: Manifests) -> list[Gap]:
+    """Return the gaps that can change a plan, and report the others on standard error."""
+    complain_about(gap for gap in manifests.gaps if not gap.changes_answers)
+    return [gap for gap in manifests.gaps if gap.changes_answers]
+
+
+def _changed_documents(flags: PlanFlags) -> list[Document]:
+    if flags.prune != bool(flags.selector):
+        raise click.UsageError("--prune and -l go together: -l selects the objects that --prune deletes")
+    if not flags.paths and not flags.deleted:
+        raise click.UsageError("name the objects that would be applied with -f, or deleted with --delete")
+    live_options = [name for name in ("kubeconfig", "context") if getattr(flags, name) is not None]
+    if flags.against and live_options:
+        raise click.UsageError(f"--against cannot be combined with --{live_options[0]}")
+    if "-" in flags.paths and "-" in flags.against:
+        raise click.UsageError("-f and --against cannot both be standard input")
+    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
+    return [document.with_namespace() for document in read]
+
+
+def base_documents(flags: PlanFlags, changed: Sequence[Document] = ()) -> tuple[list[Document], str]:
+    """Return the objects of the control plane as it is, or of the files of ``--against``, and where they come from.
+
+    Args:
+        changed: the objects that would be applied. What they select is read, too.
+    """
+    if flags.against:
+        documents = [each.with_namespace() for each in read_documents(flags.against, stdin=sys.stdin.buffer)]
+        return documents, ", ".join(flags.against)
+    from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
+
+    access = find_control_plane(flags, "its objects with --against FILE")
+    live = live_fleet(access, read_limits(flags), "", changed)
+    return live.all(), live.snapshot.name
+
 
 _NO_BINDINGS = "no bindings are known: the plan starts from a first scheduling of the manifests"
 

@@ -7,13 +7,11 @@ from typing import Any, Final
 from webhook.admission.impact import ImpactSource
 from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
-from webhook.admission.rules.affinities import AFFINITY_RULES, TOLERATION_RULES
-from webhook.admission.rules.division import DIVISION_RULES
-from webhook.admission.rules.moves import MOVE_RULES
+from webhook.admission.rules.affinities import AFFINITY_RULES, SPREADING_RULES, TOLERATION_RULES
+from webhook.admission.rules.division import DIVISION_RULES, MOVE_RULES
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, RuleSet
 from webhook.admission.rules.selection import SELECTION_RULES
 from webhook.admission.rules.size import KUBEADMIRAL_SIZE_RULE, SIZE_RULES
-from webhook.admission.rules.spreading import SPREADING_RULES
 from webhook.admission.rules.unsupported import UNSUPPORTED_RULES
 from webhook.admission.settings import AdmissionSettings
 

@@ -2,15 +2,19 @@
 
 import ssl
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import urllib3
 
-from berthmaster.native_api.access import REVIEW_PATH, ExtenderAccess
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.native_api.connection import REVIEW_PATH, ExtenderAccess
+from berthmaster.native_api.problem import NOT_READY
 from berthmaster.runtime import traces
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
+from webhook.admission.impact import BlastRadius, PolicyImpact, ReviewedChange, line
 
 MAX_ANSWER_BYTES: Final = 256 * 2**10
 _CHECK_S: Final = 1.0
@@ -136,3 +140,126 @@ def _reason(error: urllib3.exceptions.HTTPError) -> str:
     """Return the cause without the addresses of objects, which urllib3 adds."""
     text = str(error)
     return text.rpartition(">: ")[2] or text or type(error).__name__
+
+
+_MAX_GAPS: Final = 3
+_MAX_WORST: Final = 3
+_Failure = Literal["", "nowhere", "short"]
+_EFFECTS: Final[dict[_Failure, str]] = {"nowhere": "would have no place", "short": "would lack replicas"}
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """The base of the parts. Unknown fields are ignored: a newer extender has more."""
+
+
+class _Workload(_Part, frozen=True):
+    resource: str
+    failure: _Failure = ""
+    message: str = ""
+    leaves: list[str] = []
+    reaches: dict[str, int] = {}
+    changes: dict[str, tuple[int, int]] = {}
+    more_left: int = 0
+    more_reached: int = 0
+    more_changed: int = 0
+
+
+class _Answer(_Part, frozen=True):
+    id: str
+    complete: bool
+    workloads: int
+    concerned: int
+    moved: int
+    replicas: int
+    lost: int
+    short: int
+    deleted_copies: int
+    worst: list[_Workload] = []
+    assumes_preemption: bool = False
+    gaps: list[str] = []
+    planning: bool = False
+
+
+class _Problem(_Part, frozen=True):
+    detail: str
+    type: str = ""
+
+
+def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
+    """Return the body of the request. The extender stops computing when the time is over."""
+    body: dict[str, Any] = {"timeoutMs": max(1, round(timeout_s * 1000)), "dryRun": change.dry_run}
+    if change.document is None:
+        name = {"kind": change.kind, "namespace": change.namespace, "name": change.name}
+        body["change"] = {"type": "delete", "policy": name}
+    else:
+        body["change"] = {"type": "set", "policy": _reduced(change, change.document), "creates": change.creates}
+    if limits is not None:
+        body |= {"limits": limits.by_name(), "accepts": change.accepts}
+    return encode_json(body)
+
+
+def impact_of(content: bytes) -> PolicyImpact:
+    """Return the impact that an answer describes.
+
+    Raises:
+        FieldError: the answer cannot be decoded.
+    """
+    answer = decode_json(_Answer, content)
+    return PolicyImpact(
+        plan=answer.id,
+        workloads=answer.workloads,
+        concerned=answer.concerned,
+        moved=answer.moved,
+        replicas=answer.replicas,
+        lost=answer.lost,
+        short=answer.short,
+        deleted=answer.deleted_copies,
+        complete=answer.complete,
+        worst=tuple(line(text) for each in answer.worst for text in _texts(each))[:_MAX_WORST],
+        gaps=tuple(answer.gaps[:_MAX_GAPS]),
+        planning=answer.planning,
+        assumes_preemption=answer.assumes_preemption,
+    )
+
+
+def problem_of(content: bytes) -> tuple[str, bool]:
+    """Return the detail of a problem, and whether the extender does not know the present.
+
+    Raises:
+        FieldError: the content is no problem.
+    """
+    found = decode_json(_Problem, content)
+    return found.detail, found.type == NOT_READY
+
+
+def _reduced(change: ReviewedChange, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy without the metadata that no decision reads."""
+    metadata = {"name": change.name, "namespace": change.namespace}
+    return {
+        "apiVersion": document.get("apiVersion"),
+        "kind": change.kind,
+        "metadata": metadata,
+        "spec": document.get("spec"),
+    }
+
+
+def _texts(workload: _Workload) -> Iterator[str]:
+    if workload.failure:
+        effect = f"{workload.resource} {_EFFECTS[workload.failure]}"
+        yield f"{effect}: {workload.message}" if workload.message else effect
+    parts = (
+        ("leaves", workload.leaves, workload.more_left),
+        ("reaches", [_with_replicas(*each) for each in workload.reaches.items()], workload.more_reached),
+        ("changes", [f"{name} {a}->{b}" for name, (a, b) in workload.changes.items()], workload.more_changed),
+    )
+    moves = ", ".join(f"{verb} {_few(names, more)}" for verb, names, more in parts if names)
+    if moves and not workload.failure:
+        yield f"{workload.resource} {moves}"
+
+
+def _with_replicas(name: str, replicas: int) -> str:
+    return f"{name} ({replicas})" if replicas else name
+
+
+def _few(names: list[str], more: int) -> str:
+    return f"{', '.join(names)} and {more} more" if more else " and ".join(names)

@@ -12,11 +12,17 @@ from functools import partial
 from typing import Final, Protocol
 
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.access import REVIEW_PATH
+from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.runtime.clock import Clock
 from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
-from webhook.impact.answer import impact_of, problem_of, review_request
-from webhook.impact.extender_client import ExtenderAnswer, NoReviewError, UnreachableError
+from webhook.impact.extender_client import (
+    ExtenderAnswer,
+    NoReviewError,
+    UnreachableError,
+    impact_of,
+    problem_of,
+    review_request,
+)
 
 _LEAST_S: Final = 0.02
 """Without this much time, no question is worth it."""

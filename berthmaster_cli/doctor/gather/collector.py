@@ -8,9 +8,17 @@ from typing import Final, TypeVar
 
 from berthmaster.kube.client import APIClient
 from berthmaster.runtime.clock import Clock
-from berthmaster_cli.doctor.facts import EndpointFacts, Facts, Observed, ServerFacts, Setup, Unobserved, WebhookFacts
-from berthmaster_cli.doctor.fields import API_VERSIONS
-from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
+from berthmaster_cli.doctor.facts import (
+    API_VERSIONS,
+    EndpointFacts,
+    Facts,
+    Observed,
+    ServerFacts,
+    Setup,
+    Unobserved,
+    WebhookFacts,
+)
+from berthmaster_cli.doctor.gather import api_server, fleet, host
 from berthmaster_cli.doctor.gather.client import DoctorClient, observe
 from certs.bundle import Bundle
 from certs.registration import Endpoint
@@ -50,7 +58,7 @@ class Collector:
         if isinstance(server, Unobserved):
             return Facts(setup, now, server)
         now = _by_server(server, now)
-        registered = self._if("registration certificates admission", partial(webhooks.registered, target))
+        registered = self._if("registration certificates admission", partial(fleet.registered, target))
         # Assigned first, because mypy would widen these types to accept None inside the call.
         secret = self._on_host("certificates", lambda client: host.serving_secret(client, setup))
         lease = self._if("controllers fleet", partial(fleet.lease, target, *setup.lease))
@@ -69,8 +77,8 @@ class Collector:
             secret=secret,
             dry_run=self._if(
                 "certificates admission",
-                partial(webhooks.try_policies, target, setup.trial_namespace, self.clock.monotonic_s),
-                times=webhooks.TRIES + 1,
+                partial(fleet.try_policies, target, setup.trial_namespace, self.clock.monotonic_s),
+                times=fleet.TRIES + 1,
             ),
             access=self._if("rights", partial(api_server.access, user, setup), times=_LONG),
             lease=lease,
@@ -108,7 +116,7 @@ class Collector:
                 wanted.setdefault((endpoint.host, endpoint.port, each.bundle), endpoint)
         found = []
         for (_, _, bundle), endpoint in [*wanted.items()][:_MAX_ENDPOINTS]:
-            facts = self._observe(partial(webhooks.present, endpoint, bundle, self.limit_s), times=2)
+            facts = self._observe(partial(fleet.present, endpoint, bundle, self.limit_s), times=2)
             if isinstance(facts, Unobserved):
                 facts = EndpointFacts(endpoint.host, endpoint.port, "unreachable", facts.problem)
             found.append(facts)

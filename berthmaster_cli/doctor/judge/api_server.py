@@ -7,8 +7,18 @@ from typing import Any, Final
 
 from berthmaster.controllers.rbac import AccessRule
 from berthmaster.controllers.target import release_of, unknown_placement_fields
-from berthmaster_cli.doctor.facts import AccessFacts, Facts, Observed, ServedKinds, ServerFacts, Setup, Unobserved
-from berthmaster_cli.doctor.fields import REQUIRED_KINDS, SINCE, RequiredKind
+from berthmaster_cli.doctor.facts import (
+    REQUIRED_KINDS,
+    SINCE,
+    AccessFacts,
+    Facts,
+    Observed,
+    RequiredKind,
+    ServedKinds,
+    ServerFacts,
+    Setup,
+    Unobserved,
+)
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 
 OLDEST: Final = (1, 27)

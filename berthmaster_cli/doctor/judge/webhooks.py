@@ -7,7 +7,7 @@ from typing import Any, Final
 from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook, reason_of_denial
 from berthmaster_cli.doctor.facts import DeploymentFacts, DryRunFacts, Facts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.call_failures import diagnosis_of
+from berthmaster_cli.doctor.judge.certificates import diagnosis_of
 from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
 SHORTEST_S: Final = 2.0

@@ -21,8 +21,17 @@ from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of
 from berthmaster.scheduling.work import PYTHON_STEPS, TooLargeError, Work
 from extender.protocols.cost import is_light
-from extender.protocols.kubeadmiral.choice import NO_SCHEDULE_ONLY, CandidateCluster, capacity_of, choose
-from extender.protocols.kubeadmiral.groups import AffinityGroup, cluster_of, group_of, groups_of, tiers_by
+from extender.protocols.kubeadmiral.groups import (
+    NO_SCHEDULE_ONLY,
+    AffinityGroup,
+    CandidateCluster,
+    capacity_of,
+    choose,
+    cluster_of,
+    group_of,
+    groups_of,
+    tiers_by,
+)
 from extender.protocols.kubeadmiral.wire import (
     ClusterPlacement,
     ClusterRequest,

@@ -1,18 +1,29 @@
-"""The answers of this plugin for a simulation, by the code that answers KubeAdmiral."""
+"""The answers of this plugin for a simulation, by the code that answers KubeAdmiral.
 
+``POST /kubeadmiral/v1alpha1/schedule``: what KubeAdmiral's scheduler decides on the objects of a request.
+
+KubeAdmiral itself never calls this path. It answers people and programs, as ``berthmaster simulate`` does.
+"""
+
+import threading
 from collections.abc import Sequence
-from typing import Final
+from functools import partial
+from typing import Annotated, Any, Final
 
-from berthmaster.manifests import Manifests
+import msgspec
+
+from berthmaster.manifests import Document, Manifests, manifests_of, objects_in
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import FieldError
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
 from berthmaster.scheduling.scores import UnscorableError
-from extender.protocols.kubeadmiral.choice import DIVIDE
-from extender.protocols.kubeadmiral.groups import AffinityGroup, group_of, groups_of, located
+from berthmaster.simulation.federation import federation_of, run_federation
+from berthmaster.simulation.federation_report import FederationRow, federation_row
+from extender.protocols.kubeadmiral.groups import DIVIDE, AffinityGroup, group_of, groups_of, located
 from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
 from extender.protocols.kubeadmiral.wire import (
     ClusterPlacement,
@@ -23,6 +34,9 @@ from extender.protocols.kubeadmiral.wire import (
     PluginSchedulingUnit,
     SelectRequest,
 )
+from extender.protocols.problem import RETRY_SOON, Refusal
+from extender.protocols.route import JSON, Reply, Route
+from extender.protocols.services import Call, Services
 
 _USUAL_NAME: Final = "berthmaster"
 
@@ -108,3 +122,68 @@ def _member(cluster: Cluster) -> Member:
 
 def _nanos(amount: Quantity | None) -> int:
     return amount.nanos if amount is not None else 0
+
+
+_MAX_OBJECTS: Final = 10_000
+_MAX_BYTES: Final = 3 * 2**20
+"""The largest body. Reading it takes about a quarter of a second."""
+
+
+class FederationRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Objects of KubeAdmiral to schedule.
+
+    Attributes:
+        objects: FederatedClusters, policies, SchedulingProfiles, FederatedObjects and resources, or lists of them.
+    """
+
+    objects: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=_MAX_OBJECTS)]
+    duplicate_limits: bool = False
+
+
+class FederationAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The result for each workload, in the order of the request."""
+
+    workloads: list[FederationRow]
+
+
+def federation_route(protocol: str, path: str) -> Route:
+    """Return the route. It answers one request at a time; others get status 429 meanwhile."""
+    busy = threading.Lock()
+
+    def handle(services: Services, call: Call) -> Reply:
+        if len(call.body) > _MAX_BYTES:
+            raise Refusal(413, f"the request has {len(call.body)} bytes; at most {_MAX_BYTES} are read")
+        if not busy.acquire(blocking=False):
+            raise Refusal(429, "another request of this path is running", headers=RETRY_SOON)
+        try:
+            return Reply(encode_json(_answer(services, call)))
+        finally:
+            busy.release()
+
+    return Route("POST", path, handle, protocol, accepts=(JSON,), query={}, brings_fleet=True)
+
+
+def _answer(services: Services, call: Call) -> FederationAnswer:
+    request = decode_json(FederationRequest, call.body)
+    check = partial(services.check_deadline, call)
+    try:
+        manifests = _manifests(request)
+        federation = federation_of(
+            manifests, webhooks=webhooks_of(manifests), duplicate_limits=request.duplicate_limits
+        )
+    except ManifestError as error:
+        number = f"[{error.document - 1}]" if error.document is not None else ""
+        path = f".{error.path}" if error.path else ""
+        raise FieldError(f"objects{number}{path}", error.problem) from None
+    _, results = run_federation(federation, services.clock.now(), check=check)
+    return FederationAnswer([federation_row(each) for each in results])
+
+
+def _manifests(request: FederationRequest) -> Manifests:
+    documents: list[Document] = []
+    for number, raw in enumerate(request.objects, start=1):
+        documents += objects_in("objects", number, raw)
+    manifests = manifests_of(documents, "objects")
+    if not manifests.federation.clusters:
+        raise FieldError("objects", "has no FederatedCluster; accepted are the objects of a KubeAdmiral federation")
+    return manifests

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.gaps import Reader
-from berthmaster.native_api.access import REVIEW_PATH
+from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
 from berthmaster.native_api.review import ChangeReview, ReviewAnswer

@@ -30,8 +30,7 @@ from berthmaster.scheduling.work import Work
 from berthmaster.simulation.eligibility import due
 from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
-from extender.protocols.services import Call, ServiceMetrics, Services
-from extender.protocols.size import sized
+from extender.protocols.services import Call, ServiceMetrics, Services, sized
 from extender.state.state import NO_SOURCE
 
 R = TypeVar("R", bound=ScheduleRequest)

@@ -14,11 +14,11 @@ from berthmaster.manifests.document import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from certs.authority import new_authority
-from certs.bundle import Bundle
-from certs.injection import (
+from certs.bundle import (
     MUTATING,
     SCHEDULER_PLUGIN,
     VALIDATING,
+    Bundle,
     bundle_fields,
     bundles,
     encoded,

@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from berthmaster_cli.flags import parsed
-from berthmaster_cli.plan.command import command
-from berthmaster_cli.plan.inputs import PlanFlags
+from berthmaster_cli.plan.command import PlanFlags, command
 from webhook.admission.lint import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings

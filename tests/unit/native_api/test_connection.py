@@ -4,8 +4,7 @@ import pytest
 from free_ports import free_port
 from http_peer import HANG_UP, OK, HttpPeer
 
-from berthmaster.native_api.access import ExtenderAccess
-from berthmaster.native_api.connection import UnansweredError, WebClient
+from berthmaster.native_api.connection import ExtenderAccess, UnansweredError, WebClient
 from console.extender_source import ExtenderClients
 
 VERSION = b'{"version":"1","staleness":{"loadedAt":null,"staleSince":null,"problem":""}}'

@@ -22,7 +22,7 @@ from berthmaster.simulation.changes import (
     scale_change,
     taint_change,
 )
-from berthmaster.simulation.leaving import evicted_after_s
+from berthmaster.simulation.eligibility import evicted_after_s
 from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -11,13 +11,19 @@ from waiting import wait_for
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
-from berthmaster.native_api.access import ExtenderAccess
+from berthmaster.native_api.connection import ExtenderAccess
 from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.review import ChangeReview
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
-from webhook.impact.answer import impact_of, review_request
-from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, NoReviewError, UnreachableError
+from webhook.impact.extender_client import (
+    ExtenderAnswer,
+    ExtenderClient,
+    NoReviewError,
+    UnreachableError,
+    impact_of,
+    review_request,
+)
 from webhook.impact.source import FAILURES, OPEN_S, Breaker, ExtenderImpact, Turns
 
 POLICY = {

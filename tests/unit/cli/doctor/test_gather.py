@@ -18,7 +18,7 @@ from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import DeploymentFacts, Setup, Unobserved
-from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
+from berthmaster_cli.doctor.gather import api_server, fleet, host
 from berthmaster_cli.doctor.gather.client import DoctorClient, observe
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS
@@ -122,7 +122,7 @@ class TestWebhooks:
             },
             f"{registered}/validatingwebhookconfigurations": {"items": []},
         }
-        found = {each.name: each for each in webhooks.registered(client(answers))}
+        found = {each.name: each for each in fleet.registered(client(answers))}
         assert set(found) == {"a.karmada.io", "b.berthmaster.io", "c.berthmaster.io"}
         ours = found["b.berthmaster.io"]
         assert (ours.url, ours.path) == ("https://w.n.svc:443/mutate-propagationpolicy", "/mutate-propagationpolicy")
@@ -186,32 +186,32 @@ class TestEndpoint:
     )
     def test_a_client_that_trusts_the_bundle_verifies_the_certificate(self, tls, change, code):
         pair = self.leaf(**change)
-        found = webhooks.present(tls(pair), Bundle([self.OURS.certificate]), 5)
+        found = fleet.present(tls(pair), Bundle([self.OURS.certificate]), 5)
         assert (found.contact, found.verify_code) == ("served", code), found
         assert found.leaf == pair.certificate
         assert bool(found.verify_error) is bool(code)
 
     def test_without_a_bundle_nothing_is_verified(self, tls):
-        assert webhooks.present(tls(self.leaf()), EMPTY, 5).verify_error == ""
+        assert fleet.present(tls(self.leaf()), EMPTY, 5).verify_error == ""
 
     @pytest.mark.parametrize(
         ("host", "contact"), [("nowhere.invalid", "unresolved"), ("127.0.0.1", "unreachable")],
     )  # fmt: skip
     def test_an_endpoint_without_a_server(self, host, contact):
-        assert webhooks.present(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
+        assert fleet.present(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
 
     def test_a_server_without_tls(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=answer_plainly, args=(listener,))
             thread.start()
-            found = webhooks.present(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
+            found = fleet.present(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
             thread.join()
         assert found.contact == "refused"
 
     def test_a_server_that_sends_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             started = time.monotonic()
-            found = webhooks.present(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
+            found = fleet.present(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
         assert found.contact == "unreachable"
         assert time.monotonic() - started < 30
 
@@ -229,22 +229,22 @@ class TestDryRun:
 
     def test_nothing_is_stored(self):
         api = ScriptedClient({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
-        found = webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic)
+        found = fleet.try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert found.policy == {"kind": "PropagationPolicy"}
-        assert len(found.took_s) == webhooks.TRIES
+        assert len(found.took_s) == fleet.TRIES
         assert all(("dryRun", "All") in each.query for each in api.asked)
 
     def test_warnings_are_read(self):
         api = ScriptedClient({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
         api.headers = {"Warning": ['299 - "spec.x: no [rule]"', '299 - "other"']}
-        assert webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
+        assert fleet.try_policies(DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
             "spec.x: no [rule]",
             "other",
         )
 
     def test_a_refusal_ends_the_dry_run(self):
         api = ScriptedClient({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
-        found = webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic)
+        found = fleet.try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert (found.policy, found.problem, found.status) == (None, "failed calling webhook", 500)
         assert len(api.asked) == 1
 

@@ -32,6 +32,7 @@ from doctor_facts import (
 
 from berthmaster.controllers.rbac import RULES, RUNTIME
 from berthmaster_cli.doctor.facts import (
+    REQUIRED_KINDS,
     BindingFacts,
     EndpointFacts,
     Facts,
@@ -42,7 +43,6 @@ from berthmaster_cli.doctor.facts import (
     Unobserved,
     WebhookFacts,
 )
-from berthmaster_cli.doctor.fields import REQUIRED_KINDS
 from berthmaster_cli.doctor.finding import Severity
 from certs.authority import new_authority
 from certs.bundle import EMPTY

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from berthmaster_cli.lint.command import command
-from berthmaster_cli.lint.sarif import uri
+from berthmaster_cli.lint.findings import uri
 from berthmaster_cli.main import main
 
 ROOT = Path(__file__).parents[4]

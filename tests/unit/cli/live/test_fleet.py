@@ -17,7 +17,7 @@ from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
 from berthmaster_cli.live.fleet import read_fleet
-from berthmaster_cli.live.workload import read_workload, resolved
+from berthmaster_cli.live.source import read_workload, resolved
 
 
 class NoProgress:

@@ -14,7 +14,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.work import Work
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes
-from extender.protocols.kube_scheduler.memory import HoldCounter
+from extender.protocols.kube_scheduler.handlers import HoldCounter
 from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore, RequestNodes, members_of, rank_of
 from extender.protocols.kube_scheduler.placements import PlacementFinder, request_of
 from extender.protocols.kube_scheduler.results import MAX_SCORE, host_scores
