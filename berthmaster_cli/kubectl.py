@@ -32,11 +32,7 @@ def complete() -> None:
 
 
 def completions(words: Sequence[str], incomplete: str) -> list[str]:
-    """Return the lines that kubectl expects.
-
-    Args:
-        words: the complete words after ``kubectl berthmaster``.
-    """
+    """Return the lines that kubectl expects. ``words`` are the complete words after ``kubectl berthmaster``."""
     found = ShellComplete(main, {}, PLUGIN, "").get_completions(list(words), incomplete)
     plain = [item for item in found if item.type == "plain"]
     # A parameter that is a path asks the shell for files.

@@ -47,11 +47,7 @@ class AssumptionFlags(LeaseFlags):
 def present_world(
     manifests: Manifests, replica_paths: Sequence[ReplicaPath], flags: PresentFlags, *, workload_affinity: bool
 ) -> World:
-    """Build the world of manifests.
-
-    Args:
-        flags: the options. Without ``AssumptionFlags`` nothing is assumed.
-    """
+    """Build the world of manifests. Without ``AssumptionFlags`` nothing is assumed."""
     check_policies(manifests, lenient=flags.lenient)
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
     reported = len(manifests.gaps)

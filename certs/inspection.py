@@ -39,11 +39,7 @@ class CertificateVerdict(StrEnum):
 
 
 class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One certificate or bundle.
-
-    Attributes:
-        kind: ``authority``, ``successor``, ``predecessor``, ``leaf`` or ``bundle``.
-    """
+    """One certificate or bundle. ``kind`` is ``authority``, ``successor``, ``predecessor``, ``leaf`` or ``bundle``."""
 
     kind: str
     name: str

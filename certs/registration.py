@@ -69,11 +69,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint_of(url: str) -> Endpoint:
-    """Parse an ``https`` URL.
-
-    Raises:
-        InputError: the text is not such a URL.
-    """
+    """Parse an ``https`` URL. Raises ``InputError`` if the text is not such a URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or _HTTPS_PORT

@@ -73,11 +73,7 @@ class CertificateEvents:
 
 
 class CertificateReport(NamedTuple):
-    """The result of a reconciliation.
-
-    Attributes:
-        now: when it was read, by the clock of the host's API server.
-    """
+    """The result of a reconciliation. ``now`` is when it was read, by the clock of the host's API server."""
 
     snapshot: CertificateSnapshot
     now: datetime

@@ -93,11 +93,7 @@ class Authentication:
         *,
         revoked: RevokedSessions | None = None,
     ) -> None:
-        """Read the files for the first time.
-
-        Raises:
-            InputError: a file cannot be used.
-        """
+        """Read the files for the first time. Raises ``InputError`` if a file cannot be used."""
         self._options = options
         self._secret = secret
         self._revoked = revoked

@@ -50,11 +50,7 @@ class LiveMetrics(Protocol):
 
 
 class _Seen(NamedTuple):
-    """What pages must know.
-
-    Attributes:
-        settling: whether the processes of the extender may have different versions.
-    """
+    """What pages must know. ``settling`` says whether the processes of the extender may have different versions."""
 
     version: str = ""
     settling: bool = False

@@ -84,11 +84,7 @@ def encoded(question: WhatIfQuestion) -> str:
 
 
 def decoded(text: str) -> WhatIfQuestion:
-    """Read a question from an address.
-
-    Raises:
-        QueryError: the text is not a question, or too large.
-    """
+    """Read a question from an address. Raises ``QueryError`` if the text is not a question, or too large."""
     if len(text) > MAX_ADDRESS:
         raise QueryError(f"question: longer than {MAX_ADDRESS} characters; {_HELP}")
     try:

@@ -16,11 +16,7 @@ class RevokedSessions:
         self._folder, self._lifetime_s = folder, lifetime_s
 
     def add(self, session: str) -> None:
-        """End a session.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """End a session. Raises ``OSError`` if the folder cannot be written."""
         self._file(session).touch()
         for each in self._folder.glob("session-*"):
             if each.stat().st_mtime < time.time() - self._lifetime_s:

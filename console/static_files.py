@@ -29,11 +29,7 @@ class StaticFiles:
         return name in self._files
 
     def address(self, name: str) -> str:
-        """Return the address of a file.
-
-        Raises:
-            KeyError: there is no such file.
-        """
+        """Return the address of a file. Raises ``KeyError`` if there is no such file."""
         return f"/static/{name}?v={self._files[name].digest}"
 
     def response(self, filename: str) -> Response:

@@ -79,11 +79,7 @@ class Middleware:
         stream_timeout_s: float,
         authenticate: Authenticate = lambda _environ: True,
     ) -> None:
-        """Set up the middleware.
-
-        Args:
-            stream_timeout_s: the time limit for a whole streamed request.
-        """
+        """Set up the middleware. ``stream_timeout_s`` is the time limit for a whole streamed request."""
         self._services = services
         self._request_timeout_s = request_timeout_s
         self._stream_timeout_s = stream_timeout_s

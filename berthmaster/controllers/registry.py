@@ -94,11 +94,7 @@ def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Reg
 
 
 def gated(chosen: Sequence[Registration], gates: FeatureGates) -> list[Registration]:
-    """Return those of the chosen controllers whose feature gate is on.
-
-    Raises:
-        InputError: none is left.
-    """
+    """Return those of the chosen controllers whose feature gate is on. Raises ``InputError`` if none is left."""
     found = [each for each in chosen if each.gate is None or gates.on(each.gate)]
     if not found:
         needed = ", ".join(f"{each.name} needs {each.gate.name}=true" for each in chosen if each.gate is not None)

@@ -45,11 +45,7 @@ def budget_records(budgets: Iterable[Budget]) -> tuple[BudgetRecord, ...] | None
 
 
 def budgets_of(records: Iterable[BudgetRecord]) -> tuple[Budget, ...]:
-    """Return the budgets of records.
-
-    Raises:
-        InputError: a window is invalid.
-    """
+    """Return the budgets of records. Raises ``InputError`` if a window is invalid."""
     return tuple(map(_budget, records))
 
 

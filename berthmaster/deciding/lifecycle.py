@@ -77,11 +77,7 @@ class CopiesChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MoveEvent:
-    """An event of a move.
-
-    Attributes:
-        change: what the step of the event does. Its value is the reason of the event.
-    """
+    """An event of a move. ``change`` is what the step of the event does. Its value is the reason of the event."""
 
     urgency: Urgency
     change: CopiesChange
@@ -128,22 +124,14 @@ class Surroundings:
     copies: Copies | None = None
 
     def works(self) -> Copies:
-        """Return the copies by their Works.
-
-        Raises:
-            CopiesNotReadError: the Works were not read.
-        """
+        """Return the copies by their Works. Raises ``CopiesNotReadError`` if the Works were not read."""
         if self.copies is None:
             raise CopiesNotReadError
         return self.copies
 
 
 def begun(binding: Binding, state: MoveState, around: Surroundings) -> Step:
-    """Start an admitted move.
-
-    Args:
-        binding: the binding, with the assignment ``state.source``.
-    """
+    """Start an admitted move. ``binding`` is the binding, with the assignment ``state.source``."""
     breaks = state.strategy is MoveStrategy.BREAK_BEFORE_MAKE
     if breaks:
         state = _admitted(state, around)

@@ -320,11 +320,7 @@ def _recorded(
 
 @dataclass(frozen=True, slots=True)
 class WaitingRecord:
-    """What a binding waits for.
-
-    Attributes:
-        ready: whether only budgets and old copies decide now.
-    """
+    """What a binding waits for. ``ready`` says whether only budgets and old copies decide now."""
 
     state: MoveState
     ready: bool

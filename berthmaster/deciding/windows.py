@@ -27,18 +27,10 @@ _FORM: Final = (
 
 
 class Window:
-    """A recurring window of time.
-
-    Attributes:
-        schedule: the starts, in cron's five fields.
-    """
+    """A recurring window of time. ``schedule`` has the starts, in cron's five fields."""
 
     def __init__(self, schedule: str, duration_s: int, time_zone: str = "UTC") -> None:
-        """Check a window.
-
-        Raises:
-            InputError: a value is invalid. The message begins with the value.
-        """
+        """Check a window. Raises ``InputError`` if a value is invalid. The message begins with the value."""
         self.schedule, self.duration_s, self.time_zone = schedule, duration_s, time_zone
         self._zone = zone_of(time_zone)
         check_schedule(schedule)
@@ -101,11 +93,7 @@ class Windows:
 
 @lru_cache(maxsize=128)
 def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name.
-
-    Raises:
-        InputError: there is no such time zone.
-    """
+    """Return a time zone by its IANA name. Raises ``InputError`` if there is no such time zone."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -115,11 +103,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def check_schedule(schedule: str) -> None:
-    """Check a cron schedule.
-
-    Raises:
-        InputError: it is not a schedule, or no day ever matches it.
-    """
+    """Check a cron schedule. Raises ``InputError`` if it is not a schedule, or no day ever matches it."""
     if len(schedule) > _MAX_SCHEDULE_LENGTH or len(schedule.split()) != _FIELDS:
         raise InputError(f"{shown(schedule)} is not a schedule; {_FORM}")
     try:

@@ -23,11 +23,7 @@ T = TypeVar("T")
 
 
 class Watched(NamedTuple, Generic[T]):
-    """A collection to watch.
-
-    Attributes:
-        read: decodes an object; raises an ``InputError`` if that is not possible.
-    """
+    """A collection to watch. ``read`` decodes an object; raises an ``InputError`` if that is not possible."""
 
     collection: Collection
     read: Callable[[bytes], T]

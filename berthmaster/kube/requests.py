@@ -35,11 +35,7 @@ def key_text(key: Key) -> str:
 
 
 class Collection(NamedTuple):
-    """All objects of a kind in the whole cluster.
-
-    Attributes:
-        path: the path on the API server, as in ``/api/v1/nodes``.
-    """
+    """All objects of a kind in the whole cluster. ``path`` is the path on the API server, as in ``/api/v1/nodes``."""
 
     path: str
     plural: str
@@ -110,11 +106,7 @@ def page(
     labels: str = "",
     accept: str = _JSON,
 ) -> APIRequest:
-    """List one page of a consistent list.
-
-    Args:
-        continue_token: the token of the page; empty for the first page.
-    """
+    """List one page of a consistent list. ``continue_token`` is the token of the page; empty for the first page."""
     optional = (("continue", continue_token), ("labelSelector", labels))
     query = (("limit", str(PAGE_SIZE)), *(each for each in optional if each[1]))
     return APIRequest(collection.within(namespace), query, read_timeout_s, accept=accept)
@@ -291,11 +283,7 @@ def decode_status(body: bytes) -> APIStatus:
 
 
 def decode_watch_event(line: bytes) -> WatchEvent:
-    """Decode a watch event.
-
-    Raises:
-        ApiError: the line is not a watch event, or it is an ``ERROR`` event.
-    """
+    """Decode a watch event. Raises ``ApiError`` if the line is not a watch event, or it is an ``ERROR`` event."""
     event = decode_response(WatchEvent, line, "a watch event")
     if event.type != "ERROR":
         return event
@@ -304,9 +292,5 @@ def decode_watch_event(line: bytes) -> WatchEvent:
 
 
 def decode_identity(raw: bytes) -> Identity:
-    """Decode the identity of an object.
-
-    Raises:
-        ApiError: the object has no readable metadata.
-    """
+    """Decode the identity of an object. Raises ``ApiError`` if the object has no readable metadata."""
     return decode_response(_NamedObject, raw, "an object").metadata

@@ -88,11 +88,7 @@ def recall_previous(store: Store, past: PastDecision) -> Recalled | None:
 
 
 def past_explanation(recalled: Recalled) -> PastExplanation:
-    """Explain a recorded decision.
-
-    Raises:
-        InputError: a plugin that it used is not installed.
-    """
+    """Explain a recorded decision. Raises ``InputError`` if a plugin that it used is not installed."""
     past, clusters = recalled
     scene = Scene(profile_of(past.configuration), clusters)
     again = scene.decide(past)

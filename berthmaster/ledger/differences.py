@@ -32,11 +32,7 @@ class Inputs(NamedTuple):
 
 
 class InputChange(NamedTuple):
-    """A change between the inputs of two decisions.
-
-    Attributes:
-        aspect: what changed, such as ``taints``.
-    """
+    """A change between the inputs of two decisions. ``aspect`` is what changed, such as ``taints``."""
 
     subject: str
     aspect: str

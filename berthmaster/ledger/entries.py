@@ -175,11 +175,7 @@ def encode_batch(content: BatchContent) -> bytes:
 
 
 def decode_batch(payload: bytes) -> BatchContent:
-    """Decode the payload of a batch.
-
-    Raises:
-        InputError: the bytes are no payload.
-    """
+    """Decode the payload of a batch. Raises ``InputError`` if the bytes are no payload."""
     return _decoded(_DECODER, payload)
 
 

@@ -73,11 +73,7 @@ class Documents:
         self._batches: dict[int, list[bytes]] = {}
 
     def __call__(self, number: int) -> bytes:
-        """Return a document.
-
-        Raises:
-            InputError: the segment has no such document.
-        """
+        """Return a document. Raises ``InputError`` if the segment has no such document."""
         for start, kept in self._batches.items():
             if start <= number < start + len(kept):
                 return kept[number - start]

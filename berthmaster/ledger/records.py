@@ -23,11 +23,7 @@ class RecordId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "RecordId":
-        """Parse the text of an id.
-
-        Raises:
-            InputError: the text has another form.
-        """
+        """Parse the text of an id."""
         parts = text.split(".")
         if len(parts) != 2 or not all(
             part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts

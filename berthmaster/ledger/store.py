@@ -138,11 +138,7 @@ class Store:
         return OpenSegment(number, opening, opened_us), unended
 
     def append(self, opened: OpenSegment, batch: SealedBatch) -> None:
-        """Write a batch, all of it or nothing.
-
-        Raises:
-            SegmentLostError: the segment is not there any more.
-        """
+        """Write a batch, all of it or nothing. Raises ``SegmentLostError`` if the segment is not there any more."""
         digest = batch_digest(opened.digest, batch)
         last_us = max(opened.last_us, batch.last_us)
         with self.transaction() as connection:

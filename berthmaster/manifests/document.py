@@ -167,11 +167,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def of(cls, document: Document) -> "FleetSnapshot":
-        """Decode the record.
-
-        Raises:
-            ManifestError: the document has another form or version.
-        """
+        """Decode the record. Raises ``ManifestError`` if the document has another form or version."""
         if document.api_version != _API_VERSION:
             problem = f"{document.api_version!r} is not accepted; accepted is {_API_VERSION!r}"
             raise document.error(FieldError("apiVersion", problem))

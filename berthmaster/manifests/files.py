@@ -88,11 +88,7 @@ def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> I
 
 
 def expand(paths: Iterable[str | Path]) -> Iterator[str]:
-    """Replace each folder by its files.
-
-    Raises:
-        ManifestError: a folder cannot be read, or has no manifest.
-    """
+    """Replace each folder by its files. Raises ``ManifestError`` if a folder cannot be read, or has no manifest."""
     for path in map(str, paths):
         if path == "-" or not Path(path).is_dir():
             yield path
@@ -302,11 +298,7 @@ _NO_KEY: Final = object()
 
 @lru_cache(maxsize=8192)
 def plain_scalar(text: str) -> Scalar:
-    """Return the value of an unquoted scalar.
-
-    Raises:
-        InputError: the value has no JSON form.
-    """
+    """Return the value of an unquoted scalar. Raises ``InputError`` if the value has no JSON form."""
     if text and text[0] not in _HINTS:
         return text
     if text in _WORDS:

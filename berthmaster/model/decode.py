@@ -54,11 +54,7 @@ _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
 
 def decode_json(kind: type[T], document: bytes | str) -> T:
-    """Decode a JSON document.
-
-    Raises:
-        FieldError: the document is not JSON, or a value has the wrong type.
-    """
+    """Decode a JSON document. Raises ``FieldError`` if the document is not JSON, or a value has the wrong type."""
     try:
         try:
             return _decoder(kind).decode(document)

@@ -18,11 +18,7 @@ from berthmaster.simulation.world import Change
 
 
 def wire_change(change: Change) -> what_if.Change:
-    """Return a change in the form of the extender's API.
-
-    Raises:
-        TypeError: the API has no form for the change.
-    """
+    """Return a change in the form of the extender's API. Raises ``TypeError`` if the API has no form for the change."""
     match change:
         case Down(cluster):
             return what_if.DownChange(cluster)

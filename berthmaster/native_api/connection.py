@@ -36,11 +36,7 @@ class RequestRefusedError(ServiceError):
 
 
 class UnansweredError(ServiceError):
-    """The service did not answer, or its answer cannot be read.
-
-    Attributes:
-        problem: what is wrong, without the address.
-    """
+    """The service did not answer, or its answer cannot be read. ``problem`` is what is wrong, without the address."""
 
     def __init__(self, url: str, problem: str, status: int = 0, *, late: bool = False) -> None:
         self.url = url
@@ -63,11 +59,7 @@ class WebClient:
     def __init__(
         self, url: str, timeout_s: float, trust: ssl.SSLContext | None = None, *, connections: int = 1
     ) -> None:
-        """Prepare the client, without a request.
-
-        Raises:
-            ValueError: the URL is invalid.
-        """
+        """Prepare the client, without a request. Raises ``ValueError`` if the URL is invalid."""
         self._url = url
         options = {} if trust is None else {"ssl_context": trust}
         timeout = urllib3.Timeout(connect=timeout_s, read=timeout_s)
@@ -240,11 +232,7 @@ class ExtenderAccess:
     connections: int = 8
 
     def __post_init__(self) -> None:
-        """Check the address.
-
-        Raises:
-            InputError: it is no address of a service.
-        """
+        """Check the address. Raises ``InputError`` if it is no address of a service."""
         parts = urlsplit(self.url)
         try:
             valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

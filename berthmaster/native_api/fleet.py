@@ -222,11 +222,7 @@ class WorkloadFacets(AnswerPart, frozen=True):
 
 
 class WorkloadPage(AnswerPart, frozen=True):
-    """A page of workloads.
-
-    Attributes:
-        total: how many workloads the reader may see.
-    """
+    """A page of workloads. ``total`` is how many workloads the reader may see."""
 
     items: list[WorkloadRow]
     matched: int

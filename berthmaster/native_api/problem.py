@@ -22,11 +22,7 @@ class InvalidField(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a request failed.
-
-    Attributes:
-        type: a URI for the kind of problem; ``about:blank`` if the status is enough.
-    """
+    """Why a request failed. ``type`` is a URI for the kind of problem; ``about:blank`` if the status is enough."""
 
     title: str
     status: int

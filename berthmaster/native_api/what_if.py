@@ -199,11 +199,7 @@ class PlanCounts(AnswerPart, frozen=True):
 
 
 class PlanAnswer(AnswerPart, frozen=True):
-    """What changes of policies would move.
-
-    Attributes:
-        plan: the plan, with at most ``limit`` entries in each list.
-    """
+    """What changes of policies would move. ``plan`` is the plan, with at most ``limit`` entries in each list."""
 
     counts: PlanCounts
     plan: Plan

@@ -49,11 +49,7 @@ class Work:
         self.spend(GROUP_STEPS)
 
     def spend(self, steps: int) -> None:
-        """Add steps, before or after they are done.
-
-        Raises:
-            TooLargeError: the limit is exceeded.
-        """
+        """Add steps, before or after they are done. Raises ``TooLargeError`` if the limit is exceeded."""
         self.steps += steps
         if self.steps > self.limit:
             raise TooLargeError(

@@ -22,11 +22,7 @@ _NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class HTTPReply(NamedTuple):
-    """The response of a view.
-
-    Attributes:
-        body: the whole body, or an iterator whose pieces are sent one by one.
-    """
+    """The response of a view. ``body`` is the whole body, or an iterator whose pieces are sent one by one."""
 
     status: int
     headers: tuple[tuple[str, str], ...]

@@ -79,11 +79,7 @@ class SharedBytes:
         return self._memory[start : start + self._numbers[1 + slot]]
 
     def write(self, value: bytes) -> None:
-        """Replace the value. Call it in ``locked``.
-
-        Raises:
-            ValueError: the value is too large.
-        """
+        """Replace the value. Call it in ``locked``. Raises ``ValueError`` if the value is too large."""
         if len(value) > self._limit_bytes:
             raise ValueError(f"{len(value)} bytes; at most {self._limit_bytes} are shared")
         slot = (self.version + 1) % 2
@@ -147,11 +143,7 @@ class TLSSource:
         on_load: Callable[[float], None] = lambda _expires_at: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
-        """Read the files for the first time.
-
-        Raises:
-            InputError: the files cannot be used.
-        """
+        """Read the files for the first time. Raises ``InputError`` if the files cannot be used."""
         self._files = files
         self._on_load = on_load
         self._used: _UsedSet | None = None

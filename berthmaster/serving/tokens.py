@@ -38,11 +38,7 @@ class TokenFile:
         on_failure: Callable[[Exception], None] = lambda _error: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read the file for the first time.
-
-        Raises:
-            InputError: the file cannot be used, or contains no token.
-        """
+        """Read the file for the first time. Raises ``InputError`` if the file cannot be used, or contains no token."""
         self._path = path
         try:
             self._reloaded = ReloadedFiles(

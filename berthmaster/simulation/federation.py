@@ -220,11 +220,7 @@ UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to
 
 @dataclass(frozen=True, slots=True)
 class FederatedResult:
-    """The result for a workload.
-
-    Attributes:
-        unplaced: the replicas that the policy divides and no cluster has.
-    """
+    """The result for a workload. ``unplaced`` counts the replicas that the policy divides and no cluster has."""
 
     bound: BoundWorkload
     trigger: ObjectTrigger

@@ -67,11 +67,7 @@ class PolicyEdit:
 
     @property
     def reference(self) -> PolicyReference:
-        """The identity of the policy.
-
-        Raises:
-            ValueError: there is neither a policy before nor after.
-        """
+        """The identity of the policy. Raises ``ValueError`` if there is neither a policy before nor after."""
         policy = self.after or self.before
         if policy is None:
             raise ValueError("an edit has a policy before or after it")

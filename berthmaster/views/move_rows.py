@@ -198,11 +198,7 @@ class BrakeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class ControllersReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The controllers that run moves.
-
-    Attributes:
-        silent: whether that is so long ago that no controller seems to run.
-    """
+    """The controllers that run moves. ``silent`` says whether that is so long ago that no controller seems to run."""
 
     renewed_at: datetime | None = None
     silent: bool = False

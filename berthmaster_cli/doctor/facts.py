@@ -25,11 +25,7 @@ KARMADA_NAMESPACE: Final = "karmada-system"
 
 @dataclass(frozen=True, slots=True)
 class Unobserved:
-    """Something that could not be observed.
-
-    Attributes:
-        status: the HTTP status of a refusal; 0 if there was no response.
-    """
+    """Something that could not be observed. ``status`` is the HTTP status of a refusal; 0 if there was no response."""
 
     problem: str
     status: int = 0
@@ -217,11 +213,7 @@ class DryRunFacts:
 
 @dataclass(frozen=True, slots=True)
 class AccessFacts:
-    """The permissions of a user.
-
-    Attributes:
-        denied: the rule and ``VERB RESOURCE`` of each permission that is missing.
-    """
+    """The permissions of a user. ``denied`` has the rule and ``VERB RESOURCE`` of each permission that is missing."""
 
     user: str
     groups: tuple[str, ...]

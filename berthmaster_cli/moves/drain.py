@@ -73,11 +73,7 @@ _STYLES: Final = {
 
 
 class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What ``-o json`` prints at the end.
-
-    Attributes:
-        drained: whether no workload is left that counts.
-    """
+    """What ``-o json`` prints at the end. ``drained`` says whether no workload is left that counts."""
 
     clusters: list[str]
     drained: bool

@@ -42,11 +42,7 @@ STAYING: Final = frozenset({DrainState.NOT_OURS, DrainState.TOLERATES, DrainStat
 
 
 class DrainRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A workload on clusters that are being drained.
-
-    Attributes:
-        message: what it waits for, or where it would go.
-    """
+    """A workload on clusters that are being drained. ``message`` is what it waits for, or where it would go."""
 
     workload: str
     clusters: Mapping[str, int]

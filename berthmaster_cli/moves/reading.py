@@ -49,11 +49,7 @@ class MovesAccessFlags(KubeconfigFlags, ReadTimeoutFlags, LeaseFlags):
 
 @dataclass(frozen=True, slots=True)
 class MovesInput:
-    """What was read.
-
-    Attributes:
-        knows_bindings: whether ``bindings`` are all that there are.
-    """
+    """What was read. ``knows_bindings`` says whether ``bindings`` are all that there are."""
 
     clusters: Mapping[str, Cluster]
     bindings: Sequence[Binding]
@@ -90,11 +86,7 @@ def completed_clusters(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def read_live(access: ClusterAccess, flags: MovesAccessFlags, namespace: str = "") -> MovesInput:
-    """Read a control plane.
-
-    Raises:
-        InputError: it is no control plane of Karmada, or it exceeds a limit.
-    """
+    """Read a control plane. Raises ``InputError`` if it is no control plane of Karmada, or it exceeds a limit."""
     client = connect(access)
     with ListingBars() as bars:
         reader = CollectionReader(client, str(access), ReadLimits(timeout_s=flags.read_timeout_s), bars)

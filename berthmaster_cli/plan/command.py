@@ -60,11 +60,7 @@ EXIT_CODES_HELP: Final = (
 
 
 class Limits(NamedTuple):
-    """What a plan must not do.
-
-    Attributes:
-        detailed: whether the exit code says that something moves.
-    """
+    """What a plan must not do. ``detailed`` makes the exit code say that something moves."""
 
     conditions: Sequence[str] = ()
     max_moves: int | None = None

@@ -50,11 +50,7 @@ def wanted() -> bool:
 
 
 def whole(ask: Callable[[int, int], Sequence[Any]]) -> Iterator[Any]:
-    """Yield the rows of a list.
-
-    Args:
-        ask: asks for the rows after so many, at most so many.
-    """
+    """Yield the rows of a list. ``ask`` asks for the rows after so many, at most so many."""
     for offset in range(0, MOST, _AT_ONCE):
         rows = ask(offset, _AT_ONCE)
         yield from rows

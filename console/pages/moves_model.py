@@ -76,11 +76,7 @@ class BudgetLine:
 
 
 class Notice(NamedTuple):
-    """What stops moves, at the top of the page.
-
-    Attributes:
-        since: since when; None if it is not known.
-    """
+    """What stops moves, at the top of the page. ``since`` is None if it is not known."""
 
     kind: str
     title: str

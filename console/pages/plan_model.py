@@ -31,11 +31,7 @@ class CellView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """A table.
-
-    Attributes:
-        columns: the name of each column, and whether it holds numbers.
-    """
+    """A table. ``columns`` has the name of each column, and whether it holds numbers."""
 
     title: str
     columns: Sequence[tuple[str, bool]]
@@ -46,11 +42,7 @@ class TableView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """A plan.
-
-    Attributes:
-        flows: the same figures as rows: from, to, amount.
-    """
+    """A plan. ``flows`` has the same figures as rows: from, to, amount."""
 
     id: str
     opening: Sequence[str]

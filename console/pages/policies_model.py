@@ -35,11 +35,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class PolicyLine(NamedTuple):
-    """One row of the list.
-
-    Attributes:
-        errors, warnings: the number of findings; None if the rules did not run.
-    """
+    """One row of the list. ``errors`` and ``warnings`` are the number of findings; None if the rules did not run."""
 
     row: PolicyRow
     place: str
@@ -76,11 +72,7 @@ class AllowedView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PolicyPage:
-    """One policy.
-
-    Attributes:
-        asks: what its placement asks for besides clusters: a title, and sentences.
-    """
+    """One policy. ``asks`` is what its placement asks for besides clusters: a title, and sentences."""
 
     line: PolicyLine
     groups: Sequence[AllowedView]

@@ -9,11 +9,7 @@ from console.pages import drift, fleet, help_page, history, moves, policies, res
 
 
 class PageEntry(NamedTuple):
-    """One entry of the navigation.
-
-    Attributes:
-        key: the key that opens the page after ``g``.
-    """
+    """One entry of the navigation. ``key`` is the key that opens the page after ``g``."""
 
     title: str
     endpoint: str

@@ -55,11 +55,7 @@ DRIFT_WORDS: Final[Mapping[DriftKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """One line of the answer.
-
-    Attributes:
-        kind: the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``.
-    """
+    """One line of the answer. ``kind`` is the kind of a badge: ``good``, ``warn``, ``bad``, ``busy`` or ``off``."""
 
     question: str
     kind: str

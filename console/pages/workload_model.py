@@ -47,11 +47,7 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQuestion:
-    """What the visitor chose.
-
-    Attributes:
-        group: the group whose clusters are listed; None for the one of the decision.
-    """
+    """What the visitor chose. ``group`` is the group whose clusters are listed; None for the one of the decision."""
 
     group: str | None = None
     everything: bool = False

@@ -34,11 +34,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
 
 
 def refuse_invalid(errors: Iterable[FieldError]) -> None:
-    """Refuse the request if there are errors.
-
-    Raises:
-        Refusal: with every error, up to a limit.
-    """
+    """Refuse the request if there are errors. Raises ``Refusal`` with every error, up to a limit."""
     found = [InvalidField(error.path, error.problem) for error in islice(errors, _MAX_ERRORS)]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

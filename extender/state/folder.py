@@ -81,11 +81,7 @@ class FolderSource:
         self._stop = threading.Event()
 
     def prepare(self) -> None:
-        """Read everything once, before the workers start.
-
-        Raises:
-            InputError: the manifests are invalid.
-        """
+        """Read everything once, before the workers start. Raises ``InputError`` if the manifests are invalid."""
         self._signature = self._current_signature()
         self._prepared = self._read()
 

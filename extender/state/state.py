@@ -90,11 +90,7 @@ class FleetCache:
         return self._by_binding.get(key)
 
     def replace(self, world: World) -> None:
-        """Replace all data. Only clusters that differ are updated.
-
-        Raises:
-            InputError: the fleet is full.
-        """
+        """Replace all data. Only clusters that differ are updated. Raises ``InputError`` if the fleet is full."""
         for name in self.fleet.row_of.keys() - world.clusters.keys():
             self.fleet.remove(name)
         for name, cluster in world.clusters.items():

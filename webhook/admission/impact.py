@@ -127,11 +127,7 @@ class GateResult(StrEnum):
 
 
 class GateDecision(NamedTuple):
-    """The decision on one change.
-
-    Attributes:
-        plan: the id of the plan; empty if the impact is not known.
-    """
+    """The decision on one change. ``plan`` is the id of the plan; empty if the impact is not known."""
 
     result: GateResult
     change: ReviewedChange

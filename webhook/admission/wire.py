@@ -148,11 +148,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def decode(body: bytes) -> AdmissionRequest:
-    """Decode the request of a review.
-
-    Raises:
-        NotAReview: the body is not a valid AdmissionReview.
-    """
+    """Decode the request of a review. Raises ``NotAReview`` if the body is not a valid AdmissionReview."""
     return _checked(_DECODER, body).request
 
 

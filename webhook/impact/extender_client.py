@@ -199,11 +199,7 @@ def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s
 
 
 def impact_of(content: bytes) -> PolicyImpact:
-    """Return the impact that an answer describes.
-
-    Raises:
-        FieldError: the answer cannot be decoded.
-    """
+    """Return the impact that an answer describes. Raises ``FieldError`` if the answer cannot be decoded."""
     answer = decode_json(_Answer, content)
     return PolicyImpact(
         plan=answer.id,

@@ -78,11 +78,7 @@ class GRPCChannel:
         self._closed = False
 
     async def wait_until_connected(self) -> None:
-        """Wait for the first connection.
-
-        Raises:
-            ServiceError: the connection failed.
-        """
+        """Wait for the first connection. Raises ``ServiceError`` if the connection failed."""
         state = self._channel.get_state(try_to_connect=True)
         while state not in _SETTLED:
             await self._channel.wait_for_state_change(state)

@@ -99,11 +99,7 @@ class EstimatorQuery:
     unschedulable: UnschedulableReplicas | None = None
 
     def question(self) -> Question:
-        """Return the encoded question.
-
-        Raises:
-            InputError: a node affinity is invalid.
-        """
+        """Return the encoded question. Raises ``InputError`` if a node affinity is invalid."""
         if self.unschedulable is not None:
             return unschedulable_question(self.unschedulable)
         if self.components:

@@ -93,11 +93,7 @@ class Snapshot(Value, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Snapshot":
-        """Decode the JSON form.
-
-        Raises:
-            FieldError: the text is not the JSON form of a snapshot.
-        """
+        """Decode the JSON form. Raises ``FieldError`` if the text is not the JSON form of a snapshot."""
         return decode_json(cls, text)
 
 

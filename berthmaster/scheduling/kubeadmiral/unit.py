@@ -172,11 +172,7 @@ def request_of(unit: SchedulingUnit) -> UnitRequest:
 
 
 def unit_of(context: Context) -> SchedulingUnit:
-    """Return the unit of a request.
-
-    Raises:
-        TypeError: the request was not made by ``request_of``.
-    """
+    """Return the unit of a request. Raises ``TypeError`` if the request was not made by ``request_of``."""
     request = context.request
     if not isinstance(request, UnitRequest):
         raise TypeError(f"a {type(request).__name__} was given to KubeAdmiral's profile; make it with request_of")

@@ -67,11 +67,7 @@ def _component(arguments: tuple[str, ...]) -> str:
 
 
 def probe(url: str, limit_s: float) -> ProbeFacts:
-    """Ask ``/readyz`` of a server.
-
-    Args:
-        url: ``http://HOST[:PORT]``. A path in it replaces ``/readyz``.
-    """
+    """Ask ``/readyz`` of a server. ``url`` is ``http://HOST[:PORT]``. A path in it replaces ``/readyz``."""
     try:
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:

@@ -42,11 +42,7 @@ _Terms: Final[Any] = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class AffinityGroup:
-    """A group of clusters.
-
-    Attributes:
-        tiers: the affinity itself, then its overflow affinities in order.
-    """
+    """A group of clusters. ``tiers`` is the affinity itself, then its overflow affinities in order."""
 
     name: str
     tiers: tuple[AffinityTerm, ...]

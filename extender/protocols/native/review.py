@@ -147,11 +147,7 @@ _Made = tuple[Plan, MoveCounts]
 
 
 class _LongPlan:
-    """A plan that is made in a thread of its own.
-
-    Attributes:
-        begun_s: when a review asked for it, on the monotonic clock.
-    """
+    """A plan that is made in a thread of its own. ``begun_s`` is when a review asked for it, on the monotonic clock."""
 
     def __init__(self, begun_s: float) -> None:
         self.begun_s = begun_s
