@@ -1,7 +1,7 @@
 """One address in front of several servers, like a Kubernetes Service: only ready servers get new connections.
 
 It knows nothing of what passes through it, hides no error and repeats nothing: a connection that a server
-refuses is cut for the client too, and one that stands stays where it is, unless ``cut`` is called.
+refuses is cut for the client too, and one that stands stays where it is.
 """
 
 import asyncio
@@ -22,7 +22,6 @@ class Forwarder:
     Attributes:
         port: where it listens.
         taken: how many connections went to each server, by its port.
-        to_cut: how many of the next pieces that servers send are cut in half; see ``cut``.
     """
 
     def __init__(self, port: int) -> None:
@@ -32,7 +31,6 @@ class Forwarder:
         self._ready: list[int] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._held: Counter[int] = Counter()
-        self.to_cut = 0
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._listening = threading.Event()
@@ -58,11 +56,6 @@ class Forwarder:
     def ready(self) -> list[int]:
         """The servers that get new connections, in the order they were added."""
         return list(self._ready)
-
-    def cut(self, answers: int) -> None:
-        """Of the next so many pieces that servers send only one half gets through, and their connections are cut."""
-        with self._lock:
-            self.to_cut += answers
 
     def close(self) -> None:
         """Stop listening and cut every connection."""
@@ -119,26 +112,14 @@ class Forwarder:
             return
         ends = {writer, far_writer}
         self._open |= ends
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer, self._cuts))
+        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
         self._open -= ends
 
-    def _cuts(self) -> bool:
-        with self._lock:
-            due = self.to_cut > 0
-            self.to_cut -= due
-        return due
 
-
-async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cuts: Callable[[], bool] = lambda: False
-) -> None:
-    """Pass on everything until one side ends, and then that it ended; or half a piece, where it is to be cut."""
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on everything until one side ends, and then that it ended."""
     try:
         while chunk := await reader.read(CHUNK_BYTES):
-            if cuts():
-                writer.write(chunk[: len(chunk) // 2])
-                await writer.drain()
-                break
             writer.write(chunk)
             await writer.drain()
     except OSError:

@@ -1,6 +1,5 @@
 """Policies that preempt, and resources with the claims of Karmada's detector."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,7 +18,6 @@ PP: Final = "PropagationPolicy"
 CPP: Final = "ClusterPropagationPolicy"
 GATE: Final = "--feature-gates=PolicyPreemption=true"
 LIMIT_S: Final = 20.0
-QUIET_S: Final = 1.0
 Run = Callable[..., Controllers]
 DROP: Final = "policy.berthmaster.io/priority-drop"
 
@@ -56,12 +54,6 @@ def deployment(namespace: str) -> JSON:
             },
         },
     }
-
-
-def cluster_role() -> JSON:
-    """Return a ClusterRole whose name has a colon, as the names of Kubernetes' own do."""
-    group = "rbac.authorization.k8s.io"
-    return {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": unique("e2e:reader")}, "rules": []}
 
 
 def claim(api: Api, resource: JSON, by: JSON) -> JSON:
@@ -114,12 +106,6 @@ def taken(api: Api, resource: JSON, by: JSON) -> None:
     wait_for(
         f"{by['metadata']['name']} to have it", lambda: claims(api.get(resource)) == claims_of(by) or None, LIMIT_S
     )
-
-
-def kept(api: Api, resource: JSON, since: JSON) -> None:
-    """Check that a resource does not change for a while."""
-    time.sleep(QUIET_S)
-    assert api.get(resource)["metadata"]["resourceVersion"] == since["metadata"]["resourceVersion"]
 
 
 def cleared(api: Api, fallen: JSON) -> None:

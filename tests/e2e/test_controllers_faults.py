@@ -4,22 +4,19 @@ Every burst goes over clusters that hold little more than it needs, so that a sc
 leader before it, gave away would give it away twice. How often a binding was written to is read from the audit log.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 from access_rules import role_rule
 from e2e import bursts, karmada, skewed_controllers
 from e2e.assets import binary
 from e2e.bursts import Burst, Writes, writes_of
 from e2e.conftest import CHILDREN, needed
-from e2e.control_plane import HOST, ControlPlane, crd_folder
+from e2e.control_plane import ControlPlane, crd_folder
 from e2e.controllers_process import BRIEF, COMMAND, Controllers, start_controllers, wait_for_leader
-from e2e.forwarder import Forwarder
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 
@@ -153,16 +150,6 @@ def generations(scene: Scene) -> set[int]:
     return {each["metadata"]["generation"] for each in scene.burst.found(scene.plane.api)}
 
 
-def test_without_faults_each_binding_is_written_to_twice(scene: Scene, report: Callable[[Writes], None]):
-    scene.start()
-    writes = scene.judged()
-    report(writes)
-    assert_once(scene.burst, writes)
-    assert (len(writes.assignments), len(writes.statuses)) == (BINDINGS, BINDINGS)
-    assert not writes.refused
-    assert generations(scene) == {2}
-
-
 def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[[Writes], None]):
     leader = scene.start()
     scene.await_part()
@@ -191,42 +178,3 @@ def test_the_leader_is_killed_and_a_standby_with_another_clock_takes_over(
     assert_once(scene.burst, writes)
     assert generations(scene) == {2}
     assert_conflicts(writes, WORKERS)
-
-
-@pytest.fixture
-def cutting(plane: ControlPlane) -> Iterator[Forwarder]:
-    """A connection to the API server that cuts answers on demand."""
-    forwarder = Forwarder(plane.processes.ports.free())
-    forwarder.add(int(plane.url.rpartition(":")[2]), lambda: True)
-    yield forwarder
-    forwarder.close()
-
-
-def by_way_of(kubeconfig: Path, forwarder: Forwarder) -> Path:
-    """The same access by another address."""
-    content = yaml.safe_load(kubeconfig.read_text())
-    content["clusters"][0]["cluster"]["server"] = f"https://{HOST}:{forwarder.port}"
-    path = kubeconfig.with_suffix(f".{forwarder.port}")
-    path.write_text(json.dumps(content))
-    return path
-
-
-def test_connections_are_cut_in_the_middle_of_answers(
-    scene: Scene, cutting: Forwarder, report: Callable[[Writes], None]
-):
-    leader = scene.start(kubeconfig=by_way_of(scene.kubeconfig, cutting))
-    wait_for_leader([leader], ELECTION_S)
-    rounds = 4
-    for number in range(rounds):
-        wanted = PART * (number + 1) // 2
-        wait_for("a part of it", lambda wanted=wanted: scene.burst.finished(scene.plane.api) >= wanted, LIMIT_S)
-        cutting.cut(WORKERS)
-    scene.assert_unfinished()
-    writes = scene.judged()
-    report(writes)
-    assert_once(scene.burst, writes)
-    assert generations(scene) == {2}
-    assert_conflicts(writes, rounds * WORKERS)
-    assert not cutting.to_cut
-    assert leader.measure("berthmaster_controllers_reconciles_total", result="error"), "no write lost its answer"
-    assert leader.leading

@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -54,19 +53,6 @@ def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
     return [found[name].get("writes", "") for name in names]
 
 
-def test_a_leader_hands_over_at_once_on_a_stop_signal(api: Api, namespace: str, start: Start):
-    both = [start(), start()]
-    leader = wait_for_leader(both, ELECTION_S)
-    [standby] = [each for each in both if each is not leader]
-    assert leader.process.stop() == 0
-    stopped_s = time.monotonic()
-    wait_for_leader([standby], ELECTION_S)
-    assert time.monotonic() - stopped_s < BRIEF_LEASE_S / 2
-    wanted = config_map(namespace)
-    api.create(wanted)
-    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-
-
 def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: str, start: Start):
     both = [start(*BRIEF), start(*BRIEF)]
     leader = wait_for_leader(both, ELECTION_S)
@@ -80,16 +66,6 @@ def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: s
     assert leader.process.wait(LIMIT_S) == 1
     assert api.get(wanted)["data"]["writes"] == "1"
     assert standby.leading
-
-
-def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start: Start):
-    leader = start(*BRIEF)
-    wait_for_leader([leader], ELECTION_S)
-    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-    api.patch(lease, {"spec": {"holderIdentity": "another process"}})
-    assert leader.process.wait(LIMIT_S) == 1
-    assert "another process" in leader.process.tail()
 
 
 def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: Start):
@@ -112,21 +88,3 @@ def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: St
     [event] = events_about(api, namespace, name)
     assert event["series"]["count"] == 4
     assert event["series"]["lastObservedTime"] > event["eventTime"]
-
-
-def test_probes_and_metrics_answer(api: Api, namespace: str, start: Start):
-    wanted = config_map(namespace)
-    api.create(wanted)
-    leader = start()
-    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
-    assert leader.alive() == "ok\n"
-    assert (leader.ready() or "").splitlines() == ["ok", "leading"]
-    prefix = "berthmaster_controllers_"
-    wait_for("the work to be counted", lambda: leader.measure(f"{prefix}reconciles_total", result="success"), LIMIT_S)
-    assert leader.measure(f"{prefix}reconcile_duration_seconds_count", controller="copying") >= 1
-    assert leader.measure(f"{prefix}api_requests_total", verb="patch", status="200") >= 1
-    assert leader.measure(f"{prefix}api_requests_total", verb="list") >= 1
-    assert leader.measure(f"{prefix}informer_objects", resource="configmaps") >= 1
-    assert leader.measure(f"{prefix}queue_depth", controller="copying") == 0
-    assert leader.measure(f"{prefix}informer_stale_seconds") == 0
-    wait_for("the event", lambda: leader.measure(f"{prefix}events_total", result="created"), LIMIT_S)

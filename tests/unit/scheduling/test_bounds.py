@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread
+from decisions import AGGREGATED, DYNAMIC, asked, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,52 +22,6 @@ def decide(bounds, **fields):
     scheduler = Scheduler(Fleet([cluster(name, pods=pods) for name, pods in PODS.items()]), karmada_profile())
     request = replace(Request.of(asked(**fields)), bounds=bounds)
     return scheduler, request, scheduler.schedule(request)
-
-
-@pytest.mark.parametrize(
-    ("bounds", "fields", "expected"),
-    [
-        pytest.param(None, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="no estimator was asked"),
-        pytest.param({}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="no estimator answered"),
-        pytest.param({"a": 4}, {"replicas": 24}, {"a": 4, "b": 10, "c": 10}, id="a bounded cluster gets fewer"),
-        pytest.param({"a": 0}, {"replicas": 8}, {"b": 4, "c": 4}, id="a cluster with a bound of 0 gets no replicas"),
-        pytest.param({"a": 99}, {"replicas": 31}, "Insufficient", id="a bound above the summary has no effect"),
-        pytest.param(
-            {"a": 2**40}, {"replicas": 30}, {"a": 10, "b": 10, "c": 10}, id="a very large bound has no effect"
-        ),
-        pytest.param(
-            {"a": 5}, {"replicas": 26}, "Insufficient", id="the sum of all bounds decides whether the workload fits"
-        ),
-        pytest.param(
-            {"gone": 1}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="the bound of a removed cluster has no effect"
-        ),
-        pytest.param(
-            {"a": 0}, {"replicas": 9, "clusters": {"a": 5}}, {"a": 5, "b": 2, "c": 2}, id="current replicas stay"
-        ),
-        pytest.param(
-            {"a": 1},
-            {"replicas": 26, "clusters": {"a": 5}, "fresh": True},
-            {"a": 6, "b": 10, "c": 10},
-            id="in fresh mode the bound adds to current replicas",
-        ),
-        pytest.param(
-            {"a": 1, "b": 2},
-            {"replicas": 3, "spread": [spread("cluster", 1, 1)]},
-            {"c": 3},
-            id="selection uses the bound",
-        ),
-        pytest.param({"a": 0}, {"replicas": 0, "requests": {}}, {}, id="without replicas no bound applies"),
-        pytest.param(
-            {"a": 0},
-            {"replicas": 2, "scheduling": DUPLICATED},
-            {"a": 2, "b": 2, "c": 2},
-            id="bounds do not limit duplicated workloads",
-        ),
-    ],
-)
-def test_the_smallest_estimate_limits_a_cluster(bounds, fields, expected):
-    _, _, decision = decide(bounds, **{"scheduling": DYNAMIC, **fields})
-    assert outcome(decision) == expected
 
 
 def test_a_group_that_is_full_by_its_bounds_fails():

@@ -15,19 +15,6 @@ def total(clusters, workload, *plugins):
     return None if scores is None else dict(zip(candidates.names(), scores.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("current", "scores"),
-    [
-        pytest.param({"a": 3}, {"a": 100, "b": 0}, id="a current cluster"),
-        pytest.param({"a": 0, "b": 1}, {"a": 100, "b": 100}, id="a current cluster with 0 replicas"),
-        pytest.param({"gone": 3}, {"a": 0, "b": 0}, id="a removed cluster"),
-        pytest.param({}, None, id="no current cluster"),
-    ],
-)
-def test_cluster_locality(current, scores):
-    assert total([cluster("a"), cluster("b")], asked(clusters=current), ClusterLocalityScore()) == scores
-
-
 class Fixed(Score):
     """The same score for every cluster except b, which gets 0."""
 

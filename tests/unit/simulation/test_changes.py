@@ -13,8 +13,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, SetPolicy, apply
-from berthmaster.simulation.run import moves, run
+from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale, SetPolicy, apply
+from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 
@@ -56,12 +56,6 @@ def test_a_second_run_accepts_the_assignment_of_the_first():
     first, second = results(world("a", "b", **AGGREGATED, **GROUPS))
     assert (first.trigger, first.group, first.assignment) == (Trigger.FIRST, "first", {"a": 4})
     assert (second.trigger, second.assignment) == (Trigger.NONE, {"a": 4})
-
-
-def test_a_failed_cluster_moves_its_workload_to_the_next_group():
-    first, second = results(world("a", "b", **AGGREGATED, **GROUPS), Down("a"))
-    assert (second.trigger, second.group, second.assignment) == (Trigger.FAILOVER, "second", {"b": 4})
-    assert moves(first, second) == {"a": (4, None), "b": (None, 4)}
 
 
 def recovered(before: World, moved, *changes) -> World:
@@ -113,17 +107,6 @@ def test_a_taint_replaces_the_taint_with_the_same_key_and_effect():
         [AddTaint("a", Taint(key="k", value=value, effect="NoSchedule")) for value in ("1", "2")], world("a"), NOW
     )
     assert [str(taint) for taint in tainted.clusters["a"].spec.taints] == ["k=2:NoSchedule"]
-
-
-def test_a_label_triggers_scheduling_of_a_duplicated_workload():
-    selected = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}}
-    first, second = results(world("a", **selected), AddLabel("a", "env", "prod"))
-    assert (first.assignment, second.assignment) == ({}, {"a": 4})
-
-
-def test_scaling_to_zero_removes_the_assignment():
-    _, second = results(world("a", **AGGREGATED), Scale(WEB, 0))
-    assert (second.trigger, second.assignment) == (Trigger.SCALE, {})
 
 
 def test_insufficient_capacity_keeps_the_assignment():

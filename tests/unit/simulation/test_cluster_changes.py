@@ -11,7 +11,6 @@ from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import (
     AddCluster,
     AddTaint,
@@ -114,22 +113,6 @@ def test_only_duplicated_workloads_return_to_a_cluster_that_recovers():
 def test_a_cluster_that_joins(fields, assignment):
     _, second = results(world(member("a"), **fields), AddCluster(member("b")))
     assert second.assignment == assignment
-
-
-@pytest.mark.parametrize("tolerations", [[], [{"operator": "Exists"}]], ids=["no toleration", "every taint tolerated"])
-@pytest.mark.parametrize("fields", [{}, DIVIDED], ids=["duplicated", "divided"])
-def test_every_workload_leaves_a_cluster_that_is_removed(fields, tolerations):
-    before = world(member("a"), member("b"), **fields, clusterTolerations=tolerations)
-    first, second = results(before, RemoveCluster("a"))
-    assert "a" in first.assignment
-    assert second.assignment == {"b": 4}
-    assert second.trigger is Trigger.FAILOVER
-
-
-def test_a_workload_without_another_cluster_goes_nowhere():
-    _, second = results(world(member("a"), **DIVIDED), RemoveCluster("a"))
-    assert second.assignment == {}
-    assert second.decision.failure is not None
 
 
 @pytest.mark.parametrize(

@@ -241,8 +241,12 @@ def test_a_restarted_estimator_is_connected_again(stage):
     server.close()
     assert stage.ask(timeout_s=HASTY_S) == {}
     server.open()
-    time.sleep(1.0)  # gRPC's own pause before it connects again
-    assert stage.ask() == {"a": 4}
+
+    def answers() -> bool:
+        stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
+        return stage.ask() == {"a": 4}
+
+    wait_for(answers)  # gRPC pauses before it connects again
 
 
 def test_a_trial_looks_up_the_service_again(stage):

@@ -93,16 +93,6 @@ def test_enqueued_keys(changes, expected):
     assert enqueued(*changes) == expected
 
 
-def test_a_priority_drop_without_a_webhook_triggers_a_takeover():
-    holder = policy("holder", 9, always=False)
-    stage = Stage(template(holder), holder, policy("other", 5))
-    stage.work()
-    assert owner(stage.web()) == "holder"
-    stage.put(policy("holder", 4, always=False))
-    stage.work()
-    assert owner(stage.web()) == "other"
-
-
 def test_the_index_drops_resources_that_no_policy_names():
     index = PolicyIndex()
     one, other = (convert(Policy, policy(name, 5)) for name in "ab")

@@ -1,6 +1,6 @@
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, spread, static
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, static
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import ReplicaSchedulingStrategy
@@ -17,102 +17,6 @@ THREE = fleet(a=8, b=4, c=4)
 
 def assigned(clusters, /, current=None, **fields):
     return outcome(schedule(clusters, asked(clusters=current or {}, **{"replicas": 6, **fields})))
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param(
-            {"scheduling": static(("a", 2), ("b", 1))}, {"a": 4, "b": 2}, id="replicas in the ratio of the weights"
-        ),
-        pytest.param(
-            {"scheduling": static(("a", 1), ("", 3))},
-            {"a": 2, "b": 2, "c": 2},
-            id="the largest weight of several rules counts",
-        ),
-        pytest.param(
-            {"scheduling": static(("x", 7))},
-            {"a": 2, "b": 2, "c": 2},
-            id="if no rule matches any cluster, all have the same weight",
-        ),
-        pytest.param({"scheduling": static()}, {"a": 2, "b": 2, "c": 2}, id="an empty list means equal weights"),
-        pytest.param({"scheduling": WEIGHTED}, {"a": 2, "b": 2, "c": 2}, id="no preference means equal weights"),
-        pytest.param(
-            {"scheduling": static(("c", 1)), "replicas": 99}, {"c": 99}, id="available replicas have no effect"
-        ),
-        pytest.param(
-            {"scheduling": static(("a", 1), ("b", 1)), "current": {"a": 6}},
-            {"a": 3, "b": 3},
-            id="current replicas have no effect",
-        ),
-        pytest.param(
-            {"scheduling": static(("a", 5), ("b", 1)), "replicas": 2},
-            {"a": 2},
-            id="a cluster with a share below one replica gets none",
-        ),
-        pytest.param(
-            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1}, {"a": 1}, id="ties are broken by name, ascending"
-        ),
-        pytest.param(
-            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1, "uid": "b"},
-            {"b": 1},
-            id="ties are broken by name, descending, if the hash of the UID is odd",
-        ),
-        pytest.param(
-            {"scheduling": static(("c", 1)), "spread": [spread("cluster", 1, 1)]},
-            {"c": 6},
-            id="spread constraints have no effect",
-        ),
-    ],
-)
-def test_static_weights(fields, expected):
-    assert assigned(THREE, **fields) == expected
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param({}, {"a": 3, "b": 2, "c": 1}, id="first scheduling: by available replicas, ties by name"),
-        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="exactly the available replicas"),
-        pytest.param({"replicas": 17}, "Insufficient", id="more than the available replicas"),
-        pytest.param({"current": {"b": 6}}, {"b": 6}, id="steady mode: an assignment with the right sum stays"),
-        pytest.param(
-            {"current": {"b": 2}}, {"a": 2, "b": 3, "c": 1}, id="scaling up: the difference by available replicas"
-        ),
-        pytest.param({"current": {"a": 6, "b": 3}}, {"a": 4, "b": 2}, id="scaling down: by current replicas"),
-        pytest.param(
-            {"current": {"a": 1, "b": 9}, "replicas": 2}, {"b": 2}, id="scaling down may leave a cluster empty"
-        ),
-        pytest.param(
-            {"current": {"gone": 6}},
-            {"a": 3, "b": 2, "c": 1},
-            id="replicas of clusters that do not fit are assigned again",
-        ),
-        pytest.param(
-            {"current": {"gone": 4, "b": 2}}, {"a": 2, "b": 3, "c": 1}, id="replicas of clusters that fit stay"
-        ),
-        pytest.param(
-            {"current": {"b": 4}, "fresh": True},
-            {"a": 3, "b": 2, "c": 1},
-            id="fresh mode: all replicas, by free and used capacity",
-        ),
-        pytest.param(
-            {"current": {"b": 2}, "replicas": 19}, "Insufficient", id="scaling up beyond the available replicas"
-        ),
-        pytest.param(
-            {"current": {"b": 2}, "replicas": 18}, {"a": 8, "b": 6, "c": 4}, id="scaling up to the available replicas"
-        ),
-        pytest.param(
-            {"current": {"b": 2}, "replicas": 18, "fresh": True},
-            {"a": 8, "b": 6, "c": 4},
-            id="fresh mode: beyond the available replicas",
-        ),
-        pytest.param({"replicas": 0, "requests": {}, "current": {"a": 2}}, {}, id="scaling to 0"),
-        pytest.param({"replicas": 0, "requests": {}}, {}, id="from 0 to 0"),
-    ],
-)
-def test_dynamic_weight(fields, expected):
-    assert assigned(THREE, scheduling=DYNAMIC, **fields) == expected
 
 
 @pytest.mark.parametrize(

@@ -28,33 +28,6 @@ THREE = "r1:a5,b3 r2:c9,d1 r3:e4"
 @pytest.mark.parametrize(
     ("regions", "clusters", "fields", "expected"),
     [
-        pytest.param((1, 1), (1, 1), {}, "c", id="the region with a cluster that holds all replicas"),
-        pytest.param((1, 1), (1, 2), {}, "cd", id="other clusters of the region up to the maximum"),
-        pytest.param((2, 2), (2, 2), {}, "ca", id="of regions without available replicas the one with more clusters"),
-        pytest.param((2, 2), (1, 3), {}, "cab", id="one cluster of each region, then the best of the others"),
-        pytest.param((3, 3), (3, 9), {}, "caebd", id="all regions, the heaviest first, then by name"),
-        pytest.param((3, 3), (1, 1), {}, "cae", id="one cluster of each region, even above maxGroups of clusters"),
-        pytest.param((2, 2), None, {}, "ca", id="without a constraint on clusters one of each region"),
-        pytest.param((4, 4), (1, 9), {}, "SelectFailed", id="fewer regions than minGroups"),
-        pytest.param((1, 0), (1, 9), {}, "SelectFailed", id="maxGroups of regions unset allows none"),
-        pytest.param((1, -1), (1, 9), {}, "SelectFailed", id="a negative maximum allows none"),
-        pytest.param((1, 2), (6, 9), {}, "SelectFailed", id="fewer clusters than minGroups"),
-        pytest.param((1, 1), (3, 9), {}, "SelectFailed", id="no single region has minGroups clusters"),
-        pytest.param(
-            (1, 3), (4, 9), {"replicas": 1}, "acbd", id="a third region is left out if two regions have enough clusters"
-        ),
-        pytest.param((1, 1), (1, 1), {"replicas": 99}, "a", id="the available replicas need not suffice"),
-        pytest.param((1, 1), (1, 1), {"clusters": {"e": 5}}, "e", id="current replicas count as available"),
-    ],
-)
-def test_duplicated_a_region_weighs_by_clusters_that_hold_all_replicas(regions, clusters, fields, expected):
-    fields = {"replicas": 6, "scheduling": DUPLICATED, **fields}
-    assert selected(THREE, spread=bounds(regions, clusters), **fields) == expected
-
-
-@pytest.mark.parametrize(
-    ("regions", "clusters", "fields", "expected"),
-    [
         pytest.param(
             (2, 2), (1, 3), {"replicas": 6}, "acb", id="if all regions hold their share, more clusters, then the name"
         ),
@@ -92,12 +65,6 @@ def test_divided_a_region_weighs_by_its_share(regions, clusters, fields, schedul
     found = schedule(world(THREE), asked(spread=bounds(regions, clusters), scheduling=scheduling, **fields))
     taken = found.attempts[0].selected
     assert "".join(taken.names()) == expected
-
-
-def test_a_cluster_without_region_does_not_fit():
-    clusters = [*world("r1:a5"), cluster("x", pods=99)]
-    decision = schedule(clusters, asked(replicas=1, spread=bounds((1, 1), (1, 9))))
-    assert outcome(decision) == {"a": 1}
 
 
 def test_a_hundred_regions_need_no_enumeration():
