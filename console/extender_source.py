@@ -210,7 +210,9 @@ class ExtenderSource:
         domains = tuple(by)
         return self._kept(
             ("resilience", domains, limit, namespaces, failover),
-            lambda client: client.resilience(domains, limit=limit, namespaces=namespaces, failover=failover),
+            lambda client: client.resilience(
+                domains, limit=limit, namespaces=namespaces, failover=failover, stale=True
+            ),
         )
 
     def drift(self, query: DriftQuery) -> DriftView:
@@ -283,7 +285,8 @@ def for_visitors(error: ServiceError) -> SourceError:
         case UnansweredError(url=url, problem=problem, status=status):
             return SourceError(f"The extender at {url} {problem}", status, unanswered=True)
         case RequestRefusedError(detail=detail, request_id=request_id, status=status):
-            return SourceError(f"{_sentence(detail)} (request {request_id})", status, detail, error.errors)
+            text = f"{_sentence(detail)} (request {request_id})"
+            return SourceError(text, status, detail, error.errors, progress=error.progress)
         case _:
             # Not the extender wrote this, but for example a proxy before it.
             return SourceError(_sentence(str(error)), error.status, unanswered=True)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from berthmaster.model.errors import ServiceError
-from berthmaster.native_api.problem import InvalidField
+from berthmaster.native_api.problem import InvalidField, Progress
 
 
 class SourceError(ServiceError):
@@ -24,10 +24,12 @@ class SourceError(ServiceError):
         errors: Sequence[InvalidField] = (),
         *,
         unanswered: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         self.detail = detail
         self.errors = errors
         self.unanswered = unanswered
+        self.progress = progress
         super().__init__(message, status)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from flask import Flask
+from msgspec.structs import replace
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
@@ -213,7 +214,8 @@ def _problem_of(
         case InputError():
             return problem(400, str(error), request_id), ()
         case Refusal():
-            return problem(error.status, error.detail, request_id, error.errors, error.kind), error.headers
+            found = problem(error.status, error.detail, request_id, error.errors, error.kind)
+            return replace(found, progress=error.progress), error.headers
         case BodyError():
             return problem(error.status, str(error), request_id), error.headers
 

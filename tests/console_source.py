@@ -8,9 +8,11 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from flask import Flask
 from flask.testing import FlaskClient
+from msgspec import UNSET, UnsetType
 
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import RequestRefusedError
-from berthmaster.native_api.problem import InvalidField, Problem
+from berthmaster.native_api.problem import InvalidField, Problem, Progress
 from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
 from console.extender_source import for_visitors
@@ -52,10 +54,11 @@ class GivenSource:
         return answer
 
 
-def refused_question(detail: str, status: int, path: str = "") -> SourceError:
+def refused_question(detail: str, status: int, path: str = "", progress: Progress | UnsetType = UNSET) -> SourceError:
     """Return the error that the source raises if the extender refuses a question, or the field of a path."""
     errors = [InvalidField(path, detail)] if path else []
-    return for_visitors(RequestRefusedError(Problem("", status, detail, "0af1", errors), status))
+    sent = encode_json(Problem("", status, detail, "0af1", errors, progress=progress))
+    return for_visitors(RequestRefusedError(decode_json(Problem, sent), status))
 
 
 def console_app(source: GivenSource, *, namespaces: frozenset[str] | None = None, **options: Any) -> Flask:

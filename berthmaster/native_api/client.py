@@ -280,15 +280,18 @@ class Client:
         limit: int = 200,
         namespaces: Iterable[str] | None = None,
         failover: Switch = Switch.AUTO,
+        stale: bool = False,
     ) -> ResilienceView:
         """Return what each failure of a cluster, region, zone or provider alone would do.
 
         Args:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
+            stale: whether to answer soon, with the last figures. Without any, the error has the progress.
         """
-        return self._for_reader(
-            "/v1/resilience", ResilienceView, namespaces, by=",".join(by), limit=limit, failover=failover.value
-        )
+        query: dict[str, str | int] = {"by": ",".join(by), "limit": limit, "failover": failover.value}
+        if stale:
+            query["stale"] = "true"
+        return self._for_reader("/v1/resilience", ResilienceView, namespaces, **query)
 
     def drift(self, query: DriftQuery) -> DriftView:
         """Return how far the fleet is from its policies, and what a repair would move."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 import urllib3
+from msgspec import UnsetType
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
@@ -31,6 +32,7 @@ class RequestRefusedError(ServiceError):
     def __init__(self, problem: Problem, status: int) -> None:
         self.detail = problem.detail
         self.errors = problem.errors
+        self.progress = None if isinstance(problem.progress, UnsetType) else problem.progress
         self.request_id = problem.request_id
         super().__init__(f"the service refused the request: {self.detail} (request {self.request_id})", status)
 

@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.model.meta import Timestamp
+
 ABOUT_BLANK: Final = "about:blank"
 """The type of a problem that the status describes."""
 NOT_READY: Final = "urn:berthmaster:not-ready"
@@ -21,6 +23,22 @@ class InvalidField(msgspec.Struct, frozen=True):
     detail: str
 
 
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the computation is that a request waits for.
+
+    Attributes:
+        about: what is computed.
+        total: the number of its parts; 0 if it is not known yet.
+        first: whether it answers another question, and this question is next.
+    """
+
+    about: str
+    begun_at: Timestamp
+    done: int = 0
+    total: int = 0
+    first: bool = False
+
+
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
     """Why a request failed. ``type`` is a URI for the kind of problem; ``about:blank`` if the status is enough."""
 
@@ -30,3 +48,4 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
     request_id: str = ""
     errors: list[InvalidField] = []
     type: str = ABOUT_BLANK
+    progress: Progress | msgspec.UnsetType = msgspec.UNSET

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, render_template, request
@@ -64,9 +63,9 @@ def show() -> Response | str:
             lambda found: (found.matched, found.total.drifted),
         )
     except SourceError as error:
-        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+        if error.progress is None or downloads.wanted():
             raise
-        return waiting("Drift", "The drift is not computed yet.", error)
+        return waiting("Drift", "Which workloads are not as their policies ask.", error.progress)
     rows = partial(downloads.whole, lambda after, most: ask(wanted._replace(offset=after, limit=most)).workloads)
     tables = {"policies": view.policies, "groups": view.groups, "clusters": view.clusters}
     if file := downloads.asked({"workloads": rows, **{name: partial(iter, found) for name, found in tables.items()}}):

@@ -1,10 +1,10 @@
 """The page Resilience: what each failure of a region, provider, zone or cluster alone would do."""
 
-from http import HTTPStatus
 from typing import Final
 
 from flask import Blueprint, Response, make_response, render_template, request
 
+from berthmaster.native_api.problem import Progress
 from berthmaster.simulation.assumptions import Switch
 from console.context import services
 from console.pages import downloads
@@ -14,7 +14,8 @@ from console.source import SourceError
 
 BLUEPRINT: Final = Blueprint("resilience", __name__)
 _MOST: Final = 1000
-_RETRY_S: Final = "3"
+_LEAST_S: Final = 3
+_MOST_S: Final = 15
 
 
 @BLUEPRINT.get("/resilience")
@@ -26,9 +27,10 @@ def show() -> Response | str:
     try:
         view = services().source.resilience([by], limit=_MOST, failover=failover)
     except SourceError as error:
-        if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+        if error.progress is None or downloads.wanted():
             raise
-        return waiting("Resilience", f"The loss of each single {by} is not simulated yet.", error)
+        text = "What the loss of each single cluster, zone, region or provider would do now. Nothing is changed."
+        return waiting("Resilience", text, error.progress, by=by, failover=failover, domains=PLURALS, switches=SWITCHES)
     if file := downloads.asked({"failures": lambda: view.impacts}):
         return file
     model = resilience_page(view, by, page, ROWS)
@@ -41,8 +43,13 @@ def show() -> Response | str:
     )
 
 
-def waiting(title: str, text: str, error: SourceError) -> Response:
-    """Return a page without an answer. The header Refresh reloads it, also in a browser without scripts."""
-    page = make_response(render_template("waiting.html", title=title, text=text, reason=error.detail or error), 503)
-    page.headers["Refresh"] = page.headers["Retry-After"] = _RETRY_S
+def waiting(title: str, text: str, progress: Progress, **navigation: object) -> Response:
+    """Return a page with the progress of its answer. The header Refresh reloads it, also in a browser without scripts.
+
+    The page asks again when the result may be there, and at the latest after some seconds.
+    """
+    passed_s = (services().clock.now() - progress.begun_at).total_seconds()
+    rest_s = passed_s * (progress.total - progress.done) / progress.done if progress.done else passed_s
+    page = make_response(render_template("waiting.html", title=title, text=text, progress=progress, **navigation))
+    page.headers["Refresh"] = str(round(min(max(rest_s, _LEAST_S), _MOST_S)))
     return page

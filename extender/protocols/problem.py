@@ -5,8 +5,10 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.problem import ABOUT_BLANK, InvalidField, Problem
+from berthmaster.native_api.problem import ABOUT_BLANK, InvalidField, Problem, Progress
 
 RETRY_SOON: Final = (("Retry-After", "1"),)
 PROBLEM_JSON: Final = "application/problem+json"
@@ -24,6 +26,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
         errors: Sequence[InvalidField] = (),
         headers: tuple[tuple[str, str], ...] = (),
         kind: str = ABOUT_BLANK,
+        progress: Progress | UnsetType = UNSET,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -31,6 +34,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
         self.errors = list(errors)
         self.headers = headers
         self.kind = kind
+        self.progress = progress
 
 
 def refuse_invalid(errors: Iterable[FieldError]) -> None:

@@ -2,7 +2,8 @@
 
 The thread computes one question at a time for each process, and at most a tenth of the time. Without a result for the
 present state a request gets the last one, which says its version and when it was computed. Without any result it is
-refused, and a later one finds it.
+refused with the progress, and a later one finds it. A computation ends early if nobody asks for its result any more
+and another question waits.
 """
 
 import threading
@@ -11,14 +12,19 @@ from datetime import datetime
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from berthmaster.model.errors import InputError
+from berthmaster.native_api.problem import Progress
 from berthmaster.runtime.logs import log_exceptions
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
 LIMIT_S: Final = 300.0
 """The longest computation."""
-_WAIT_S: Final = 2.0
+PATIENCE_S: Final = 60.0
+"""How long after the last request for it a computation continues while another question waits."""
+WAIT_S: Final = 2.0
 """How long a request waits for a result for the present state if there is an earlier one or it shall not wait."""
 _RESERVE_S: Final = 0.5
 """The part of the time of a request in which its answer is written."""
@@ -30,11 +36,15 @@ _RETRY: Final = (("Retry-After", "2"),)
 
 Question = TypeVar("Question")
 Content = TypeVar("Content")
-Compute = Callable[[Services, Question, datetime, Callable[[], None]], Content]
+Compute = Callable[[Services, Question, datetime, "Run[Question]"], Content]
 
 
-class _TooLong(Exception):  # noqa: N818 - a limit, not an error
+class TooLong(Exception):  # noqa: N818 - a limit, not an error
     """The computation has reached its limit."""
+
+
+class Abandoned(Exception):  # noqa: N818 - a decision, not an error
+    """Nobody asks for the result, and another question waits."""
 
 
 class Computed(NamedTuple, Generic[Content]):
@@ -47,11 +57,37 @@ class Computed(NamedTuple, Generic[Content]):
 
 
 class BackgroundTexts(NamedTuple):
-    """What requests are told without a result."""
+    """What requests are told without a result: ``about`` is what is computed."""
 
+    about: str
     waits: str
     fails: str
     too_long: str
+
+
+class Run(Generic[Question]):
+    """A computation under way. It is called often, and may raise an exception that ends it.
+
+    Attributes:
+        done, total: its progress, for those who wait.
+        asked_s: until when somebody waits for it, or when somebody last did.
+        blocks: whether another question waits.
+    """
+
+    def __init__(self, services: Services, question: Question) -> None:
+        self.question, self.begun_at = question, services.clock.now()
+        self.begun_s = self.asked_s = services.clock.monotonic_s()
+        self.done = self.total = 0
+        self.blocks = False
+        self._services = services
+
+    def __call__(self) -> None:
+        self._services.reviews.pause()
+        now_s = self._services.clock.monotonic_s()
+        if now_s >= self.begun_s + LIMIT_S:
+            raise TooLong
+        if self.blocks and now_s >= self.asked_s + PATIENCE_S:
+            raise Abandoned
 
 
 class Background(Generic[Question, Content]):
@@ -68,7 +104,7 @@ class Background(Generic[Question, Content]):
         self._name, self._texts, self._compute = name, texts, compute
         self._changed = threading.Condition()
         self._results: dict[Question, Computed[Content]] = {}
-        self._running = False
+        self._running: Run[Question] | None = None
         self._rests_until_s = float("-inf")
 
     def answer(
@@ -85,67 +121,73 @@ class Background(Generic[Question, Content]):
         clock, version = services.clock, services.state.version
         with self._changed:
             known = self._results.get(question)
-            if self._running or clock.monotonic_s() < self._rests_until_s:
+            if self._running is not None or clock.monotonic_s() < self._rests_until_s:
                 return
             if known is None or (
                 known.version != version and (clock.now() - known.computed_at).total_seconds() >= after_s
             ):
-                self._start(services, question)
+                self._want(services, question, clock.monotonic_s())
 
     def _result(self, services: Services, call: Call, question: Question, *, wait: bool) -> Computed[Content]:
         clock, version = services.clock, services.state.version
         begun_s, due_s = clock.monotonic_s(), call.deadline_s - _RESERVE_S
         with self._changed:
             if question in self._results or not wait:
-                due_s = min(due_s, begun_s + (_WAIT_S if wait or question not in self._results else 0.0))
+                due_s = min(due_s, begun_s + (WAIT_S if wait or question not in self._results else 0.0))
             while True:
                 known = self._results.get(question)
                 if known is not None and known.version == version:
                     return known
                 now_s = clock.monotonic_s()
                 rests = known is not None and now_s < self._rests_until_s
-                if not self._running and not rests:
-                    self._start(services, question)
+                if not rests:
+                    self._want(services, question, due_s)
                 if rests or now_s >= due_s or not self._changed.wait(due_s - now_s):
                     break
-            known = self._results.get(question)
+            known, run = self._results.get(question), self._running
         if known is None:
-            raise Refusal(503, self._texts(question).waits, headers=_RETRY)
+            raise Refusal(503, self._texts(question).waits, headers=_RETRY, progress=self._progress(run, question))
         return known
 
-    def _start(self, services: Services, question: Question) -> None:
-        self._running = True
-        threading.Thread(target=partial(self._run, services, question), name=self._name, daemon=True).start()
+    def _progress(self, run: Run[Question] | None, question: Question) -> Progress | UnsetType:
+        if run is None:
+            return UNSET
+        about = self._texts(run.question).about
+        return Progress(about, run.begun_at, run.done, run.total, first=run.question != question)
 
-    def _run(self, services: Services, question: Question) -> None:
-        begun_s, texts = services.clock.monotonic_s(), self._texts(question)
-        results = [
-            Computed[Content](services.state.version, services.clock.now(), problem=f"{texts.fails}; see the log")
-        ]
-        log_exceptions(lambda: results.append(self._computed(services, question)), services.log, texts.fails)
+    def _want(self, services: Services, question: Question, until_s: float) -> None:
+        """Start the computation, or note that somebody waits for it."""
+        if self._running is None:
+            self._running = run = Run(services, question)
+            threading.Thread(target=partial(self._run, services, run), name=self._name, daemon=True).start()
+        if self._running.question == question:
+            self._running.asked_s = max(self._running.asked_s, until_s)
+        else:
+            self._running.blocks = True
+
+    def _run(self, services: Services, run: Run[Question]) -> None:
+        question, texts = run.question, self._texts(run.question)
+        crashed = Computed[Content](services.state.version, services.clock.now(), problem=f"{texts.fails}; see the log")
+        results: list[Computed[Content] | None] = [crashed]
+        log_exceptions(lambda: results.append(self._computed(services, run)), services.log, texts.fails)
         now_s = services.clock.monotonic_s()
         with self._changed:
-            self._results.pop(question, None)
-            self._results[question] = results[-1]
+            if (result := results[-1]) is not None:
+                self._results.pop(question, None)
+                self._results[question] = result
             while len(self._results) > _KEPT:
                 del self._results[next(iter(self._results))]
-            self._running = False
-            self._rests_until_s = now_s + _REST * (now_s - begun_s)
+            self._running = None
+            self._rests_until_s = now_s + _REST * (now_s - run.begun_s)
             self._changed.notify_all()
 
-    def _computed(self, services: Services, question: Question) -> Computed[Content]:
-        clock, version = services.clock, services.state.version
-        until_s = clock.monotonic_s() + LIMIT_S
-
-        def check() -> None:
-            services.reviews.pause()
-            if clock.monotonic_s() >= until_s:
-                raise _TooLong
-
-        now = clock.now()
+    def _computed(self, services: Services, run: Run[Question]) -> Computed[Content] | None:
+        version, now = services.state.version, run.begun_at
         try:
-            return Computed(version, now, self._compute(services, question, now, check))
-        except _TooLong:
-            return Computed(version, now, problem=self._texts(question).too_long)
+            return Computed(version, now, self._compute(services, run.question, now, run))
+        except Abandoned:
+            return None
+        except TooLong:
+            return Computed(version, now, problem=self._texts(run.question).too_long)
         except InputError as error:
             return Computed(version, now, problem=str(error))

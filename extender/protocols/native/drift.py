@@ -150,6 +150,7 @@ def _matches(drift: WorkloadDrift, query: DriftQuery) -> bool:
 
 def _texts(_: DriftQuestion) -> BackgroundTexts:
     return BackgroundTexts(
+        "the drift",
         "the drift is being computed; retry in a few seconds",
         "the drift could not be computed",
         f"the drift takes longer than {LIMIT_S:g} s to compute; run `berthmaster drift`",

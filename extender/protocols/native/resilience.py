@@ -1,6 +1,6 @@
 """``/v1/resilience``: what each failure of a cluster, region, zone or provider alone would do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -10,8 +10,8 @@ from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.simulation.assumptions import Assumptions, Switch
-from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
-from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
+from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
+from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts, Run
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, refused
 from extender.protocols.native.schedule import require_watched
@@ -74,6 +74,7 @@ class Resilience:
 
 def _texts(question: FailureQuestion) -> BackgroundTexts:
     return BackgroundTexts(
+        f"the loss of each {' or '.join(question.domains)}",
         "the failures are being simulated; retry in a few seconds",
         "the failures could not be simulated",
         f"the simulation of each {' or '.join(question.domains)} takes longer than {LIMIT_S:g} s; {_INSTEAD}",
@@ -81,14 +82,18 @@ def _texts(question: FailureQuestion) -> BackgroundTexts:
 
 
 def _computed(
-    services: Services, question: FailureQuestion, now: datetime, check: Callable[[], None]
+    services: Services, question: FailureQuestion, now: datetime, run: Run[FailureQuestion]
 ) -> _FailureResult:
     domains, state = question.domains, services.state
-    world = state.assuming(state.world(check), now, question.failover)
+    world = state.assuming(state.world(run), now, question.failover)
     failures = losses(world.clusters, domains)
-    impacts = Failures(world, state.profile, now, check=check).impacts(failures) if failures else []
+    run.total, impacts = len(failures), list[Impact]()
+    if failures:
+        simulated = Failures(world, state.profile, now, check=run)
+        for run.done, each in enumerate(failures):
+            impacts.append(simulated.impact(each))
     gaps = [*state.gaps(NO_NAMES), *([] if failures else [f"no cluster has a {' or a '.join(domains)}"])]
-    return _FailureResult(impacts, len(world.workloads), sorted(world.clusters), gaps, world.assumptions)
+    return _FailureResult(ranked(impacts), len(world.workloads), sorted(world.clusters), gaps, world.assumptions)
 
 
 def impact_view(impact: Impact) -> ImpactView:

@@ -20,11 +20,12 @@ from berthmaster.native_api.why import (
 )
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
+from extender.protocols.native.background import WAIT_S
 from extender.protocols.native.drift import PARAMETERS as DRIFT_PARAMETERS
 from extender.protocols.native.drift import Drifts, drift_query
 from extender.protocols.native.moves import PARAMETERS as MOVES_PARAMETERS
 from extender.protocols.native.moves import move_query, moves_view
-from extender.protocols.native.parameters import choice, count, for_readers, number, reader_of, text
+from extender.protocols.native.parameters import choice, count, flag, for_readers, number, reader_of, text
 from extender.protocols.native.policies import PARAMETERS, Policies, policy_query
 from extender.protocols.native.resilience import FailureQuestion, Resilience, domains_of
 from extender.protocols.native.schedule import PROTOCOL, require_synced
@@ -47,6 +48,10 @@ _RESILIENCE: Final = {
         {"type": "string", "default": _DOMAIN},
     ),
     "limit": count("The most failures.", _MAX_FAILURES),
+    "stale": Parameter(
+        "Whether to answer soon, with the last figures, or without any with the progress.",
+        {"type": "boolean", "default": False},
+    ),
     "failover": Parameter(
         "What moves off lost clusters: nothing (off), what does not tolerate a NoExecute taint (on), or what the "
         "control plane is known to move (auto).",
@@ -68,6 +73,8 @@ def why_routes(drifts: Drifts) -> Sequence[Route]:
         failover = choice("failover", call.query.get("failover", Switch.AUTO), Switch)
         question = FailureQuestion(domains_of(call.query.get("by", _DOMAIN)), failover)
         limit = number(call.query, "limit", _FAILURES, _MAX_FAILURES)
+        if flag(call.query, "stale"):
+            call = call._replace(deadline_s=min(call.deadline_s, services.clock.monotonic_s() + WAIT_S))
         found = failures.answer(services, call, question, limit)
         reader = reader_of(call)
         return Reply(encode_json(replace(found, impacts=[visible_impact(each, reader) for each in found.impacts])))

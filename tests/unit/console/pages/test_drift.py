@@ -5,18 +5,19 @@ from datetime import timedelta
 import pytest
 from console_answers import binding_view, listed_workloads, workload_answers, workload_row
 from console_replies import FRESH, HOSTILE, NOW, drift_view, fleet_view, workload_drift
-from console_source import GivenSource, console_app, console_client
-from fake_clock import START
+from console_source import GivenSource, console_app, console_client, refused_question
+from fake_clock import START, FakeClock
 from msgspec.structs import replace
 
 from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.problem import Progress
 from berthmaster.native_api.why import DriftQuery
 from berthmaster.scheduling.karmada.goal import DriftKind
 from console.pages.drift import KINDS, drift_rows
 from console.pages.workload_answers import answers
 from console.source import SourceError
 
-COMPUTING = SourceError("the drift is being computed; retry in a few seconds", 503)
+COMPUTING = refused_question("the drift is being computed", 503, progress=Progress("the drift", FakeClock().now()))
 
 
 def page_of(view, address="/drift"):
@@ -88,8 +89,8 @@ def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outd
 
 def test_the_page_asks_again_while_the_extender_computes():
     answer = console_client(GivenSource(drift=COMPUTING)).get("/drift")
-    assert (answer.status_code, answer.headers["Refresh"], answer.headers["Retry-After"]) == (503, "3", "3")
-    assert "the drift is being computed" in answer.text
+    assert (answer.status_code, answer.headers["Refresh"]) == (200, "3")
+    assert "The extender computes the drift." in answer.text
 
 
 @pytest.mark.parametrize("query", ["kind=weights", "sort=size", "page=0"])

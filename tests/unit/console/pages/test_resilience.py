@@ -1,16 +1,18 @@
 """The page Resilience: failures, the worst first, as a picture and as a table."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from console_replies import FRESH, HOSTILE, impact, resilience_view
-from console_source import GivenSource, console_app, console_client
+from console_source import GivenSource, console_app, console_client, refused_question
+from fake_clock import FakeClock
 
 from berthmaster.native_api.fleet import StateVersion
+from berthmaster.native_api.problem import Progress
 from berthmaster.simulation.assumptions import Switch
 from console.pages.resilience_model import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded
-from console.source import SourceError
 
 
 def page_of(view, page=1, rows=50, by="region"):
@@ -103,15 +105,33 @@ def test_the_page_says_that_its_figures_are_about_an_earlier_state(version, outd
     assert ("The fleet has changed since then." in page) is outdated
 
 
-def test_the_page_asks_again_while_the_extender_simulates():
-    source = GivenSource(resilience=SourceError("the failures are being simulated; retry in a few seconds", 503))
-    client = console_client(source)
+@pytest.mark.parametrize(
+    ("passed_s", "progress", "refresh", "text"),
+    [
+        pytest.param(1, {}, "3", "It is being prepared.", id="it has just begun"),
+        pytest.param(600, {}, "15", "It began 10 min ago.", id="it is being prepared for long"),
+        pytest.param(60, {"done": 9, "total": 10}, "7", "9 of 10 are done.", id="it is nearly ready"),
+        pytest.param(60, {"done": 1, "total": 1000}, "15", "1 of 1,000 are done.", id="it takes long"),
+        pytest.param(60, {"first": True}, "15", "Another question comes first: the loss of each cluster.", id="next"),
+    ],
+)
+def test_the_page_shows_the_progress_and_asks_again_while_the_extender_simulates(passed_s, progress, refresh, text):
+    begun = FakeClock().now() - timedelta(seconds=passed_s)
+    simulating = refused_question("retry", 503, progress=Progress("the loss of each cluster", begun, **progress))
+    client = console_client(GivenSource(resilience=simulating))
     answer = client.get("/resilience?by=cluster")
-    assert (answer.status_code, answer.headers["Refresh"], answer.headers["Retry-After"]) == (503, "3", "3")
-    assert "the failures are being simulated" in answer.text
-    assert 'href="/resilience?by=cluster"' in answer.text
-    source.answers["resilience"] = SourceError("cannot be reached", 0)
-    assert "Refresh" not in client.get("/resilience").headers
+    assert (answer.status_code, answer.headers["Refresh"]) == (200, refresh)
+    assert text in answer.text
+    assert 'href="/resilience?by=zone&amp;failover=auto"' in answer.text, "another question can be asked"
+    file = client.get("/resilience?by=cluster&as=csv")
+    assert (file.status_code, "Refresh" in file.headers) == (503, False), "no file without a result"
+
+
+def test_a_simulation_that_is_too_large_is_an_error_that_does_not_ask_again():
+    source = GivenSource(resilience=refused_question("the simulation takes longer than 300 s", 503))
+    answer = console_client(source).get("/resilience?by=cluster")
+    assert (answer.status_code, "Refresh" in answer.headers) == (503, False)
+    assert "The simulation takes longer than 300 s" in answer.text
 
 
 def test_a_fleet_without_regions_says_so():

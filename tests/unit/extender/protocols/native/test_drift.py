@@ -137,7 +137,7 @@ def test_the_metrics_are_computed_again_after_some_minutes_with_changes(
 ):
     extender.ask()
     started = []
-    monkeypatch.setattr(Background, "_start", lambda *question: started.append(question))
+    monkeypatch.setattr(Background, "_want", lambda *question: started.append(question))
     extender.clock.pass_by(passed_s)
     extender.change(version)
     extender.services.state.watched = watched

@@ -1,5 +1,6 @@
 """``GET /v1/resilience``: computed in a thread, kept for a version of the state, and never an empty success."""
 
+import contextlib
 import logging
 import threading
 from dataclasses import replace
@@ -11,6 +12,7 @@ from fake_metrics import FakeMetrics
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
+from berthmaster.native_api.problem import Progress
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import ALL_ON, Switch
@@ -114,17 +116,85 @@ def test_a_result_is_kept_while_nothing_changes(service, gate):
     assert gate.computed == 1
 
 
-def test_without_a_result_in_time_the_request_is_refused_and_a_later_one_gets_it(service, gate):
+@pytest.mark.parametrize("limit", [{"within_s": 0.6}, {"stale": "true"}], ids=str)
+def test_without_a_result_in_time_the_request_is_refused_and_a_later_one_gets_it(service, gate, limit):
     with pytest.raises(Refusal, match="being simulated; retry") as refused:
-        service.ask(within_s=0.6)
+        service.ask(**limit)
     assert refused.value.status == 503
+    assert refused.value.progress == Progress("the loss of each cluster", service.clock.now(), 0, 0)
     gate.open.set()
     assert service.ask().failures == 2
     assert gate.computed == 1
 
 
+def test_another_question_waits_for_its_turn(service, gate):
+    for by, first in (("cluster", False), ("region", True)):
+        with pytest.raises(Refusal) as refused:
+            service.ask(by=by, within_s=0.6)
+        assert (refused.value.progress.about, refused.value.progress.first) == ("the loss of each cluster", first)
+    gate.open.set()
+    assert (service.ask(by="region").failures, gate.computed) == (1, 2)
+    assert (service.ask(by="cluster").failures, gate.computed) == (2, 2), "the first one ran to its end"
+
+
+def test_the_progress_counts_failures(service, monkeypatch):
+    simulated, held, release = Failures.impact, threading.Event(), threading.Event()
+
+    def slow(failures, failure):
+        if failure.name == "b":
+            held.set()
+            assert release.wait(WITHIN_S)
+        return simulated(failures, failure)
+
+    monkeypatch.setattr(Failures, "impact", slow)
+    with pytest.raises(Refusal):
+        service.ask(within_s=0.6)
+    assert held.wait(WITHIN_S)
+    with pytest.raises(Refusal) as refused:
+        service.ask(within_s=0.6)
+    assert (refused.value.progress.done, refused.value.progress.total) == (1, 2)
+    release.set()
+    assert service.ask().failures == 2
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "blocks", "ends"),
+    [
+        pytest.param(background.PATIENCE_S + 1, True, background.Abandoned, id="nobody asks, and another one waits"),
+        pytest.param(background.PATIENCE_S + 1, False, None, id="nobody asks, and none waits"),
+        pytest.param(background.PATIENCE_S - 1, True, None, id="it was asked for a moment ago"),
+        pytest.param(background.LIMIT_S, False, background.TooLong, id="it takes too long"),
+    ],
+)
+def test_a_computation_ends_if_nobody_wants_it_any_more(service, passed_s, blocks, ends):
+    run = background.Run(service.services, "question")
+    run.blocks = blocks
+    service.clock.pass_by(passed_s)
+    with pytest.raises(ends) if ends else contextlib.nullcontext():
+        run()
+
+
+def test_an_abandoned_computation_makes_room_for_the_question_that_waits(service):
+    release, asked = threading.Event(), []
+
+    def compute(_services, question, _now, _run):
+        asked.append(question)
+        if question == "left":
+            assert release.wait(WITHIN_S)
+            raise background.Abandoned
+        return "an answer"
+
+    texts = background.BackgroundTexts("about", "waits", "fails", "too long")
+    made = background.Background("test", lambda _: texts, compute)
+    with pytest.raises(Refusal, match="waits"):
+        made.answer(service.services, Call("1", service.clock.passed_s + 0.6), "left")
+    release.set()
+    _, content = made.answer(service.services, Call("2", service.clock.passed_s + WITHIN_S), "wanted")
+    assert (content, asked) == ("an answer", ["left", "wanted"])
+
+
 def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gate, monkeypatch):
-    monkeypatch.setattr(background, "_WAIT_S", 0.1)
+    monkeypatch.setattr(background, "WAIT_S", 0.1)
     gate.open.set()
     first = service.ask()
     gate.open.clear()
@@ -132,7 +202,7 @@ def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gat
     assert service.ask() == first, "the new state is being computed"
     assert first.version != service.state.version
     gate.open.set()
-    monkeypatch.setattr(background, "_WAIT_S", WITHIN_S)
+    monkeypatch.setattr(background, "WAIT_S", WITHIN_S)
     assert service.ask().clusters == ["a", "b", "c"]
 
 
