@@ -85,7 +85,6 @@ _ENVIRONMENT: Final = "BERTHMASTER_CONSOLE"
 _MIB: Final = 2**20
 _SPARE_THREADS: Final = 4
 _STREAMS: Final = 60
-"""The threads of streams that refuse further ones."""
 
 
 class ConsoleFlags(OidcFlags, KubeconfigFlags, ServingFlags):

@@ -95,7 +95,6 @@ COMMANDS: Final = {name: found for commands in SECTIONS.values() for name, found
 
 
 _SERVICE_LIBRARIES: Final = frozenset({"flask", "gunicorn", "prometheus_client"})
-"""The libraries that only the extras of services bring."""
 _EXTRAS: Final = {"register": "certs"}
 """The extra of a command, if it has another name."""
 

@@ -158,7 +158,6 @@ class Bundle(tuple[x509.Certificate, ...]):
 
 
 EMPTY: Final = Bundle()
-"""A bundle that trusts no authority."""
 
 
 Json = dict[str, Any]

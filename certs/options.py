@@ -9,7 +9,6 @@ from berthmaster.model.errors import InputError
 from certs.bundle import ConfigurationKind
 
 MANAGER: Final = "berthmaster-certs"
-"""The field manager of the bundle fields."""
 _MIN_OVERLAPS_IN_LEAF_LIFETIME: Final = 3
 
 

@@ -25,7 +25,6 @@ _ALL: Final = ""
 _LISTED: Final = ("resourcebindings", "clusterresourcebindings")
 
 Namespaces = frozenset[str] | None
-"""The namespaces that a visitor may see; None for all."""
 
 
 _Key = tuple[str, tuple[str, ...], str]

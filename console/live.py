@@ -21,7 +21,6 @@ from berthmaster.runtime.stopping import RepeatingThread
 from console.source import SourceError
 
 EVENTS: Final = "/events"
-"""The path of the streams."""
 _LOG: Final = logging.getLogger("berthmaster.console")
 _POLL_S: Final = 1.0
 _MAX_BACKOFF_S: Final = 10.0

@@ -22,7 +22,6 @@ MAX_ADDRESS: Final = 3800
 longer question has no address of its own."""
 MAX_JSON_BYTES: Final = 256 * 2**10
 MAX_ENTRIES: Final = 100
-"""The most words of a field."""
 SEPARATORS: Final = re.compile(r"[\s,]+")
 _WORDS: Final = ("lose", "recover", "leave", "taints", "labels", "scales", "deleted")
 _HELP: Final = "open /what-if and ask again with the form"

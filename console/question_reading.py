@@ -42,7 +42,6 @@ LABELS: Final = {
     "policies": "Policies",
     "deleted": "Policies to delete",
 }
-"""The fields of the form by name."""
 _Change = Up | AddLabel | RemoveLabel | AddTaint | RemoveTaint | RemoveCluster | Down | Scale
 _READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
     ("recover", Up),

@@ -49,4 +49,3 @@ class HistoryQuery(NamedTuple):
 
 
 Namespaces = frozenset[str] | None
-"""The namespaces that a reader may see, ``-`` for objects without one; None for all."""

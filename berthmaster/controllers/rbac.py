@@ -76,7 +76,6 @@ SHADOW: Final = (
 )
 """With ``--shadow``, instead of all others except ``ESTIMATORS``: the process only reads."""
 ESTIMATORS: Final = AccessRule("", ("services",), ("get",), "addresses of the estimators", "estimators")
-"""With ``--enable-scheduler-estimator``."""
 MOVES: Final = AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "annotations of policies about moves")
 """With ``--moves-config``."""
 

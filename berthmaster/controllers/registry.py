@@ -62,7 +62,6 @@ REGISTRY: Final[tuple[Registration, ...]] = (
 
 
 SHADOW: Final = Registration("shadow-scheduler", _shadow_scheduler, by_default=False)
-"""What runs in shadow mode, and nothing else."""
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:

@@ -231,7 +231,6 @@ class BrakeSettings:
 
 
 DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
-"""The budget of a configuration that names none."""
 # Two copies of a CronJob or a Job do the same work twice.
 _BREAK_FIRST: Final = MoveRule(MoveSelector(kinds=frozenset({JOB, "CronJob"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
 _NEVER: Final = MoveRule(

@@ -112,4 +112,3 @@ KUBE: Final[Mapping[str, Callable[..., Any]]] = {
     "resourceAdd": _resource_add,
     "getResourceQuantity": _resource_quantity,
 }
-"""Karmada's functions for scripts, by name."""

@@ -24,7 +24,6 @@ from berthmaster.interpreters.lua import ExhaustedError, ScriptError
 START_S: Final = 10.0
 """The longest time until the process is ready."""
 SCRIPT_S: Final = 2.5
-"""The longest time of one call."""
 CPU_S: Final = 1.0
 """The processor time of one call, after which the kernel ends the process."""
 BUDGET_S: Final = 7.0

@@ -13,13 +13,11 @@ from berthmaster.model.meta import Key, is_valid_name
 
 PAGE_SIZE: Final = 500
 READ_TIMEOUT_S: Final = 30.0
-"""The default read timeout."""
 
 _JSON: Final = "application/json"
 ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 """The ``Accept`` header that asks for the metadata of an object, or of the objects in watch events."""
 ONLY_METADATA_LIST: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
-"""The ``Accept`` header that asks for a list of metadata."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML

@@ -20,7 +20,6 @@ INTERVAL_S: Final = 15.0
 """The mean pause between two checks."""
 READ_TIMEOUT_S: Final = 15.0
 RETRY_S: Final = 2.0
-"""The pause after a failed check."""
 UNCONFIRMED_S: Final = 30.0
 """Checks must fail for this long. One lost connection says nothing about etcd."""
 _LOG: Final = logging.getLogger("berthmaster.kube")

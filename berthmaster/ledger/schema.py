@@ -27,7 +27,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import OperationalError
 
 REVISION: Final = "0004"
-"""The revision that this version reads and writes."""
 
 metadata: Final = MetaData()
 

@@ -284,7 +284,6 @@ def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
 
 
 CLUSTERS_SHOWN: Final = 8
-"""The most clusters that a message names."""
 
 
 def short_assignment(clusters: Mapping[str, int], none: str = "no clusters") -> str:

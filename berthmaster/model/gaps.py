@@ -49,7 +49,6 @@ class Reader:
 
 
 ANY_READER: Final = Reader()
-"""A reader who may see everything."""
 NO_NAMES: Final = Reader(frozenset())
 """The reader of answers that name no objects, because they are the same for all readers."""
 

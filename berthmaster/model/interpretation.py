@@ -150,7 +150,6 @@ def check_replica_paths(paths: Iterable[ReplicaPath], resources: Iterable[Mappin
 
 T = TypeVar("T")
 Kind = tuple[str, str]
-"""The ``apiVersion`` and ``kind`` of a resource."""
 
 _PATHS: Final = (
     ReplicaPath("apps.kruise.io/v1alpha1", "CloneSet", "spec.replicas", "spec.template"),

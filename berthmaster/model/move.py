@@ -32,7 +32,6 @@ DRAINING: Final = "policy.berthmaster.io/draining"
 APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
 """The annotation ``GROUP@DIGEST`` of a binding: the group of an assignment, and a digest of that assignment."""
 POLICY_KEYS: Final = frozenset({FAILBACK, STRATEGY, PAUSE})
-"""The annotations of policies about moves."""
 
 
 class MoveReason(Enum):
@@ -41,13 +40,10 @@ class MoveReason(Enum):
     FAILBACK = "Failback"
     """An earlier group can hold the workload again."""
     DRAIN = "Drain"
-    """A cluster of the assignment is being drained."""
     FAILOVER = "Failover"
     """A cluster of the assignment is lost, and the rest of its group cannot hold the workload."""
     RESCHEDULED = "Rescheduled"
-    """A rescheduling was requested, and the policy asks for moves."""
     REBALANCE = "Rebalance"
-    """The assignment has drifted from what its policy asks for."""
 
 
 class MovePhase(Enum):
@@ -81,7 +77,6 @@ class MoveStrategy(Enum):
 
 
 EVICTION_REASON: Final = "MovedByBerthmaster"
-"""The ``reason`` of the eviction tasks of moves."""
 UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING})
 """The phases in which copies change. Budgets count the moves in these phases."""
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
@@ -89,7 +84,6 @@ WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
 AFTER_FAILURE: Final = frozenset({MovePhase.ROLLED_BACK, MovePhase.HELD_DOWN})
 """The phases of a move that failed."""
 MAX_MESSAGE: Final = 512
-"""The most characters of the message of a move."""
 
 
 class MoveState(Value, frozen=True):

@@ -214,7 +214,6 @@ def _window(lines: Iterator[bytes]) -> list[bytes]:
 
 
 REVIEW_PATH: Final = "/v1/review"
-"""The path of reviews (``berthmaster.native_api.review``)."""
 
 
 @dataclass(frozen=True, slots=True)

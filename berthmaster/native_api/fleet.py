@@ -11,7 +11,6 @@ from berthmaster.model.cluster import Taint
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
 
 MAX_ROWS: Final = 1000
-"""The most workloads of a page."""
 MAX_FACETS: Final = 1000
 """The most values of one facet. The most frequent ones are listed."""
 
@@ -108,9 +107,7 @@ class WorkloadState(Enum):
     PENDING = "pending"
     """It is assigned to no cluster, and its scheduler has not reported a decision yet."""
     SUSPENDED = "suspended"
-    """Its scheduling is suspended: it stays where it is."""
     DELETING = "deleting"
-    """Its binding is being deleted."""
     UNKNOWN = "unknown"
     """Its scheduler reports that it does not know."""
 
@@ -121,15 +118,11 @@ class Restriction(Enum):
     NOT_PREFERRED = "not-preferred"
     """Only workloads that are not in the first group of their placement."""
     NOWHERE = "nowhere"
-    """Only workloads in the state ``nowhere``."""
     SHORT = "short"
-    """Only workloads in the state ``short``."""
     MOVING = "moving"
-    """Only workloads with a move under way."""
     HELD_DOWN = "held-down"
     """Only workloads that may not move for some time, after a move that failed or did not last."""
     SUSPENDED = "suspended"
-    """Only workloads in the state ``suspended``."""
 
 
 class SortKey(Enum):
@@ -139,12 +132,9 @@ class SortKey(Enum):
     NAMESPACE = "namespace"
     REPLICAS = "replicas"
     CLUSTERS = "clusters"
-    """By the number of clusters."""
     GROUP = "group"
-    """By the position of the group in the placement."""
     POLICY = "policy"
     SCHEDULED = "scheduled"
-    """By the time of the last scheduling."""
 
 
 class WorkloadQuery(RequestPart, frozen=True):

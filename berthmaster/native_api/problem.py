@@ -7,7 +7,6 @@ import msgspec
 from berthmaster.model.meta import Timestamp
 
 ABOUT_BLANK: Final = "about:blank"
-"""The type of a problem that the status describes."""
 NOT_READY: Final = "urn:berthmaster:not-ready"
 """The type of a problem that does not depend on the request: the service does not know the present."""
 

@@ -15,7 +15,6 @@ from berthmaster.simulation.planner import PlannedFleet
 from berthmaster.simulation.report import ChangeRow, change_row
 
 MAX_PLANNED: Final = 100
-"""The most policies of each list of a request."""
 MAX_CHANGES: Final = 5000
 """The most changes of clusters and replicas: a whole region of a large fleet can fail."""
 """The most policies of each kind of change in a plan."""
@@ -154,7 +153,6 @@ class PolicyName(RequestPart, frozen=True):
 
 
 PlannableChange = DownChange | TaintChange | LabelChange | ScaleChange | ClusterChange
-"""The changes of clusters and of replicas that a plan knows."""
 
 
 class PlanRequest(RequestPart, frozen=True):

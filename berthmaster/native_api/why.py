@@ -172,7 +172,6 @@ class ResilienceView(AnswerPart, frozen=True):
 
 
 DRIFT_SORTS: Final = ("moves", "fullMoves", "name")
-"""The orders of workloads that drift."""
 
 
 class DriftQuery(NamedTuple):

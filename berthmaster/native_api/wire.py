@@ -22,7 +22,6 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.report import Explanation
 
 MAX_NAMESPACES: Final = 10_000
-"""The most namespaces that a request names."""
 
 
 class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

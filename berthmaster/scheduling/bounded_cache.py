@@ -7,7 +7,6 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 ARRAY_BYTES: Final = 64 * 2**20
-"""The bytes of all derived arrays of one fleet."""
 BYTES_OF_JSON: Final = 12
 """The bytes that a decoded and compiled document takes in memory, for each byte of its JSON."""
 _ENTRY_BYTES: Final = 1024

@@ -32,13 +32,11 @@ class Outcome(Enum):
     """The last stage that a cluster passed."""
 
     REJECTED = "rejected"
-    """A filter rejected it."""
     NOT_SELECTED = "not selected"
     """It fits, but the spread constraints selected others, or cannot be satisfied."""
     NO_REPLICAS = "no replicas"
     """It was selected, but the division gave it no replicas, or failed."""
     ASSIGNED = "assigned"
-    """It gets the workload."""
 
 
 class Rejection(msgspec.Struct, frozen=True, rename="camel"):

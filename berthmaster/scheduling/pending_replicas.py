@@ -20,7 +20,6 @@ from berthmaster.scheduling.component_sets import ComponentSet
 from berthmaster.scheduling.resources import CPU, PODS, Requests, amount_of, counts_for_nodes
 
 Key = tuple[str, str]
-"""The namespace and the name of a binding."""
 MAX_NODES: Final = 2**13
 """The number of nodes of a cluster that are tracked. Each grade may have more; no replica is placed on those."""
 MAX_NODE_CLASSES: Final = 64

@@ -35,7 +35,6 @@ class Basis(StrEnum):
     """What an assumption follows from."""
 
     ASKED = "Asked"
-    """The option is ``on`` or ``off``."""
     DEFAULT = "Default"
     """Nothing says that the switch is on, and it is off by default."""
     RECORDED = "Recorded"

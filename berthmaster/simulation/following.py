@@ -18,9 +18,7 @@ from berthmaster.model.replicas import template_of
 from berthmaster.simulation.workload import SimulatedWorkload
 
 _BindingKey = tuple[str, str]
-"""The namespace and the name of a binding."""
 _ResourceKey = tuple[str, str, str, str]
-"""API version, kind, namespace and name of a resource."""
 
 
 @dataclass(frozen=True, slots=True)

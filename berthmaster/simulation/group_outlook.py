@@ -19,7 +19,6 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import TooLargeError
 
 MAX_GROUPS: Final = 64
-"""The most groups that are tried."""
 _OTHER: Final = "other filters"
 
 

@@ -70,7 +70,6 @@ class StayReason(Enum):
     NOT_TRIGGERED = "NotTriggered"
     """Its binding changes, but in no field that makes a scheduler look at it."""
     UNCHANGED = "Unchanged"
-    """Its binding does not change."""
     NOT_SCHEDULED = "NotScheduled"
     """No scheduler looks at it; the message says why."""
     WAITS = "Waits"
@@ -78,7 +77,6 @@ class StayReason(Enum):
     HELD = "Held"
     """The changed policy selects it now, but another policy holds it, and keeps it."""
     FAILED = "Failed"
-    """It cannot be scheduled, and keeps what it has."""
 
 
 class ClaimChange(msgspec.Struct, frozen=True, rename="camel"):

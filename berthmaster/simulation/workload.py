@@ -23,13 +23,11 @@ class NotScheduled(Enum):
     FOLLOWS = "Follows"
     """It is a dependency: its binding has no placement, and it goes where the workloads go that need it."""
     UNKNOWN_REPLICAS = "UnknownReplicas"
-    """It is not known how many replicas its kind has."""
     DEFERRED = "Deferred"
     """A Lazy policy claims it. It has no binding until its template changes."""
     OTHER_SCHEDULER = "OtherScheduler"
     """Its binding names a scheduler that the simulation does not know."""
     SUSPENDED = "Suspended"
-    """The scheduling of its binding is suspended."""
     UNSUPPORTED = "UnsupportedPlacement"
     """Its placement has a part that this version does not know. Berthmaster's scheduler leaves it where it is."""
     MISSING_OVERRIDES = "MissingOverrides"
@@ -39,7 +37,6 @@ class NotScheduled(Enum):
     NOT_RETRIED = "NotRetried"
     """No cluster fitted at the last attempt, and one fits now. Nothing makes karmada-scheduler try again."""
     DELETING = "Deleting"
-    """Its binding is being deleted."""
 
 
 class Unscheduled(NamedTuple):

@@ -26,7 +26,6 @@ from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.texts import count_text
 
 MAX_CLAIMED: Final = 100
-"""The most workloads in each list of a row."""
 
 
 class PolicyFinding(msgspec.Struct, frozen=True, rename="camel"):

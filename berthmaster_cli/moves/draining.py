@@ -26,15 +26,11 @@ class DrainState(Enum):
     """Why a workload is still on a cluster that is being drained."""
 
     MOVING = "moving"
-    """A move is under way."""
     WAITING = "waiting"
     """A move wants to begin, and the message says what it waits for; or none has begun yet."""
     NOT_OURS = "not ours"
-    """Another scheduler schedules it."""
     TOLERATES = "tolerates"
-    """Its placement tolerates the taint."""
     SUSPENDED = "suspended"
-    """Its scheduling is suspended."""
 
 
 STAYING: Final = frozenset({DrainState.NOT_OURS, DrainState.TOLERATES, DrainState.SUSPENDED})

@@ -10,7 +10,6 @@ from berthmaster.native_api.outlook import Room
 from berthmaster.views.texts import bytes_text, cores_text
 
 HIGH_PERCENT: Final = 90
-"""A resource is nearly full from here on."""
 _MANY_CORES: Final = 1_000_000
 BASIC: Final = ("cpu", "memory", "pods")
 _LABELS: Final = {"cpu": "CPU", "memory": "Memory", "pods": "Pods", "ephemeral-storage": "Ephemeral storage"}

@@ -19,7 +19,6 @@ LINKED: Final = 500
 WORST: Final = 300
 """The most squares with links in a larger fleet."""
 REGIONS: Final = 120
-"""The most regions of the map."""
 LEVELS: Final = 5
 _COLUMNS: Final = 50
 _SIDE: Final = 10

@@ -27,7 +27,6 @@ _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 FindPolicy = Callable[[Policy], Sequence[PolicyFinding]]
-"""Return what rules find in a stored policy. Pure."""
 
 
 class Call(NamedTuple):

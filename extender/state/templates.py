@@ -28,7 +28,6 @@ from berthmaster.runtime.logs import log_exceptions
 from extender.state.fingerprint import Fingerprint, difference_of
 
 MAX_KINDS: Final = 64
-"""How many kinds are watched at once."""
 MAX_ASKED: Final = 16
 """How many kinds are watched only because a request asked for them."""
 ASKED_S: Final = 600.0

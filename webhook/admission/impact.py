@@ -72,19 +72,15 @@ class Unanswered(StrEnum):
     TIMEOUT = "timeout"
     """The service did not answer in time."""
     UNREACHABLE = "unreachable"
-    """The service could not be reached."""
     NOT_READY = "not_ready"
     """The service does not know the present: it is stale, not synced, or lacks a right."""
     REFUSED = "refused"
-    """The service refused the request."""
     INVALID = "invalid"
-    """The answer could not be read."""
     BREAKER = "breaker"
     """Earlier requests failed. The service is not asked for a while."""
     BUSY = "busy"
     """Too many other requests wait for an answer."""
     NO_TIME = "no_time"
-    """The review has no time left."""
 
 
 class NotComputed(NamedTuple):
@@ -111,15 +107,12 @@ class GateResult(StrEnum):
     """What the gate did with a change."""
 
     WITHIN = "within"
-    """The change is within the limits."""
     WARNED = "warned"
     """It is above a limit, and the gate only warns."""
     ACCEPTED = "accepted"
     """It is above a limit, and the user accepted this plan."""
     EXEMPT = "exempt"
-    """It is above a limit, and the user is exempt."""
     REFUSED = "refused"
-    """It is above a limit."""
     UNKNOWN = "unknown"
     """The impact is not known. The gate lets the change pass."""
     UNJUDGED = "unjudged"
@@ -136,7 +129,6 @@ class GateDecision(NamedTuple):
 
 
 RULE: Final = "blast-radius"
-"""The id of the gate among the rules."""
 _UNITS: Final = {
     "moved": ("workload moves", "workloads move"),
     "percent": ("percent of all workloads moves", "percent of all workloads move"),

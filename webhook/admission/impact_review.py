@@ -252,7 +252,6 @@ _WHEN_REACHABLE: Final = "try again when the extender answers; users who are exe
 
 
 Complete = Callable[[Draft], None]
-"""Apply the defaults of a kind to a draft."""
 
 
 def spec_is_unchanged(request: AdmissionRequest, complete: Complete) -> bool:

@@ -14,7 +14,6 @@ import msgspec
 Token = str | int
 
 MAX_PATCH_BYTES: Final = 2**20
-"""The largest patch of a list, in bytes of JSON."""
 _COMPARED_FROM: Final = 16  # changed objects; below, replacing the list saves little
 _FIELD_BYTES: Final = len('"":"",')
 _OPERATION_BYTES: Final = len('{"op":"replace","path":"","value":},')

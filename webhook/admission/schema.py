@@ -243,7 +243,6 @@ def _is_duration(text: str) -> bool:
 
 
 _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {"date-time": _is_time, "duration": _is_duration}
-"""The formats of texts that the API server checks."""
 
 
 def _metadata_problems(metadata: Mapping[str, Any], *, namespaced: bool) -> Iterator[FieldProblem]:

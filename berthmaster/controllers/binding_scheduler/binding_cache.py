@@ -23,7 +23,6 @@ V = TypeVar("V")
 _ANY_NAME: Final = ""
 """Stands for the names of clusters of an affinity that names none."""
 _EVERY: Final = ClusterAffinity()
-"""Matches every cluster."""
 
 
 def has_move(binding: Binding) -> bool:

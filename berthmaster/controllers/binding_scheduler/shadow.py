@@ -21,11 +21,9 @@ class ShadowResult(StrEnum):
     """What is known about a binding."""
 
     SAME = "same"
-    """Both schedulers came to the same assignment."""
     KEPT = "kept"
     """The assignment is from before the start, and no decision was due since. It was not compared: both keep it."""
     DIFFERENT = "different"
-    """The assignments differ."""
     WAITING = "waiting"
     """A decision is due here, and the other scheduler has not answered."""
 
@@ -34,9 +32,7 @@ class DifferenceReason(StrEnum):
     """How two assignments differ."""
 
     CLUSTERS = "clusters"
-    """Other clusters."""
     REPLICAS = "replicas"
-    """The same clusters with other replicas."""
     ONLY_THEIRS = "only-theirs"
     """The other scheduler assigns clusters, and this one finds none."""
     ONLY_OURS = "only-ours"

@@ -29,7 +29,6 @@ class EstimatorHealth(Enum):
     """The state of a circuit breaker."""
 
     HEALTHY = "healthy"
-    """The estimator answers."""
     FAILING = "failing"
     """The last request failed. The next one may succeed."""
     BROKEN = "broken"

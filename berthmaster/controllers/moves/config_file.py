@@ -38,7 +38,6 @@ from berthmaster.model.validation import label_selector_errors
 API_VERSION: Final = "berthmaster.io/v1alpha1"
 KIND: Final = "MovesConfiguration"
 MAX_ENTRIES: Final = 256
-"""The largest number of rules, and of budgets."""
 _LIMITS: Final = ManifestLimits(file_bytes=2**20, depth=16, documents=1)
 _ERRORS_SHOWN: Final = 20
 

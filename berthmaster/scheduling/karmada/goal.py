@@ -63,7 +63,6 @@ class DriftKind(Enum):
     REPLICAS = "Replicas"
     """The assigned replicas do not add up to the requested ones."""
     STUCK = "NotRunning"
-    """Replicas do not run."""
 
 
 class GroupLimits(NamedTuple):

@@ -22,7 +22,6 @@ class Trigger(Enum):
     SCALE = "Scale"
     """The requested replicas differ from the assigned ones."""
     RESCHEDULED = "Rescheduled"
-    """A rescheduling was requested after the last scheduling."""
     FAILOVER = "Failover"
     """A cluster of the assignment is being deleted or evicted or, if that counts, is not ready."""
     NONE = "None"

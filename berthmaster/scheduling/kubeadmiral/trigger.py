@@ -48,7 +48,6 @@ TRIGGER_ANNOTATIONS: Final = (
     APPLIED_MIGRATION,
     DRY_RUN,
 )
-"""The annotations of a federated object whose change triggers scheduling."""
 
 _SCALAR_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
 
@@ -214,25 +213,16 @@ class ObjectTrigger(Enum):
     UNBOUND = "Unbound"
     """No policy selects it any more. It goes to no cluster."""
     UNREADABLE = "Unreadable"
-    """The stored snapshot cannot be decoded."""
     ANNOTATIONS = "Annotations"
-    """Its scheduling annotations changed."""
     REPLICAS = "Replicas"
-    """Its number of replicas changed."""
     REQUESTS = "Requests"
-    """Its resource requests changed."""
     POLICY = "Policy"
-    """Another policy selects it."""
     AUTO_MIGRATION = "AutoMigration"
-    """The information of auto-migration changed."""
     POLICY_CONTENT = "PolicyContent"
-    """The content of its policy changed."""
     CLUSTER_LABELS = "ClusterLabels"
-    """The labels of a cluster changed."""
     CLUSTER_TAINTS = "ClusterTaints"
     """The taints of a cluster changed, or a cluster was removed."""
     CLUSTER_API_RESOURCES = "ClusterAPIResources"
-    """The API resources of a cluster changed."""
     CLUSTER_JOINED = "ClusterJoined"
     """A cluster joined, and none was removed."""
     NONE = "None"

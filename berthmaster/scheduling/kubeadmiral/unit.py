@@ -195,7 +195,6 @@ PART_NAMES: Final[Mapping[str, str]] = {
     "weight": "weight",
     "priority": "priority",
 }
-"""The fields of a Preference with their names in a policy."""
 
 
 def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:

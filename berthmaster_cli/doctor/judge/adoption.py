@@ -15,7 +15,6 @@ from webhook.admission.settings import Level
 ADOPTION_GROUPS: Final = frozenset({"registration", "controllers", "fleet"})
 """The parts of an installation whose facts show the steps."""
 DENYING: Final = tuple(sorted(each.id for each in ALL_RULES if each.default is Level.DENY))
-"""The rules that deny unless configured."""
 _SILENT: Final = timedelta(minutes=1)
 _OFF: Final = "Off"
 _OPTIONAL: Final = ("controllers.ledger", "console", "extender")

@@ -26,7 +26,6 @@ from extender.protocols.services import Call, Services
 _MOST: Final = 1000
 _MAX_OFFSET: Final = 10_000_000
 _REFRESH_S: Final = 300.0
-"""How often the drift is computed for the metrics."""
 _READERS: Final = 16
 _NOTHING: Final[dict[str, int]] = {}
 _ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
