@@ -15,7 +15,7 @@ from berthmaster.simulation.drift import (
     summary,
     workload_drifts,
 )
-from berthmaster.views.texts import assignment_text, columns_of, count_text, numbers, without_zeros
+from berthmaster.views.texts import assignment_text, columns_of, cost_text, count_text, numbers, without_zeros
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, profile_from, workload_affinity_on
 from berthmaster_cli.main import EXIT_CHECK_FAILED
@@ -117,6 +117,10 @@ def _headline(found: FleetDrift) -> str:
     text = f"{total.drifted} of {count_text(total.workloads, 'workload')} drift"
     if total.drifted:
         text += f": a minimal repair moves {count_text(total.moves, 'replica')}, a full one {total.full_moves:,}"
+    if found.cost is not None:
+        text += f"; the minimal repair {cost_text(found.cost)}"
+    if found.full_cost is not None:
+        text += f"; the full one {cost_text(found.full_cost)}"
     if found.heuristic:
         text += f"; fewer moves may be possible for {found.heuristic}"
     if found.unplaced:

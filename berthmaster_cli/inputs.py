@@ -1,18 +1,24 @@
 """The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from berthmaster.manifests.document import ManifestLimits
+from berthmaster.manifests.files import read_yaml
 from berthmaster.model.binding import binding_name
-from berthmaster.model.errors import ServiceError
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
-from berthmaster.scheduling.profile import Profile, with_third_parties
+from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices, price_errors
+from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.flags import Flags, option
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
 
     Connect = Callable[[], Client]
 
+_PRICES_KIND: Final = "Prices"
+_PRICE_BYTES: Final = 2**20
+_PROBLEMS: Final = 10
 _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _NOT_FOUND: Final = 404
@@ -42,6 +51,16 @@ class PluginFlags(PlacementLimitsFlags):
     keep_empty: bool = option(
         "Keep selected clusters that get no replicas in the assignment.",
         names=("--enable-empty-workload-propagation",),
+    )  # fmt: skip
+    prices: Path | None = option(
+        "A file with the prices of CPU and memory by labels of clusters (docs/extending.md#prices). Answers then say "
+        "what a change costs each month.",
+        type=_EXISTING_FILE,
+    )  # fmt: skip
+    cost_weight: int = option(
+        "Prefer clusters on which a workload costs less: the score of the cheapest one, beside 100 for a cluster that "
+        "has the workload. 0 turns the score off.",
+        0, click.IntRange(0, 100),
     )  # fmt: skip
 
 
@@ -130,14 +149,50 @@ def workload_affinity_on(feature_gates: str) -> bool:
 
 def profile_from(flags: PluginFlags, *, workload_affinity: bool, component_sets: bool = True) -> Profile:
     """Return the scheduling profile from flags, including plugins of third parties."""
+    prices = NO_PRICES if flags.prices is None else prices_in(flags.prices)
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
+    if flags.cost_weight:
+        known = Plugins(known.filters, (*known.scores, ClusterCost(prices, flags.cost_weight)))
     switches = [switch.strip() for switch in flags.plugins.split(",") if switch.strip()]
     return karmada_profile(
         known.selected(switches),
         keep_empty=flags.keep_empty,
         limits=flags.placement_limits,
         component_sets=component_sets,
+        prices=prices,
     )
+
+
+def prices_in(path: Path) -> Prices:
+    """Return the prices in a file.
+
+    Raises:
+        InputError: the file cannot be read, or it is no valid list of prices. The message has the path of the value.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_PRICE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > _PRICE_BYTES:
+        raise InputError(f"{path}: is larger than {_PRICE_BYTES:,} bytes; use fewer entries")
+    raw = [each for _, each in read_yaml(data, str(path), ManifestLimits(depth=8, documents=1)) if each is not None]
+    if not raw or not isinstance(raw[0], dict) or raw[0].get("kind") != _PRICES_KIND:
+        raise InputError(f"{path}: is no list of prices; accepted is a document with kind: {_PRICES_KIND}")
+    try:
+        if unknown := unknown_fields(Prices, raw[0]):
+            raise unknown[0]
+        prices = convert(Prices, raw[0])
+        prices.check()
+    except FieldError as error:
+        raise InputError(f"{path}: {error}") from None
+    return prices
+
+
+def report_prices(clusters: Iterable[Cluster]) -> None:
+    """Print on standard error which clusters have an invalid price."""
+    for problem in islice(price_errors(clusters), _PROBLEMS):
+        complain(problem)
 
 
 def current_time() -> datetime:

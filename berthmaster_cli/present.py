@@ -20,7 +20,7 @@ from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.flags import option
-from berthmaster_cli.inputs import PresentFlags, current_time
+from berthmaster_cli.inputs import PresentFlags, current_time, report_prices
 from berthmaster_cli.options import LeaseFlags
 from berthmaster_cli.output import complain, complain_about
 
@@ -61,6 +61,7 @@ def present_world(
             assumptions=_assumptions(manifests, flags),
         )
     complain_about(manifests.gaps[reported:])
+    report_prices(world.clusters.values())
     if not world.workloads:
         complain_about(file_gaps(manifests, world))
     return world

@@ -16,6 +16,7 @@ from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.scores import Score
 
 FILTER_GROUP: Final = "berthmaster.filters"
@@ -122,6 +123,7 @@ class Profile:
     stages: Stages[Any]
     keep_empty: bool = False
     limits: PlacementLimits = DEFAULT_LIMITS
+    prices: Prices = NO_PRICES
 
 
 def with_third_parties(plugins: Plugins) -> Plugins:

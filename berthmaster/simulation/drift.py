@@ -15,6 +15,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import NOTHING, DriftKind
 from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE, decide_minimal
+from berthmaster.scheduling.prices import CostChange, Costs, total_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -31,6 +32,7 @@ class WorkloadDrift(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         minimal, full: the same after a minimal repair, and after a full one.
+        cost, full_cost: what each repair costs; null if no cluster has a price.
         moves, full_moves: the replicas that each repair starts or stops, whichever are more.
         is_exact: whether no repair is known to move less.
     """
@@ -46,6 +48,8 @@ class WorkloadDrift(msgspec.Struct, frozen=True, rename="camel"):
     full_moves: int
     is_exact: bool
     unplaced: str = ""
+    cost: CostChange | None = None
+    full_cost: CostChange | None = None
 
 
 class DriftTotal(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,6 +77,7 @@ class FleetDrift(msgspec.Struct, frozen=True, rename="camel"):
         total: all workloads that a scheduler looks at.
         heuristic: the drifted workloads for which a repair with fewer moves may exist.
         unplaced: the workloads that no group can hold. They do not count as drifted.
+        cost, full_cost: what a minimal and a full repair of all workloads cost; null if no cluster has a price.
     """
 
     total: DriftTotal
@@ -83,6 +88,8 @@ class FleetDrift(msgspec.Struct, frozen=True, rename="camel"):
     groups: list[DriftTotal]
     clusters: list[ClusterDrift]
     workloads: list[WorkloadDrift]
+    cost: CostChange | None = None
+    full_cost: CostChange | None = None
 
 
 def workload_drifts(
@@ -100,11 +107,14 @@ def workload_drifts(
         pending_s: how long after the last scheduling replicas that do not run count, in seconds.
     """
     scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
+    costs = Costs(profile.prices, scheduler.fleet.get)
     found = []
     for workload in world.workloads:
         check()
         if workload.present and why_not_scheduled(workload, world.schedulers) is None:
-            found.append(workload_drift(scheduler, workload, now, tolerance=tolerance, pending_s=pending_s))
+            found.append(
+                workload_drift(scheduler, workload, now, tolerance=tolerance, pending_s=pending_s, costs=costs)
+            )
     return found
 
 
@@ -115,11 +125,13 @@ def workload_drift(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     pending_s: float = DEFAULT_PENDING_S,
+    costs: Costs | None = None,
 ) -> WorkloadDrift:
     """Return the drift of a workload that a scheduler looks at. A move under way counts as ended.
 
     Args: see ``workload_drifts``.
     """
+    costs = costs or Costs(scheduler.profile.prices, scheduler.fleet.get)
     binding = workload.binding
     if binding is None:
         raise ValueError(f"{workload} has no binding, so that it has no drift")
@@ -140,6 +152,8 @@ def workload_drift(
         decided.moved_fresh,
         decided.is_exact,
         "" if failure is None else str(failure),
+        costs.change([(request, request.current, decided.assignment)]),
+        None if failure is not None else costs.change([(request, request.current, decided.fresh.assignment)]),
     )
 
 
@@ -181,6 +195,8 @@ def summary(found: Sequence[WorkloadDrift]) -> FleetDrift:
             key=lambda each: (-max(each.leaving, each.arriving), each.name),
         ),
         drifted,
+        total_of(each.cost for each in drifted),
+        total_of(each.full_cost for each in found),
     )
 
 

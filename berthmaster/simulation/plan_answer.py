@@ -5,6 +5,7 @@ from enum import Enum
 import msgspec
 
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.prices import CostChange
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 
 
@@ -15,6 +16,7 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
         replicas: the replicas that move: of each workload those that arrive or those that leave, whichever are more.
         new_failures: those of the last two that are so because of the changes.
         due: how many of the workloads that move would move in the same way without the changes.
+        cost: what all these moves cost; null if no cluster has a price.
     """
 
     workloads: int
@@ -24,6 +26,7 @@ class PlanSummary(msgspec.Struct, frozen=True, rename="camel"):
     short: list[str]
     new_failures: list[str]
     due: int = 0
+    cost: CostChange | None = None
 
 
 class ResourceTotal(msgspec.Struct, frozen=True, rename="camel"):

@@ -3,7 +3,7 @@
 What changes of policies do to claims. What changes move in total, and what they do to each cluster.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation.following import NO_COMPANIONS
@@ -296,11 +297,14 @@ def _sorted(changes: Iterable[ClaimChange]) -> list[ClaimChange]:
 RESOURCES: Final = ("cpu", "memory")
 
 
-def summary_of(planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = _NONE_GONE) -> PlanSummary:
+def summary_of(
+    planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = _NONE_GONE, costs: Costs | None = None
+) -> PlanSummary:
     """Return what changes would move in total.
 
     Args:
         planned: the workloads that the changes concern, in the order of the names in the answer.
+        costs: the costs of replicas; None if they are not known.
     """
     moving = [each for each in planned if each.moves]
     failed = [each for each in planned if each.after.failure is not None or is_left(each, gone)]
@@ -312,7 +316,15 @@ def summary_of(planned: Sequence[PlannedWorkload], workloads: int, gone: Gone = 
         short=[each.resource for each in failed if not runs_nowhere(each, gone)],
         new_failures=[each.resource for each in failed if is_left(each, gone)],
         due=sum(each.is_due for each in moving),
+        cost=None if costs is None else costs.change(_priced(moving)),
     )
+
+
+def _priced(moving: Iterable[PlannedWorkload]) -> Iterator[tuple[Request, Mapping[str, int], Mapping[str, int]]]:
+    for each in moving:
+        binding = each.after.workload.binding or each.before.workload.binding
+        if binding is not None:
+            yield Request.of(binding), each.before.assignment, each.after.assignment
 
 
 def moved_replicas(found: Moves) -> int:

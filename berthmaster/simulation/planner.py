@@ -21,6 +21,7 @@ from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, changed_workloads
@@ -90,6 +91,11 @@ class PlanDecider:
         self._peers = before, after
         self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
         self._touched = _touched_clusters(index, changed)
+        # A cluster that the change removes has the price that it had.
+        clusters = (self.clusters, index.world.clusters)
+        self.costs = Costs(
+            index.scheduler.profile.prices, lambda name: next((each[name] for each in clusters if name in each), None)
+        )
 
     def all(self) -> list[WorkloadResult]:
         """Return where all workloads go as dependencies follow them, in the order of the world."""
@@ -355,10 +361,11 @@ class PlannedFleet:
     clusters: Mapping[str, Cluster]
     gone: Gone
     assumptions: Assumptions
+    costs: Costs
 
     @property
     def summary(self) -> PlanSummary:
-        return summary_of(self.workloads, len(self.workloads), self.gone)
+        return summary_of(self.workloads, len(self.workloads), self.gone, self.costs)
 
     @property
     def loss(self) -> Loss | None:
@@ -395,7 +402,7 @@ def planned_fleet(
     # Deductions for replicas that were just assigned are no status.
     clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
     workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(), settled, strict=True)]
-    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions)
+    return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions, decider.costs)
 
 
 def plan_of(
@@ -425,7 +432,7 @@ def plan_of(
     all_gaps = sorted(texts([*gaps, *changed.gaps, *_unknown_dependencies(rows)], reader))
     answer = Plan(
         id="",
-        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone),
+        summary=summary_of(rows, len(index) + sum(each.is_new for each in concerned), gone, decider.costs),
         concerned=len(concerned),
         deleted_copies=sum(len(each.deleted) for each in moving),
         complete=not all_gaps,

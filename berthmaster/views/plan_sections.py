@@ -22,6 +22,7 @@ from berthmaster.views.texts import (
     Word,
     assignment_text,
     columns_of,
+    cost_text,
     count_text,
     names_cell,
     numbers,
@@ -95,7 +96,8 @@ def moved_text(summary: PlanSummary) -> str:
     """Return how many workloads and replicas move, and how many of the workloads also move without the changes."""
     verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
     total, replicas = count_text(summary.workloads, "workload"), count_text(summary.replicas, "replica")
-    return f"{summary.moved:,} of {total} {verb}{_also(summary.due, summary.moved)}, {replicas}"
+    moved = f"{summary.moved:,} of {total} {verb}{_also(summary.due, summary.moved)}, {replicas}"
+    return moved if summary.cost is None else f"{moved}; {cost_text(summary.cost)}"
 
 
 class LeftBehind(NamedTuple):

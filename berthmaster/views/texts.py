@@ -3,9 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from berthmaster.scheduling.prices import HOURS, CostChange
 from berthmaster.simulation.plan_answer import ClusterTotal
 
 _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+
+
+def cost_text(cost: CostChange) -> str:
+    """Return what a change costs, and what is assumed."""
+    amount = f"{abs(cost.monthly):,.2f}"
+    text = f"saves {amount} a month" if cost.monthly < 0 else f"costs {amount} more a month"
+    moves = f", without {count_text(cost.unpriced, 'replica')} whose clusters have no price" if cost.unpriced else ""
+    return f"{text} (requests x price x {HOURS} h{moves})"
 
 
 def count_text(number: int, noun: str) -> str:

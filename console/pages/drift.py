@@ -9,6 +9,7 @@ from flask import Blueprint, Response, render_template, request
 from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.simulation.drift import WorkloadDrift
+from berthmaster.views.texts import cost_text
 from console.context import services
 from console.pages import downloads, lists
 from console.pages.plan_model import binding_place
@@ -78,6 +79,11 @@ def show() -> Response | str:
         paging=paging,
         kinds=KINDS,
         few=_FEW,
+        costs=[
+            f"{title} {cost_text(cost)}."
+            for title, cost in (("A minimal repair", view.cost), ("A full repair", view.full_cost))
+            if cost is not None
+        ],
         outdated=services().version not in {"", view.version},
         address_of=policy_address,
     )

@@ -222,7 +222,7 @@ def with_plugins(environment, tmp_path_factory):
 
 def test_an_image_with_plugins_uses_them(with_plugins, environment, tmp_path):
     examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
-    chosen = ("simulate", *examples, "--plugins=*,-LowPrice")
+    chosen = ("simulate", *examples, "--plugins=*,-LowCarbon")
     # The script in bin/ names the interpreter of the copied environment. In an image both have the same path.
     run = "import sys; from berthmaster_cli.main import run; sys.argv[0] = 'berthmaster'; run()"
     done = subprocess.run(
@@ -232,7 +232,7 @@ def test_an_image_with_plugins_uses_them(with_plugins, environment, tmp_path):
     assert done.returncode == 0, done.stderr
     without = berthmaster(environment, *chosen, cwd=tmp_path)
     assert without.returncode == 2
-    assert "LowPrice" in without.stderr
+    assert "LowCarbon" in without.stderr
 
 
 def test_an_image_with_plugins_is_compiled_and_has_no_pip(with_plugins):

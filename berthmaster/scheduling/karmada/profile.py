@@ -30,6 +30,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement, PlacementWithoutComponents
 from berthmaster.scheduling.karmada.selection import candidates_of, estimate_of, places_whole_sets, select
+from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scores import MAX_SCORE, Score
@@ -140,6 +141,7 @@ def karmada_profile(
     keep_empty: bool = False,
     limits: PlacementLimits = DEFAULT_LIMITS,
     component_sets: bool = True,
+    prices: Prices = NO_PRICES,
 ) -> Profile:
     """Return Karmada's profile.
 
@@ -147,7 +149,7 @@ def karmada_profile(
         component_sets: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
     """
     stages = STAGES if component_sets else replace(STAGES, compile=PlacementWithoutComponents)
-    return Profile(plugins or built_in(), stages, keep_empty, limits)
+    return Profile(plugins or built_in(), stages, keep_empty, limits, prices)
 
 
 def built_in(*, workload_affinity: bool = False) -> Plugins:

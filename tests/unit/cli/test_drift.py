@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from berthmaster.model.binding import AggregatedStatusItem, BindingStatus
 from berthmaster.model.decode import builtins
+from berthmaster.model.errors import InputError
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster_cli.main import main
 
@@ -26,9 +27,12 @@ AGGREGATED = placement(
 )
 
 
-def bound(name, clusters, asked, **status):
-    reported = BindingStatus(last_scheduled_time=datetime(2026, 5, 1, tzinfo=UTC), **status)
-    return binding(name, placement=asked, replicas=sum(clusters.values()), clusters=clusters, status=reported)
+def bound(name, clusters, asked, requests=None, **status):
+    reported, total = (
+        BindingStatus(last_scheduled_time=datetime(2026, 5, 1, tzinfo=UTC), **status),
+        sum(clusters.values()),
+    )
+    return binding(name, placement=asked, replicas=total, clusters=clusters, status=reported, requests=requests)
 
 
 def documents(*bindings):
@@ -36,7 +40,9 @@ def documents(*bindings):
     record = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "FleetSnapshot", "metadata": {"name": "test"}}
     found = [{**record, "readAt": "2026-05-01T01:00:00Z"}]
     member = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster"}
-    found += [{**member, **builtins(cluster(name, pods=20))} for name in ("a", "b", "c")]
+    found += [
+        {**member, **builtins(cluster(name, pods=20, cpu=100, labels={"name": name}))} for name in ("a", "b", "c")
+    ]
     for each in bindings:
         metadata = replace(each.metadata, annotations={APPLIED: json.dumps(builtins(each.spec.placement))})
         kind = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding"}
@@ -117,3 +123,67 @@ def test_totals_are_those_of_the_workloads():
     ]
     assert [(each.name, each.leaving, each.arriving) for each in found.clusters] == [("a", 2, 0), ("b", 0, 2)]
     assert (found.heuristic, found.kinds) == (1, {"Spread": 1})
+
+
+PRICED = (bound("fallen", {"c": 4}, AGGREGATED, {"cpu": "500m"}, scheduler_observing_affinity_name="second"),)
+PRICES = """
+apiVersion: berthmaster.io/v1alpha1
+kind: Prices
+prices:
+- {matchLabels: {name: c}, cpu: 0.05, memory: 0}
+- {cpu: 0.01, memory: 0}
+"""
+SAVES = 4 * 0.5 * (0.01 - 0.05) * 730
+
+
+@pytest.fixture
+def prices(tmp_path):
+    path = tmp_path / "prices.yaml"
+    path.write_text(PRICES)
+    return path
+
+
+def test_drift_says_what_each_repair_costs(prices):
+    assert "; the minimal repair saves 58.40 a month (requests x price x 730 h); the full one saves" in run(
+        f"--prices={prices}", fleet=PRICED
+    )
+    found = json.loads(run(f"--prices={prices}", "-o", "json", fleet=PRICED))
+    assert found["cost"]["monthly"] == found["fullCost"]["monthly"] == pytest.approx(SAVES)
+    assert found["workloads"][0]["cost"] == found["cost"]
+    assert json.loads(run("-o", "json", fleet=PRICED))["cost"] is None
+
+
+def test_a_simulation_says_what_its_moves_cost(prices):
+    asked = ["simulate", "-f", "-", "--reschedule", f"--prices={prices}"]
+    result = CliRunner().invoke(main, asked, input=documents(*PRICED))
+    assert "4 replicas; saves 58.40 a month (requests x price x 730 h)" in result.stdout, result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            PRICES.replace("0.05", "-1"), "prices[0].cpu: -1 is not a price; accepted is a number", id="negative"
+        ),
+        pytest.param(
+            PRICES.replace("0.05", "cheap"), "prices[0].cpu: 'cheap' is a str; accepted is float", id="a word"
+        ),
+        pytest.param(PRICES.replace("matchLabels", "labels"), "prices[0].labels: unknown field", id="an unknown field"),
+        pytest.param("kind: Costs", "is no list of prices; accepted is a document with kind: Prices", id="kind"),
+        pytest.param("#" * 2**20 + "#", "is larger than 1,048,576 bytes; use fewer entries", id="too large"),
+    ],
+)
+def test_a_bad_file_of_prices_is_refused_with_field_value_and_remedy(prices, text, problem):
+    prices.write_text(text)
+    result = CliRunner().invoke(main, ["drift", "-f", "-", f"--prices={prices}"], input=documents(*PRICED))
+    assert isinstance(result.exception, InputError)
+    assert f"{prices}: {problem}" in str(result.exception)
+
+
+def test_a_bad_annotation_is_a_warning():
+    member = builtins(cluster("d", pods=1))
+    member["metadata"]["annotations"] = {"policy.berthmaster.io/price": "free"}
+    more = json.dumps({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", **member})
+    result = CliRunner().invoke(main, ["drift", "-f", "-"], input=f"{documents(*PRICED)}\n---\n{more}")
+    assert result.exit_code == 0
+    assert "cluster d: metadata.annotations[policy.berthmaster.io/price]: 'free' is not a price" in result.stderr

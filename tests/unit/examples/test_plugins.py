@@ -58,11 +58,11 @@ def test_a_copy_by_the_commands_of_the_page_is_a_distribution_of_its_own(tmp_pat
     subprocess.run(["sh", "-euc", commands], cwd=tmp_path, check=True, timeout=60)  # noqa: S603, S607 - the page's
     found = installed(tmp_path / "my-plugins", tmp_path, monkeypatch)
     ours = [each for each in (*found.filters, *found.scores) if type(each).__module__.startswith("my_plugins.")]
-    assert {each.name for each in ours} == {"MaintenanceWindow", "LowPrice"}
+    assert {each.name for each in ours} == {"MaintenanceWindow", "LowCarbon"}
 
 
 def test_both_plugins_are_loaded(plugins):
-    assert {"MaintenanceWindow", "LowPrice"} < set(plugins.names)
+    assert {"MaintenanceWindow", "LowCarbon"} < set(plugins.names)
 
 
 @pytest.mark.parametrize(
@@ -94,29 +94,28 @@ def test_assigned_workloads_stay_when_the_window_closes(plugins):
     assert outcome(decision) == {"a": 1}
 
 
-def priced(name, price, **fields):
-    return cluster(name, labels={"example.com/price-per-hour": price}, **fields)
+def emitting(name, grams, **fields):
+    return cluster(name, labels={"example.com/carbon-intensity": grams}, **fields)
 
 
 @pytest.mark.parametrize(
-    ("price", "score"),
+    ("grams", "scores"),
     [
-        pytest.param("0", 100, id="free"),
-        pytest.param("0.35", 65, id="cheap"),
-        pytest.param("1.00", 0, id="expensive"),
-        pytest.param("7", 0, id="very expensive"),
-        pytest.param("-1", 100, id="a negative price"),
-        pytest.param("cheap", 0, id="text"),
-        pytest.param("nan", 0, id="not a number"),
+        pytest.param(["85", "385", "235"], [100, 0, 50], id="the fewest grams are best"),
+        pytest.param(["85", "dirty", "-1"], [100, 0, 0], id="an invalid label counts as 1000 grams"),
+        pytest.param(["900", "5000"], [100, 0], id="more than 1000 grams count as 1000"),
+        pytest.param(["85", "85"], [0, 0], id="all the same"),
+        pytest.param(["85"], [0], id="one cluster"),
     ],
 )
-def test_a_cheap_cluster_scores_high(plugins, price, score):
-    decision = schedule([priced("a", price)], asked(), karmada_profile(plugins))
-    assert decision.attempts[0].candidates.scores.tolist() == [score]
+def test_a_cluster_with_clean_electricity_scores_high(plugins, grams, scores):
+    clusters = [emitting(f"c{number}", text) for number, text in enumerate(grams)]
+    decision = schedule(clusters, asked(), karmada_profile(plugins))
+    assert decision.attempts[0].candidates.scores.tolist() == scores
 
 
-def test_the_cheaper_cluster_is_selected_unless_the_plugin_is_disabled(plugins):
-    clusters = [priced("cheap", "0.10", pods=5), priced("dear", "0.90", pods=99)]
+def test_the_cleaner_cluster_is_selected_unless_the_plugin_is_disabled(plugins):
+    clusters = [emitting("clean", "85", pods=5), emitting("dirty", "600", pods=99)]
     one = asked(spread=[spread("cluster", 1, 1)])
-    assert outcome(schedule(clusters, one, karmada_profile(plugins))) == {"cheap": 1}
-    assert outcome(schedule(clusters, one, karmada_profile(plugins.selected(["*", "-LowPrice"])))) == {"dear": 1}
+    assert outcome(schedule(clusters, one, karmada_profile(plugins))) == {"clean": 1}
+    assert outcome(schedule(clusters, one, karmada_profile(plugins.selected(["*", "-LowCarbon"])))) == {"dirty": 1}

@@ -209,3 +209,17 @@ def test_names_never_break_in_pipes(run):
     changed = [to("free", "d", new=True, **named(long))]
     stored = [*members("d"), stored_template(deployment(long, replicas=1))]
     assert f"default/Deployment/{long}" in run("", changed, stored).stdout.replace("\n", " ").split()
+
+
+def test_a_plan_says_what_its_moves_cost_and_keeps_its_id(run):
+    stored = fleet()
+    for each in stored:
+        if each["kind"] == "Cluster":
+            each["metadata"]["annotations"] = {"policy.berthmaster.io/price": "cpu=0.5,memory=0"}
+    found, plain = planned(run("-o json", None, stored)), planned(run("-o json"))
+    assert (found["id"], found["moves"]) == (plain["id"], plain["moves"])
+    assert plain["summary"]["cost"] is None
+    cost = found["summary"]["cost"]
+    assert cost["unpriced"] == 0
+    word = "saves" if cost["monthly"] < 0 else "costs"
+    assert f"; {word} {abs(cost['monthly']):,.2f} " in run("", None, stored).stdout

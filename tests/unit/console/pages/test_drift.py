@@ -13,6 +13,7 @@ from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.problem import Progress
 from berthmaster.native_api.why import DriftQuery
 from berthmaster.scheduling.karmada.goal import DriftKind
+from berthmaster.scheduling.prices import CostChange
 from console.pages.drift import KINDS, drift_rows
 from console.pages.workload_answers import answers
 from console.source import SourceError
@@ -73,6 +74,7 @@ def test_the_question_has_the_filters_and_never_waits():
         pytest.param(drift_view(), "/drift", "No workload drifts.", id="no drift"),
         pytest.param(drift_view(workload_drift(), matched=0), "/drift?q=x", "No workload matches", id="nothing found"),
         pytest.param(drift_view(gaps=["no templates"]), "/drift", "no templates", id="a gap"),
+        pytest.param(drift_view(cost=CostChange(-9.5)), "/drift", "A minimal repair saves 9.50 a month", id="a cost"),
         pytest.param(drift_view(computed_at=START - timedelta(days=2)), "/drift", "2 d ago", id="an age"),
     ],
 )

@@ -1,1 +1,0 @@
-"""Two example plugins: a filter by maintenance windows and a score by price."""
