@@ -3,14 +3,13 @@
 import json
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pytest
 from e2e import karmada
@@ -180,13 +179,6 @@ def test_a_url_where_nobody_listens(examine: Examine, api: Api, service: Service
         assert_failed(diagnosis, "certificates/served", "get pods,endpointslices")
 
 
-def test_a_host_that_the_api_server_cannot_resolve(examine: Examine, api: Api, service: Service):
-    with installed(api, "https://berthmaster-webhook.nowhere.invalid:443", service.authority.certificate):
-        diagnosis = settled(examine, "admission/trial-name")
-        assert_failed(diagnosis, "admission/trial-name", "dnsPolicy")
-        assert diagnosis.of("certificates/served")["verdict"] == "warning", "the API server may know more names"
-
-
 def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):
     service.start()
     with installed(api, service.url, Authority("another").certificate):
@@ -226,25 +218,6 @@ def test_a_webhook_that_never_answers(examine: Examine, api: Api, service: Servi
             assert_failed(diagnosis, "admission/trial-late", "NetworkPolicy")
             assert diagnosis.of("registration/timeout")["verdict"] == "warning"
         assert time.monotonic() - started < LIMIT_S
-
-
-def test_a_webhook_that_is_slow(examine: Examine, api: Api, service: Service):
-    service.start()
-    with (
-        Delayed(service.front.port, 0.6) as slow,
-        installed(api, slow.url, service.authority.certificate, timeoutSeconds=2),
-    ):
-        finding = settled(examine, "admission/trial-time").of("admission/trial-time")
-        assert finding["verdict"] == "warning"
-        assert "webhook.timeoutSeconds=" in finding["remedy"]
-
-
-def test_a_companion_without_karmadas_own_webhook(examine: Examine, api: Api, processes: Processes, tmp_path: Path):
-    with closing(Service(processes, tmp_path, "companion")) as companion:
-        companion.start()
-        with installed(api, companion.url, companion.authority.certificate):
-            diagnosis = settled(examine, "admission/permanent-id")
-            assert_failed(diagnosis, "admission/permanent-id", "webhook.mode=standalone")
 
 
 def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: ControlPlane, namespace: str):
@@ -303,50 +276,3 @@ def well(diagnosis: Diagnosis) -> Diagnosis:
     assert not failed, json.dumps(failed, indent=1)
     assert diagnosis.code == 0
     return diagnosis
-
-
-class Delayed:
-    """A forwarder that keeps what the server says for some time."""
-
-    def __init__(self, port: int, delay_s: float) -> None:
-        self._open: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-        self._to = port
-        self._delay_s = delay_s
-        self._listener = socket.create_server((HOST, 0))
-        self.url = f"https://{HOST}:{self._listener.getsockname()[1]}"
-
-    def __enter__(self) -> Self:
-        self._start(self._accept)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in (self._listener, *self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(LIMIT_S)
-        for each in (self._listener, *self._open):
-            each.close()
-
-    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
-        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection((HOST, self._to))
-                self._open += [client, server]
-                self._start(self._pass, client, server, 0.0)
-                self._start(self._pass, server, client, self._delay_s)
-
-    @staticmethod
-    def _pass(source: socket.socket, sink: socket.socket, delay_s: float) -> None:
-        with suppress(OSError):
-            while piece := source.recv(65536):
-                time.sleep(delay_s)
-                sink.sendall(piece)
-        with suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)

@@ -62,11 +62,6 @@ def test_clusters_come_change_and_go(api: Api, extender: Extender):
 
 
 WATCH_BINDINGS_LIMIT_S = 60.0
-_GROUPS = (
-    ("cluster.karmada.io", ["clusters"]),
-    ("policy.karmada.io", ["propagationpolicies", "clusterpropagationpolicies"]),
-    ("work.karmada.io", ["resourcebindings", "clusterresourcebindings"]),
-)
 
 
 class Web(NamedTuple):
@@ -209,24 +204,3 @@ def test_an_etcd_that_hangs_makes_the_answers_stale_although_all_watches_are_ope
         lambda: decision(extender, web)["present"] == {third: 4} or None,
         WATCH_BINDINGS_LIMIT_S,
     )
-
-
-def test_a_kind_that_may_not_be_listed_is_named(control_plane: ControlPlane, start: Callable[..., Extender], web: Web):
-    rules = [({"apiGroups": [group], "resources": kinds, "verbs": ["list", "watch"]}, None) for group, kinds in _GROUPS]
-    extender = start("workloads", kubeconfig=control_plane.user(unique("extender"), rules))
-    known = decision(extender, web)
-    assert known["present"] == dict.fromkeys(web.members[:2], 2), "from the binding"
-    gaps = [each for each in known["gaps"] if each.startswith("Deployment of apps/v1 is not listed")]
-    assert len(gaps) == 1
-    assert "forbidden" in gaps[0]
-
-
-def test_what_is_not_watched_is_refused(start: Callable[..., Extender], web: Web):
-    extender = start("clusters")
-    for path, body in (
-        (f"/v1/bindings/{web.namespace}/web-deployment/decision", None),
-        ("/v1/simulate", {"changes": [{"type": "down", "cluster": web.members[0]}]}),
-    ):
-        status, problem = ask(extender, path, body)
-        assert status == 409
-        assert "start it with --watch clusters,bindings" in problem["detail"]
