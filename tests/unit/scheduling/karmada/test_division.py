@@ -99,9 +99,3 @@ def test_the_strategy_of_a_placement(scheduling, expected):
 def test_a_group_with_an_unknown_strategy_fails():
     decision = schedule(THREE, asked(scheduling={"replicaSchedulingType": "Divided"}))
     assert "names no strategy" in decision.failure.message
-
-
-def test_0_replicas_in_fresh_mode_overflow_as_in_karmada():
-    fields = {"scheduling": DYNAMIC, "replicas": 0, "requests": {}, "fresh": True}
-    assert assigned(fleet(a=5), current={"a": 1}, **fields) == "Insufficient"
-    assert assigned(fleet(a=5), current={}, **fields) == {}

@@ -1,6 +1,5 @@
-import pytest
 from builders import cluster
-from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, schedule, spread
+from decisions import AGGREGATED, DUPLICATED, asked, outcome, schedule, spread
 
 
 def world(text):
@@ -20,51 +19,6 @@ def selected(text, /, **fields):
 def bounds(regions, clusters=None):
     constraints = [spread("region", *regions)]
     return constraints if clusters is None else [*constraints, spread("cluster", *clusters)]
-
-
-THREE = "r1:a5,b3 r2:c9,d1 r3:e4"
-
-
-@pytest.mark.parametrize(
-    ("regions", "clusters", "fields", "expected"),
-    [
-        pytest.param(
-            (2, 2), (1, 3), {"replicas": 6}, "acb", id="if all regions hold their share, more clusters, then the name"
-        ),
-        pytest.param(
-            (2, 2), (1, 2), {"replicas": 17}, "ca", id="a region that holds its share before one that does not"
-        ),
-        pytest.param((1, 1), (1, 1), {"replicas": 9}, "c", id="the share of a single region is all replicas"),
-        pytest.param(
-            (1, 1),
-            (1, 1),
-            {"replicas": 99},
-            "c",
-            id="if no region holds its share, the one with most available replicas",
-        ),
-        pytest.param(
-            (2, 2), (1, 2), {"replicas": 6, "clusters": {"e": 0}}, "ea", id="a current cluster makes its region better"
-        ),
-        pytest.param(
-            (1, 1), (1, 1), {"replicas": 1, "clusters": {"d": 0}}, "d", id="a current cluster is first in its region"
-        ),
-        pytest.param(
-            (2, 2),
-            (1, 2),
-            {"replicas": 2, "clusters": {"d": 0, "e": 0}},
-            "ed",
-            id="scores are averaged over minGroups clusters",
-        ),
-        pytest.param(
-            (1, 2), (1, 9), {"replicas": 0, "requests": {}}, "ab", id="without replicas every region holds its share"
-        ),
-    ],
-)
-@pytest.mark.parametrize("scheduling", [AGGREGATED, DYNAMIC], ids=["aggregated", "dynamic weight"])
-def test_divided_a_region_weighs_by_its_share(regions, clusters, fields, scheduling, expected):
-    found = schedule(world(THREE), asked(spread=bounds(regions, clusters), scheduling=scheduling, **fields))
-    taken = found.attempts[0].selected
-    assert "".join(taken.names()) == expected
 
 
 def test_a_hundred_regions_need_no_enumeration():

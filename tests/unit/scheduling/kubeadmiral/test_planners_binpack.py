@@ -121,16 +121,6 @@ def test_with_rebalancing_running_replicas_have_no_effect():
     ("current", "scheduled", "mode", "expected"),
     [
         pytest.param(
-            {"A": 10}, {"A": 2}, AVOID, ({"A": 2, "B": 8}, {"A": 8}), id="overflow is kept until replicas run elsewhere"
-        ),
-        pytest.param(
-            {"A": 10, "B": 8},
-            {"A": 2, "B": 8},
-            AVOID,
-            ({"A": 2, "B": 8}, {}),
-            id="overflow is dropped when all replicas are scheduled",
-        ),
-        pytest.param(
             {"A": 10, "B": 8}, {"A": 2, "B": 8}, KEEP, ({"A": 2, "B": 8}, {"A": 8}), id="overflow is kept if requested"
         ),
         pytest.param(

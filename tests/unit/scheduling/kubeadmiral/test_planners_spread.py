@@ -26,48 +26,8 @@ def planned(total, shares, current=None, *, key="", estimated=None, limited=None
     return {name: count for name, count in replicas.items() if count}, overflow
 
 
-@pytest.mark.parametrize(
-    ("key", "order"), [pytest.param("", "DCBA", id="no key"), pytest.param("default/web", "BDCA", id="default/web")]
-)
-def test_ties_are_broken_by_the_hash_of_name_and_key(key, order):
-    assert "".join(each.name for each in ordered(even("ABCD"), key)) == order
-    assert planned(1, even("ABCD"), key=key) == ({order[0]: 1}, {})
-
-
 def test_larger_weights_come_first():
     assert [each.name for each in ordered([Share("A", 1), Share("B", 2), Share("C", 1)], "")] == ["B", "C", "A"]
-
-
-@pytest.mark.parametrize("mode", [AVOID, REBALANCE], ids=["avoiding disruption", "rebalancing"])
-@pytest.mark.parametrize(
-    ("total", "shares", "expected"),
-    [
-        pytest.param(50, even("ABC"), {"A": 16, "B": 17, "C": 17}, id="50 replicas over three clusters"),
-        pytest.param(0, even("ABC"), {}, id="no replicas"),
-        pytest.param(10, [], {}, id="no cluster"),
-        pytest.param(9, [Share("A", 1), Share("B", 2)], {"A": 3, "B": 6}, id="by weight"),
-        pytest.param(10, [Share("A", 1), Share("B", 2)], {"A": 3, "B": 7}, id="shares are rounded up in order"),
-        pytest.param(10, [Share("A", 0), Share("B", 1)], {"B": 10}, id="a weight of 0 gets nothing"),
-        pytest.param(10, [Share("A", 0), Share("B", 0)], {}, id="if all weights are 0, nothing is assigned"),
-        pytest.param(
-            10, [Share("A", 0, 2), Share("B", 0, 3)], {"A": 2, "B": 3}, id="if all weights are 0, minima are assigned"
-        ),
-        pytest.param(10, [Share("A", 1, 8), Share("B", 1)], {"A": 9, "B": 1}, id="the minimum comes before weights"),
-        pytest.param(5, [Share("A", 1, 4), Share("B", 1, 4)], {"A": 1, "B": 4}, id="minima that exceed the total"),
-        pytest.param(
-            10,
-            [Share("A", 1, 0, 2), Share("B", 1)],
-            {"A": 2, "B": 8},
-            id="replicas above a maximum go to other clusters",
-        ),
-        pytest.param(10, [Share("A", 1, 0, 2), Share("B", 1, 0, 3)], {"A": 2, "B": 3}, id="all clusters are full"),
-        pytest.param(10, [Share("A", 1, 0, 0), Share("B", 1)], {"B": 10}, id="a maximum of 0"),
-        pytest.param(10, [Share("A", 1, 5, 3), Share("B", 1)], {"A": 3, "B": 7}, id="a maximum below the minimum wins"),
-    ],
-)
-def test_a_first_division(total, shares, expected, mode):
-    assert planned(total, shares, mode=mode) == (expected, {})
-    assert planned(total, shares[::-1], mode=mode) == (expected, {})
 
 
 @pytest.mark.parametrize(
@@ -79,35 +39,6 @@ def test_a_first_division(total, shares, expected, mode):
 )
 def test_a_maximum_below_a_minimum_without_remaining_replicas(mode, expected):
     assert planned(5, [Share("A", 1, 5, 3), Share("B", 1)], mode=mode) == (expected, {})
-
-
-@pytest.mark.parametrize(
-    ("total", "current", "shares", "expected"),
-    [
-        pytest.param(10, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 1}, id="without scaling nothing moves"),
-        pytest.param(
-            10,
-            {"A": 10},
-            [Share("A", 1, 0, 2), Share("B", 1)],
-            {"A": 10},
-            id="without scaling nothing moves even above a maximum",
-        ),
-        pytest.param(
-            12, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 3}, id="scaling up adds where replicas are missing"
-        ),
-        pytest.param(6, {"A": 9, "B": 1}, even("AB"), {"A": 5, "B": 1}, id="scaling down removes surplus replicas"),
-        pytest.param(
-            4, {"A": 3, "B": 3}, even("AB"), {"A": 2, "B": 2}, id="scaling down removes in proportion to the surplus"
-        ),
-        pytest.param(9, {"A": 3, "B": 3}, even("ABC"), {"A": 3, "B": 3, "C": 3}, id="a new cluster gets its share"),
-        pytest.param(6, {"A": 3, "X": 3}, even("AB"), {"A": 3, "B": 3}, id="replicas of a removed cluster move"),
-        pytest.param(
-            12, {"A": 4, "B": 4}, [Share("A", 1, 0, 5), Share("B", 1)], {"A": 5, "B": 7}, id="growth stays below maxima"
-        ),
-    ],
-)
-def test_running_replicas_move_only_if_necessary(total, current, shares, expected):
-    assert planned(total, shares, current) == (expected, {})
 
 
 def test_with_rebalancing_running_replicas_have_no_effect():
@@ -135,12 +66,6 @@ def test_overflow_above_an_estimate(capacity, mode, expected):
 def test_an_estimate_limits_minima():
     shares = [Share("A", 0, 5), Share("B", 1)]
     assert planned(8, shares, estimated={"A": 2}, mode=KEEP) == ({"A": 2, "B": 6}, {"A": 3})
-
-
-@pytest.mark.parametrize("mode", [AVOID, REBALANCE, KEEP], ids=["avoiding disruption", "rebalancing", "keeping"])
-def test_a_limit_is_not_exceeded_and_leaves_no_overflow(mode):
-    shares = [Share("A", 1, 6), Share("B", 1)]
-    assert planned(10, shares, {"A": 8, "B": 2}, limited={"A": 3}, mode=mode) == ({"A": 3, "B": 7}, {})
 
 
 NAMES = [f"member{number}" for number in range(8)]

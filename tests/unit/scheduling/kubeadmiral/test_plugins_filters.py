@@ -1,7 +1,6 @@
 import pytest
 from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 
@@ -52,44 +51,11 @@ def test_api_resources(cluster, fields, message):
     ("taints", "fields", "message"),
     [
         pytest.param(["a:NoSchedule"], {}, "a:NoSchedule", id="NoSchedule rejects new objects"),
-        pytest.param(["a:NoExecute"], {}, "a:NoExecute", id="NoExecute rejects new objects"),
-        pytest.param(["a:PreferNoSchedule"], {}, None, id="PreferNoSchedule rejects nothing"),
         pytest.param(["a:NoSchedule"], HERE, None, id="NoSchedule lets an object stay"),
-        pytest.param(["a:NoExecute"], HERE, "a:NoExecute", id="NoExecute evicts an object"),
-        pytest.param(
-            ["a=b:NoSchedule"], {"tolerations": (Toleration(key="a", value="b"),)}, None, id="a tolerated taint"
-        ),
-        pytest.param(
-            ["a=b:NoSchedule"], {"tolerations": (Toleration(value="b"),)}, None, id="an empty key compares values"
-        ),
-        pytest.param(
-            ["a=b:NoExecute"],
-            {"tolerations": (Toleration(key="a", operator="Exists", toleration_seconds=1),)},
-            None,
-            id="the seconds of a toleration have no effect",
-        ),
-        pytest.param(
-            ["a:NoSchedule", "b:NoSchedule"],
-            {"tolerations": (Toleration(key="a", operator="Exists"),)},
-            "b:NoSchedule",
-            id="every taint must be tolerated",
-        ),
     ],
 )
 def test_taint_toleration(taints, fields, message):
     check(reason("TaintToleration", member(taints=taints), **fields), message)
-
-
-@pytest.mark.parametrize(
-    ("candidates", "message"),
-    [
-        pytest.param([], None, id="without a list all clusters pass"),
-        pytest.param(["member1", "member2"], None, id="a listed cluster"),
-        pytest.param(["member2"], "not among the named clusters", id="a cluster that is not listed"),
-    ],
-)
-def test_placement_filter(candidates, message):
-    check(reason("PlacementFilter", member(), candidates=frozenset(candidates)), message)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +82,9 @@ def test_cluster_affinity(fields, message):
     check(reason("ClusterAffinity", member(labels={"az": "a", "region": "r"}), **fields), message)
 
 
-@pytest.mark.parametrize("ready", ["False", "Unknown", ""], ids=lambda status: f"Ready {status or 'absent'}")
-def test_a_cluster_that_is_not_ready_keeps_objects_and_gets_no_new_ones(ready):
-    cluster = member(ready=ready)
-    assert reason("ClusterReady", cluster) == "is not ready"
-    assert reason("ClusterReady", cluster, **HERE) is None
-
-
 @pytest.mark.parametrize("fields", [{}, HERE], ids=["new", "current"])
 def test_a_cluster_that_is_being_deleted_is_always_rejected(fields):
     assert reason("ClusterTerminating", member(deleting=True), **fields) == "is being deleted"
-
-
-@pytest.mark.parametrize("fields", [{}, HERE], ids=["new", "current"])
-def test_a_cluster_that_migration_excludes_is_always_rejected(fields):
-    assert reason("ClusterEvicted", member(), evicted=frozenset({"member1"}), **fields) is not None
-    assert reason("ClusterEvicted", member(), evicted=frozenset({"member2"}), **fields) is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
-from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SCORES, PreferredTerms
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
@@ -44,19 +43,6 @@ def test_normalisation(given, expected):
 @pytest.mark.parametrize(
     ("name", "capacity", "requests", "expected"),
     [
-        pytest.param("ClusterResourcesBalancedAllocation", CAPACITY, REQUEST, 87, id="balanced, of two resources"),
-        pytest.param("ClusterResourcesLeastAllocated", CAPACITY, REQUEST, 37, id="least, of two resources"),
-        pytest.param("ClusterResourcesMostAllocated", CAPACITY, REQUEST, 62, id="most, of two resources"),
-        pytest.param(
-            "ClusterResourcesBalancedAllocation",
-            CAPACITY_WITH_GPU,
-            {**REQUEST, GPU: 5000},
-            79,
-            id="balanced, with GPUs",
-        ),
-        pytest.param(
-            "ClusterResourcesLeastAllocated", CAPACITY_WITH_GPU, {**REQUEST, GPU: 5000}, 62, id="GPUs weigh four times"
-        ),
         pytest.param(
             "ClusterResourcesMostAllocated",
             CAPACITY_WITH_GPU,
@@ -64,35 +50,9 @@ def test_normalisation(given, expected):
             37,
             id="GPUs weigh four times in most allocated",
         ),
-        pytest.param("ClusterResourcesLeastAllocated", CAPACITY_WITH_GPU, REQUEST, 37, id="GPUs without a request"),
-        pytest.param("ClusterResourcesBalancedAllocation", CAPACITY, {"cpu": 4}, 0, id="a resource used in full"),
-        pytest.param(
-            "ClusterResourcesLeastAllocated", CAPACITY, {"cpu": 5}, 50, id="a request above the capacity scores 0"
-        ),
-        pytest.param(
-            "ClusterResourcesMostAllocated",
-            CAPACITY,
-            {"cpu": 5},
-            0,
-            id="a request above the capacity scores 0 in most allocated",
-        ),
         pytest.param("ClusterResourcesBalancedAllocation", {}, {}, 0, id="balanced, without resources"),
         pytest.param("ClusterResourcesLeastAllocated", {}, {}, 0, id="least, without resources"),
         pytest.param("ClusterResourcesMostAllocated", {}, {}, 0, id="most, without resources"),
-        pytest.param(
-            "ClusterResourcesLeastAllocated",
-            {**CAPACITY, "ephemeral-storage": 100},
-            {**REQUEST, "ephemeral-storage": 50},
-            41,
-            id="storage counts if it is requested",
-        ),
-        pytest.param(
-            "ClusterResourcesLeastAllocated",
-            {**CAPACITY, "ephemeral-storage": 100},
-            {**REQUEST, "ephemeral-storage": 0},
-            37,
-            id="storage does not count if 0 is requested",
-        ),
     ],
 )
 def test_resource_scores(name, capacity, requests, expected):
@@ -102,38 +62,12 @@ def test_resource_scores(name, capacity, requests, expected):
 @pytest.mark.parametrize(
     ("available", "expected"),
     [
-        pytest.param({"cpu": 2, "memory": 5000}, 50, id="half used"),
         pytest.param({"cpu": 2}, 25, id="a resource without an available amount is fully used"),
-        pytest.param({"cpu": 5, "memory": 5000}, 25, id="more available than allocatable counts as fully used"),
         pytest.param({"cpu": -1, "memory": 5000}, 25, id="an overcommitted resource scores 0"),
     ],
 )
 def test_used_resources_count(available, expected):
     assert scores("ClusterResourcesLeastAllocated", member(allocatable=CAPACITY, available=available)) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("tolerations", "expected"),
-    [
-        pytest.param([], [100, 67, 0], id="more taints score less"),
-        pytest.param([Toleration(key="a", operator="Exists")], [100, 100, 0], id="a tolerated taint does not count"),
-        pytest.param(
-            [Toleration(operator="Exists", effect="NoSchedule")],
-            [100, 67, 0],
-            id="a toleration of another effect does not help",
-        ),
-        pytest.param(
-            [Toleration(operator="Exists", effect="PreferNoSchedule")], [100, 100, 100], id="all taints are tolerated"
-        ),
-    ],
-)
-def test_prefer_no_schedule_taints(tolerations, expected):
-    clusters = [
-        member("none", taints=["a:NoSchedule"]),
-        member("one", taints=["a:PreferNoSchedule"]),
-        member("three", taints=["a:PreferNoSchedule", "b:PreferNoSchedule", "c:PreferNoSchedule"]),
-    ]
-    assert scores("TaintToleration", *clusters, tolerations=tuple(tolerations)) == expected
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,6 @@ def test_max_cluster_selects_the_best_of_unsorted_candidates():
     assert max_cluster(unit(max_clusters=1), scored(a=1, b=3, c=2)).names() == ["b"]
 
 
-def test_sorting_after_max_cluster_keeps_its_selection():
-    left = max_cluster(unit(max_clusters=2), scored(c=1, b=1, a=1))
-    assert priority_sort(unit(), left).names() == ["b", "c"]
-
-
 def test_a_negative_limit_fails():
     refused = max_cluster(unit(max_clusters=-1), scored(a=1))
     assert refused == Failure(FailureKind.SELECT_FAILED, "maxClusters is -1; accepted are 0 and more")
