@@ -20,7 +20,7 @@ from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, Objec
 from berthmaster.model.cluster import Cluster, ResourceSummary, Taint
 from berthmaster.model.decode import convert
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of

@@ -12,8 +12,7 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probes import Probes, serving_probes
 from berthmaster.views.texts import numbers
 from berthmaster_cli.certificate_options import CertificateFlags, certificate_context, certificate_options
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import declared
+from berthmaster_cli.flags import declared, environment_text
 from berthmaster_cli.options import Address, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
 from certs.inspection import CertificateItem, CertificateVerdict, inspect

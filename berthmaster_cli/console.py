@@ -13,8 +13,7 @@ from typing import Final
 import click
 
 from berthmaster.runtime import logs
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import group, options
+from berthmaster_cli.flags import environment_text, group, options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.serving_options import (
     ExtenderAccessFlags,

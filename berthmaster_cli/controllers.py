@@ -11,8 +11,7 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import ConsoleLink
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import Flags, option, options
+from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.inputs import PluginFlags, profile_from
 from berthmaster_cli.ledger_options import (
     RecordingFlags,

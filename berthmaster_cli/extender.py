@@ -8,8 +8,7 @@ import click
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import option, options
+from berthmaster_cli.flags import environment_text, option, options
 from berthmaster_cli.inputs import SchedulingFlags, profile_from, workload_affinity_on
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option

@@ -19,7 +19,7 @@ from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.version import __version__
-from berthmaster_cli.environment import name_variables
+from berthmaster_cli.flags import name_variables
 from berthmaster_cli.output import complain, inert
 
 _UNBREAKABLE: Final = "\u2011"

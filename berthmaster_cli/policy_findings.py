@@ -7,8 +7,8 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy
 from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
 from berthmaster.model.validation import PlacementLimits
 from berthmaster.views.policy_rows import PolicyFinding
-from webhook.admission.lint import lint
 from webhook.admission.outcome import FieldProblem
+from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 

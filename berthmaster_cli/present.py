@@ -126,7 +126,7 @@ def check_policies(manifests: Manifests, *, lenient: bool) -> None:
     """
     if not manifests.policy_documents:
         return
-    from webhook.admission.lint import lint  # noqa: PLC0415 - importing all rules takes a while
+    from webhook.admission.reviews import lint  # noqa: PLC0415 - importing all rules takes a while
     from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
     from webhook.admission.schema import UNKNOWN_FIELD  # noqa: PLC0415
     from webhook.admission.settings import AdmissionSettings, Level  # noqa: PLC0415

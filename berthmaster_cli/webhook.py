@@ -6,8 +6,7 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import group, option, options
+from berthmaster_cli.flags import environment_text, group, option, options
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes

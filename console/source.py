@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from berthmaster.model.errors import ServiceError
-from berthmaster.native_api.problem import InvalidField, Progress
+from berthmaster.native_api.wire import InvalidField, Progress
 
 
 class SourceError(ServiceError):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
-from berthmaster.native_api.problem import InvalidField, Problem
+from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.runtime.memory import release_unused

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from berthmaster_cli.environment import variable_of
+from berthmaster_cli.flags import variable_of
 from berthmaster_cli.main import SECTIONS, main
 
 DOCS: Final = Path(__file__).parents[1] / "docs"

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import RequestRefusedError
-from berthmaster.native_api.problem import InvalidField, Problem, Progress
+from berthmaster.native_api.wire import InvalidField, Problem, Progress
 from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
 from console.extender_source import for_visitors

@@ -9,7 +9,7 @@ from math import inf
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, repelling_taints
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.policy import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
 
 UNLIMITED = 2**31 - 1
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.cluster import Cluster, ClusterStatus, Toleration
 from berthmaster.model.decode import convert
-from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.policy import ClusterAffinity, Placement
 
 NAMES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9", "m10")
 REGIONS = ("r1", "r2", "r3", "r4")

@@ -14,7 +14,7 @@ from berthmaster.kube.requests import APIRequest, decode_response
 from berthmaster.kube.served_types import openapi_request, schemas_of, subschema
 from berthmaster.model.decode import struct_shape
 from berthmaster.model.errors import ApiError
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.runtime.logs import fields
 
 BINDING_API: Final = "work.karmada.io/v1alpha2"

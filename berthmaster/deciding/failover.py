@@ -12,7 +12,7 @@ import msgspec.structs
 
 from berthmaster.deciding.refusal import Cause, MoveRefusal
 from berthmaster.model.binding import Binding, GracefulEvictionTask
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind
 from berthmaster.scheduling.request import Request

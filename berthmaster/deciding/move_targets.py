@@ -22,7 +22,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.minimal import MinimalDecision, decide_minimal

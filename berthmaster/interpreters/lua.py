@@ -10,9 +10,13 @@ from operator import add
 from typing import Any, Final, Protocol
 
 from berthmaster.model.decode import builtins, convert
-from berthmaster.model.dependencies import dependencies_of
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.interpretation import ResourceInterpreterCustomization, UnknownReplicas, replica_scripts
+from berthmaster.model.interpretation import (
+    ResourceInterpreterCustomization,
+    UnknownReplicas,
+    dependencies_of,
+    replica_scripts,
+)
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at

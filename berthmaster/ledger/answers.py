@@ -10,9 +10,8 @@ from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import effective
 from berthmaster.ledger.differences import input_difference
 from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
-from berthmaster.ledger.past import PastDecision, Recalled, SegmentReader
+from berthmaster.ledger.past import PastDecision, Recalled, Scene, SegmentReader, profile_of
 from berthmaster.ledger.records import PastExplanation, Query, RecordId
-from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.claims import holder

@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.deciding.decision_recorder import GroupKey
-from berthmaster.ledger.past import PastDecision, Recalled
+from berthmaster.ledger.past import PastDecision, Recalled, Scene, profile_of
 from berthmaster.ledger.records import ChangeRecord, InputDifference
-from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster, ResourceSummary

@@ -7,8 +7,16 @@ import msgspec
 
 from berthmaster.model.cluster import Condition
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value
-from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
-from berthmaster.model.policy import DEFAULT_SCHEDULER, FailoverBehavior, Policy, PropagationSpec, Suspension
+from berthmaster.model.policy import (
+    DEFAULT_SCHEDULER,
+    FailoverBehavior,
+    Placement,
+    Policy,
+    PropagationSpec,
+    Suspension,
+    WorkloadAffinity,
+    WorkloadAffinityTerm,
+)
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"

@@ -13,7 +13,7 @@ from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingSpec
 from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import encode_json, json_value
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.unsupported import checked_placement, decode_binding
 
 T = TypeVar("T")

@@ -12,8 +12,7 @@ import msgspec
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, has_unknown_fields, json_value, unknown_fields
 from berthmaster.model.errors import FieldError
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Placement, Policy
 
 PLACEMENT: Final = "spec.placement"
 _MAX_SHOWN: Final = 5

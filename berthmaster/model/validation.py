@@ -20,8 +20,15 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.placement import ZONE, ClusterAffinity, FieldSelector, Placement
-from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy, ResourceSelector
+from berthmaster.model.policy import (
+    DEFAULT_SCHEDULER,
+    ZONE,
+    ClusterAffinity,
+    FieldSelector,
+    Placement,
+    Policy,
+    ResourceSelector,
+)
 from berthmaster.model.quantity import negative_amounts, negative_error
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (

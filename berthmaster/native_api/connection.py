@@ -15,7 +15,7 @@ from msgspec import UnsetType
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.foreign_texts import without_urllib3_object
-from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import Problem
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
 _JSON: Final = "application/json"

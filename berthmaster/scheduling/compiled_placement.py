@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from berthmaster.model.decode import encode_json
-from berthmaster.model.placement import (
+from berthmaster.model.policy import (
     AffinityTerm,
     ClusterAffinity,
     ClusterAffinityTerm,
@@ -15,10 +15,9 @@ from berthmaster.model.placement import (
     ReplicaSchedulingStrategy,
 )
 from berthmaster.model.selector import LABEL_OPERATORS, Requirement
-from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.work import AFFINITY_STEPS, column_steps
+from berthmaster.scheduling.work import AFFINITY_STEPS, BYTES_OF_JSON, BoundedCache, column_steps
 
 _NAME_STEPS: Final = 10
 _MAX_SHARED: Final = 64

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.compiled_placement import Group
+from berthmaster.scheduling.context import Candidates
 
 
 class FailureKind(Enum):

@@ -7,12 +7,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from berthmaster.model.errors import FieldError, InputError, PluginError
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_excess
-from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
-from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.context import Candidates, Context
 from berthmaster.scheduling.decision import Attempt, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter
 from berthmaster.scheduling.fleet import Fleet

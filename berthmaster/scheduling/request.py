@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berthmaster.model.binding import Binding, BindingSpec
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.scheduling.component_sets import ComponentSet, SetTemplate
 from berthmaster.scheduling.resources import Requests, requests_of
 

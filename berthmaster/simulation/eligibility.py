@@ -33,8 +33,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.existing import KUBE_PRIORITY_CLASS, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.move import MovePhase, MoveReason, MoveState, as_before, as_moved, move_of, move_problem
-from berthmaster.model.placement import AffinityTerm, Placement
-from berthmaster.model.policy import DEFAULT_SCHEDULER, Policy
+from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Placement, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed, trigger_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import msgspec.structs
 
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, binding_name
-from berthmaster.model.dependencies import Dependency
 from berthmaster.model.gaps import Reader
+from berthmaster.model.interpretation import Dependency
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.move import as_moved
 from berthmaster.model.replicas import template_of

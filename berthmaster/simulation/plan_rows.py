@@ -14,8 +14,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.gaps import Reader
 from berthmaster.model.move import move_of as recorded_move
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy import Placement, Policy, PolicyReference
 from berthmaster.model.replicas import template_of
 from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.karmada.trigger import Trigger

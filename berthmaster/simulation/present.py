@@ -34,10 +34,16 @@ from berthmaster.model.claims import (
     why_not,
 )
 from berthmaster.model.decode import convert
-from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
 from berthmaster.model.existing import Existing
-from berthmaster.model.interpretation import Interpreter, UnknownReplicas, interpreted
+from berthmaster.model.interpretation import (
+    Dependency,
+    Interpreter,
+    UnknownReplicas,
+    dependencies_of,
+    interpreted,
+    recorded_dependencies,
+)
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of

@@ -8,7 +8,7 @@ import msgspec.structs
 
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
 from berthmaster.model.meta import INT32_MAX, INT64_MAX
-from berthmaster.model.placement import (
+from berthmaster.model.policy import (
     ClusterAffinity,
     ClusterAffinityTerm,
     Placement,

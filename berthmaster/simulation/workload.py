@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
 from berthmaster.model.claims import Claim
-from berthmaster.model.dependencies import Dependency
+from berthmaster.model.interpretation import Dependency
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.replicas import Replicas
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload

@@ -7,11 +7,10 @@ from typing import Protocol
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.dependencies import Dependency
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.gaps import Gap, GapKind
-from berthmaster.model.interpretation import Interpreter
+from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.assumptions import ALL_OFF, Assumptions

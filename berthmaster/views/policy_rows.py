@@ -18,8 +18,15 @@ from berthmaster.model.cluster import Toleration
 from berthmaster.model.duration import duration_text
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.move import FAILBACK
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity, Placement, SpreadConstraint
-from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.policy import (
+    AffinityTerm,
+    ClusterAffinity,
+    Placement,
+    Policy,
+    PolicyReference,
+    ResourceSelector,
+    SpreadConstraint,
+)
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.karmada.placement import ignores_constraints
 from berthmaster.simulation.workload import SimulatedWorkload

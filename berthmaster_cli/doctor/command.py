@@ -19,8 +19,7 @@ from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
-from berthmaster_cli.environment import environment_text
-from berthmaster_cli.flags import Flags, option, options
+from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.options import (
     ClusterFlags,

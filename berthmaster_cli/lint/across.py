@@ -10,8 +10,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, name_list
 from berthmaster.model.kinds import group_of, is_namespaced
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
-from berthmaster.model.placement import ClusterAffinity
-from berthmaster.model.policy import POLICY_KINDS, Policy
+from berthmaster.model.policy import POLICY_KINDS, ClusterAffinity, Policy
 from berthmaster_cli.lint.sources import SourceObject
 from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 

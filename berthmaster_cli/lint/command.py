@@ -27,7 +27,7 @@ from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain_about, echo, echo_command, inert, print_data, print_table, stdout
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
-from webhook.admission.lint import lint
+from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level

@@ -11,8 +11,8 @@ import msgspec
 from berthmaster.version import __version__
 from berthmaster_cli.lint.across import ACROSS_RULES
 from berthmaster_cli.lint.sources import Broken, Skipped, SourceObject
-from webhook.admission.lint import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
 from webhook.admission.outcome import FieldProblem
+from webhook.admission.reviews import OWN_RULES, UNKNOWN_FIELD_SUMMARY, unknown_level
 from webhook.admission.rule_catalog import ALL_RULES
 from webhook.admission.schema import UNKNOWN_FIELD
 from webhook.admission.settings import AdmissionSettings, Level

@@ -21,10 +21,10 @@ from berthmaster.manifests.document import Document, FleetSnapshot, ListRecord
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.decode import convert, encode_json
-from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
 from berthmaster.model.existing import WaitedFor, waited_for
 from berthmaster.model.gaps import Gap
+from berthmaster.model.interpretation import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.kinds import group_of, metadata_suffices
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import Policy, defaulted

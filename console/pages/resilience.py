@@ -4,7 +4,7 @@ from typing import Final
 
 from flask import Blueprint, Response, make_response, render_template, request
 
-from berthmaster.native_api.problem import Progress
+from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.assumptions import Switch
 from console.context import services
 from console.pages import downloads

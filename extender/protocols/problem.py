@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.problem import ABOUT_BLANK, InvalidField, Problem, Progress
+from berthmaster.native_api.wire import ABOUT_BLANK, InvalidField, Problem, Progress
 
 RETRY_SOON: Final = (("Retry-After", "1"),)
 PROBLEM_JSON: Final = "application/problem+json"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.decode import encode_json
-from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import Problem
 from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.services import Call, Services
 

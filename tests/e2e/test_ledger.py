@@ -31,8 +31,8 @@ from webhook_process import Server, running
 
 from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
+from berthmaster.ledger.past import replay
 from berthmaster.ledger.records import Query
-from berthmaster.ledger.replay import replay
 from berthmaster.ledger.retention import Retention
 from berthmaster.ledger.schema import partitions
 from berthmaster.ledger.store import open_store

@@ -10,9 +10,9 @@ from kubeadmiral_builders import term
 
 from berthmaster.model.cluster import Toleration, repelling_taints
 from berthmaster.model.decode import convert
-from berthmaster.model.placement import AffinityTerm
-from berthmaster.scheduling.candidates import Candidates, largest
+from berthmaster.model.policy import AffinityTerm
 from berthmaster.scheduling.compiled_placement import Affinities
+from berthmaster.scheduling.context import Candidates, largest
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn, schedulable_column
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import StaticWeights

@@ -35,8 +35,7 @@ from webhook.admission.impact import (
     warnings,
 )
 from webhook.admission.karmada.policy import apply_defaults, read
-from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
-from webhook.admission.patch import Draft, PatchTooLargeError
+from webhook.admission.outcome import ABSENT, ALLOWED, Draft, FieldProblem, PatchTooLargeError, ReviewOutcome
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, UserInfo

@@ -15,8 +15,7 @@ from berthmaster.model.selector import (
     is_label_value,
     requirement_error,
 )
-from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.patch import Draft
+from webhook.admission.outcome import ABSENT, Draft, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule
 from webhook.admission.schema import GO_DURATION
 

@@ -11,7 +11,7 @@ import urllib3
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import REVIEW_PATH, ExtenderAccess
-from berthmaster.native_api.problem import NOT_READY
+from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime import traces
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 from webhook.admission.impact import BlastRadius, PolicyImpact, ReviewedChange, line

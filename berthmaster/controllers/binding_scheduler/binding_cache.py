@@ -13,8 +13,7 @@ from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity
-from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy import AffinityTerm, ClusterAffinity, PolicyReference
 from berthmaster.model.sharing import SharingReader
 
 K = TypeVar("K")

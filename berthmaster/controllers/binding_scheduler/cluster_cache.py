@@ -30,7 +30,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import as_moved
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.component_sets import demand_of

@@ -1,4 +1,10 @@
-"""The binding scheduler as a controller: its parts, its workers and its ticker."""
+"""The binding scheduler as a controller: its parts, its workers and its ticker.
+
+Bindings that a FederatedResourceQuota refused are tried again when their quota becomes looser.
+
+karmada-webhook checks quotas when an assignment is written. The kind and the right to watch it are optional: without
+them, a refused binding is only tried again with backoff.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +16,6 @@ from berthmaster.controllers.binding_scheduler.event_handlers import EventHandle
 from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.quotas import QuotaWatch
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
@@ -23,11 +28,49 @@ from berthmaster.controllers.moves.supervisor import MovesControl, MoveSuperviso
 from berthmaster.controllers.moves.works import WorkReader
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.model.binding import Binding, names_scheduler
+from berthmaster.deciding.writes import QUOTA_EXCEEDED
+from berthmaster.kube.kinds import FEDERATED_QUOTAS, KARMADA_CLUSTERS
+from berthmaster.model.binding import SCHEDULED, Binding, names_scheduler
 from berthmaster.model.meta import Key
+from berthmaster.model.quota import FederatedResourceQuota, is_looser
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.stopping import RepeatingThread
+
+SETTLE_S: Final = 0.25
+"""How long a binding waits after a change: karmada-webhook watches quotas as well, and must see the change first."""
+_WITHOUT_QUOTAS: Final = (
+    "a binding that a FederatedResourceQuota refused is retried with backoff, and not as soon as the quota allows it"
+)
+
+
+class QuotaWatch:
+    """Queues refused bindings. Only those that wait for their backoff can be refused ones, so no other is looked at."""
+
+    def __init__(
+        self, context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue, metrics: SchedulingMetrics
+    ) -> None:
+        self._bindings = bindings
+        self._queue = queue
+        self._metrics = metrics
+        context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(self._quota_changed)
+
+    def _quota_changed(
+        self, key: Key, before: FederatedResourceQuota | None, after: FederatedResourceQuota | None
+    ) -> None:
+        if before is None or not is_looser(before, after):
+            return
+        for each in self._queue.backing_off():
+            if each[0] != key[0]:
+                continue
+            binding = self._bindings.get(each)
+            if binding is not None and _was_refused(binding):
+                self._metrics.incoming("QuotaChanged")
+                self._queue.add_after(each, SETTLE_S)
+
+
+def _was_refused(binding: Binding) -> bool:
+    return any(each.type == SCHEDULED and each.reason == QUOTA_EXCEEDED for each in binding.status.conditions)
+
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0

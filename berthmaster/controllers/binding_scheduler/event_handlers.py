@@ -18,8 +18,7 @@ from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, MovePhase, move_of
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy import Placement, PolicyReference
 from berthmaster.scheduling.resources import amount_of
 
 ACTIVATED: Final = 500

@@ -10,12 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.columns import IntArray, fnv1a_32
 from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.context import Candidates, Context
 from berthmaster.scheduling.decision import Failure, FailureKind
-from berthmaster.scheduling.fnv import fnv1a_32
 from berthmaster.scheduling.karmada.go_sort import STABLE_UP_TO, order_by_weight
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.request import Request

@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
+from berthmaster.model.policy import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.scheduling.columns import Column, IntArray, Journal
 from berthmaster.scheduling.compiled_placement import (
     Affinities,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import Strategy

@@ -24,13 +24,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berthmaster.model.placement import SpreadConstraint
+from berthmaster.model.policy import SpreadConstraint
 from berthmaster.model.validation import OPTION
-from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import CompiledPlacement, Strategy
 from berthmaster.scheduling.component_sets import sets_column
-from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.context import Candidates, Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement

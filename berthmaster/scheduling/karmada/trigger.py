@@ -7,7 +7,7 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.placement import ClusterAffinityTerm, Placement
+from berthmaster.model.policy import ClusterAffinityTerm, Placement
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
 

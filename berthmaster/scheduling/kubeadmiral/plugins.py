@@ -18,10 +18,9 @@ from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import Requirement
-from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import CompiledPlacement
-from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.context import Candidates, Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.filters import (
     APIEnablementFilter,

@@ -11,7 +11,7 @@ from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.filters import Filter

@@ -17,7 +17,7 @@ import numpy as np
 from berthmaster.model.cluster import Cluster, Toleration
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.policy import ClusterAffinity, Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,

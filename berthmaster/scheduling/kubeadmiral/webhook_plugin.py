@@ -7,9 +7,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.context import Candidates, Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.filters import Filter
 from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity, Placement
+from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import BoolArray, IntArray
 from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, AffinityColumn, Group

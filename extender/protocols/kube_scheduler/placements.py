@@ -12,13 +12,12 @@ from berthmaster.model.decode import convert, decode_json, encode_json, unknown_
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.meta import OwnerReference
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy, defaulted_placement
+from berthmaster.model.policy import Placement, Policy, defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
-from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
+from berthmaster.scheduling.work import BYTES_OF_JSON, BoundedCache
 from extender.protocols.kube_scheduler.wire import Pod
 
 ANNOTATION: Final = "policy.berthmaster.io/placement"

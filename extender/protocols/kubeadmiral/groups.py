@@ -20,7 +20,7 @@ from berthmaster.model.decode import convert, decode_json, unknown_fields
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
 from berthmaster.model.meta import INT64_MAX
-from berthmaster.model.placement import AffinityTerm, ClusterAffinityTerm, Placement
+from berthmaster.model.policy import AffinityTerm, ClusterAffinityTerm, Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
 from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.fleet import Fleet

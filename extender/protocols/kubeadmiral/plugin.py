@@ -16,7 +16,7 @@ from berthmaster.model.cluster import Taint, repelling_taints
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.validation import DEFAULT_LIMITS, OPTION, PlacementLimits
-from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of
 from berthmaster.scheduling.work import PYTHON_STEPS, TooLargeError, Work

@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from msgspec import UNSET, UnsetType
 
 from berthmaster.model.errors import InputError
-from berthmaster.native_api.problem import Progress
+from berthmaster.native_api.wire import Progress
 from berthmaster.runtime.logs import log_exceptions
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services

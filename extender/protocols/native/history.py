@@ -8,8 +8,7 @@ from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import is_valid_name
-from berthmaster.native_api.problem import InvalidField
-from berthmaster.native_api.wire import HistoryPage
+from berthmaster.native_api.wire import HistoryPage, InvalidField
 from extender.protocols.native.parameters import count, flag, text, time
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Parameter

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.model.quantity import Quantity
-from berthmaster.native_api.problem import Problem
+from berthmaster.native_api.wire import Problem
 from berthmaster.version import __version__
 from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.route import JSON, JSON_LINES, Operation, Route

@@ -8,8 +8,7 @@ from berthmaster.model.gaps import about
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.native_api.outlook import BindingOutlook, FreeAmount, Room
-from berthmaster.native_api.problem import InvalidField
-from berthmaster.native_api.wire import BindingView
+from berthmaster.native_api.wire import BindingView, InvalidField
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due, move_note

@@ -18,9 +18,8 @@ from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER, Gap, Reader
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.validation import placement_excess, policy_errors
-from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
-from berthmaster.native_api.wire import Staleness
+from berthmaster.native_api.wire import NOT_READY, Staleness
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Scale

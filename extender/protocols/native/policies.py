@@ -17,8 +17,7 @@ from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.gaps import Reader
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.model.placement import AffinityTerm, Placement
-from berthmaster.model.policy import POLICY_KINDS, Policy, PolicyReference
+from berthmaster.model.policy import POLICY_KINDS, AffinityTerm, Placement, Policy, PolicyReference
 from berthmaster.native_api.fleet import FleetAmount, sum_of
 from berthmaster.native_api.why import MAX_NAMES, POLICY_SORTS, AllowedGroup, PolicyList, PolicyQuery, PolicyView
 from berthmaster.simulation.workload import SimulatedWorkload

@@ -17,8 +17,7 @@ from berthmaster.model.decode import decode_json, encode_json, json_value
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
-from berthmaster.native_api.problem import NOT_READY, Problem
-from berthmaster.native_api.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
+from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, Problem, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import explain

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
-from berthmaster.native_api.problem import InvalidField
 from berthmaster.native_api.why import (
     ClaimsView,
     DriftView,
@@ -18,6 +17,7 @@ from berthmaster.native_api.why import (
     ResilienceView,
     WhyNotView,
 )
+from berthmaster.native_api.wire import InvalidField
 from berthmaster.simulation.assumptions import Switch
 from extender.protocols.native import examples
 from extender.protocols.native.background import WAIT_S

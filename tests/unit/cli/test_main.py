@@ -15,8 +15,7 @@ from click.testing import CliRunner
 
 from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
-from berthmaster_cli.environment import variable_of
-from berthmaster_cli.flags import Flags, argument, group, option, options
+from berthmaster_cli.flags import Flags, argument, group, option, options, variable_of
 from berthmaster_cli.inputs import report_gaps
 from berthmaster_cli.kubectl import completions
 from berthmaster_cli.main import COMMANDS, main

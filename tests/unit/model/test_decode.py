@@ -28,8 +28,7 @@ from berthmaster.model.decode import (
     without_null_fields,
 )
 from berthmaster.model.errors import FieldError
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Placement, Policy
 
 SELECTORS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
 

@@ -3,9 +3,15 @@
 import pytest
 from builders import deployment, quantities
 
-from berthmaster.model.dependencies import DEPENDENCIES, Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import OF_SEVERAL_PARTS, third_party_replicas
+from berthmaster.model.interpretation import (
+    DEPENDENCIES,
+    OF_SEVERAL_PARTS,
+    Dependency,
+    dependencies_of,
+    recorded_dependencies,
+    third_party_replicas,
+)
 from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements, Replicas
 from berthmaster.model.selector import LabelSelector

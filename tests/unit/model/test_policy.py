@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import InputError
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity
-from berthmaster.model.policy import FailoverBehavior, defaulted, defaulted_placement
+from berthmaster.model.policy import AffinityTerm, ClusterAffinity, FailoverBehavior, defaulted, defaulted_placement
 from berthmaster.model.selector import (
     LABEL_OPERATORS,
     NODE_OPERATORS,

@@ -23,7 +23,7 @@ from berthmaster.model.errors import (
     shown,
 )
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.unsupported import (

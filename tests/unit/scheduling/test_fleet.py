@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from berthmaster.model.cluster import Condition
 from berthmaster.model.errors import InputError
-from berthmaster.model.placement import ClusterAffinity
+from berthmaster.model.policy import ClusterAffinity
 from berthmaster.scheduling import fleet as module
 from berthmaster.scheduling.compiled_placement import Affinities, AffinityColumn
 from berthmaster.scheduling.fleet import Fleet

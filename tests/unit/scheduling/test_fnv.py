@@ -1,6 +1,6 @@
 import pytest
 
-from berthmaster.scheduling.fnv import fnv1_32
+from berthmaster.scheduling.columns import fnv1_32
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from decisions import AGGREGATED, DYNAMIC, asked, outcome, schedule
 from msgspec.structs import replace
 
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.scheduling import scheduler as module
-from berthmaster.scheduling.bounded_cache import BoundedCache
 from berthmaster.scheduling.columns import Column
 from berthmaster.scheduling.filters import PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
@@ -17,6 +16,7 @@ from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_pro
 from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import BoundedCache
 
 
 def group(name, *clusters, **fields):

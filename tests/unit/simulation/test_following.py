@@ -7,7 +7,7 @@ from builders import deployment
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
 
-from berthmaster.model.dependencies import DEPENDENCIES
+from berthmaster.model.interpretation import DEPENDENCIES
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down

@@ -5,8 +5,7 @@ import pytest
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
 from berthmaster.model.move import FAILBACK
-from berthmaster.model.placement import ClusterAffinity, Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import ClusterAffinity, Placement, Policy
 from berthmaster.views.policy_rows import (
     affinity_words,
     division_words,

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.cluster import Toleration
-from berthmaster.model.placement import (
+from berthmaster.model.policy import (
+    ApplicationFailoverBehavior,
     ClusterAffinity,
     ClusterAffinityTerm,
     Placement,
+    Policy,
+    PropagationSpec,
     SpreadConstraint,
+    StatePreservation,
     WorkloadAffinity,
 )
-from berthmaster.model.policy import ApplicationFailoverBehavior, Policy, PropagationSpec, StatePreservation
 from berthmaster.model.selector import is_label_key
 from webhook.admission.karmada.policy import allows_overflow, matches_every_cluster
 from webhook.admission.outcome import ABSENT, FieldProblem

@@ -17,9 +17,8 @@ import msgspec
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import Value
-from berthmaster.model.placement import ClusterAffinity, ReplicaSchedulingStrategy
-from berthmaster.model.policy import Policy
-from webhook.admission.patch import Draft
+from berthmaster.model.policy import ClusterAffinity, Policy, ReplicaSchedulingStrategy
+from webhook.admission.outcome import Draft
 
 _ZERO_VALUES: Final[dict[Any, Any]] = {str: "", int: 0, bool: False, tuple: (), dict: {}}
 

@@ -7,7 +7,7 @@ from typing import Final
 from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
-from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.policy import ClusterAffinity, Placement
 from webhook.admission.karmada.policy import divides_by_static_weight, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.decode import has_unknown_fields, unknown_fields
-from berthmaster.model.placement import Placement
-from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 from webhook.admission.settings import Level

@@ -10,8 +10,8 @@ from fake_clock import START, FakeClock
 from msgspec.structs import replace
 
 from berthmaster.native_api.fleet import StateVersion
-from berthmaster.native_api.problem import Progress
 from berthmaster.native_api.why import DriftQuery
+from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.prices import CostChange
 from console.pages.drift import KINDS, drift_rows

@@ -9,7 +9,7 @@ from console_source import GivenSource, console_app, console_client, refused_que
 from fake_clock import FakeClock
 
 from berthmaster.native_api.fleet import StateVersion
-from berthmaster.native_api.problem import Progress
+from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.assumptions import Switch
 from console.pages.resilience_model import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded

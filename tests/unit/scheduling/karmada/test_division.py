@@ -3,7 +3,7 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, static
 
 from berthmaster.model.decode import convert
-from berthmaster.model.placement import ReplicaSchedulingStrategy
+from berthmaster.model.policy import ReplicaSchedulingStrategy
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.karmada.go_sort import order_by_weight
 

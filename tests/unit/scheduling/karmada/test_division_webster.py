@@ -1,6 +1,6 @@
 import pytest
 
-from berthmaster.scheduling.fnv import fnv1a_32
+from berthmaster.scheduling.columns import fnv1a_32
 from berthmaster.scheduling.karmada.division import breaks_ties_descending
 
 

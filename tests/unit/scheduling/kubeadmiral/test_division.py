@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubeadmiral_builders import divided, member
 
-from berthmaster.scheduling.candidates import Candidates
+from berthmaster.scheduling.context import Candidates
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.division import capacity_weights, division_weights
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
 
 from berthmaster.model.errors import FieldError
-from berthmaster.scheduling.fnv import fnv1_32
+from berthmaster.scheduling.columns import fnv1_32
 from berthmaster.scheduling.kubeadmiral.trigger import (
     TRIGGER_ANNOTATIONS,
     ResourceRequest,

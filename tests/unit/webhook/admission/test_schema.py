@@ -13,8 +13,8 @@ from mutated_policies import COMPLETE
 from policy_pages import KUBEADMIRAL, REBALANCER, made
 from reviews import FRESH_ID, STANDALONE, admission_review, answer, denied_fields, patched
 
-from webhook.admission.lint import lint
 from webhook.admission.outcome import FieldProblem
+from webhook.admission.reviews import lint
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.schema import SCHEMA, TABLE, UNKNOWN_FIELD, completed, object_problems, schema_of
 from webhook.admission.settings import AdmissionSettings

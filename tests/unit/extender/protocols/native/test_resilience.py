@@ -12,8 +12,8 @@ from fake_metrics import FakeMetrics
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
-from berthmaster.native_api.problem import Progress
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
+from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.assumptions import ALL_ON, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses

@@ -11,9 +11,9 @@ from waiting import LIMIT_S, wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
-from berthmaster.native_api.problem import NOT_READY
 from berthmaster.native_api.review import ChangeReview
 from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import review

@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
 from berthmaster.model.decode import convert, decode_json, encode_json
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
 from berthmaster.scheduling.decision import FailureKind

@@ -11,7 +11,7 @@ from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.decode import encode_json
 from berthmaster.model.gaps import ANY_READER, Reader
-from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Placement
 from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
