@@ -1,6 +1,6 @@
 """Decide for a binding whose move is under way: the next step, another target, or the way back. Pure functions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -97,7 +97,11 @@ class MoveDecider:
         """Whether the source of a move is whole: the move can be rolled back to it."""
         if move.reason is MoveReason.FAILOVER or not move.source or move.returning:
             return False
-        return not any(name in self.state.unready_since_s for name in move.source)
+        return not self.is_unready(move.source)
+
+    def is_unready(self, clusters: Iterable[str]) -> bool:
+        """Whether any of some clusters is not ready."""
+        return any(name in self.state.unready_since_s for name in clusters)
 
     def decide(self, binding: Binding) -> BindingDecision:
         """Decide without moves. A failover waits for the storm brake and budgets, and for old copies of its target."""
@@ -284,7 +288,9 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     """Roll back a move whose target does not exist any more; keep both if there is nothing to return to."""
     # With BreakBeforeMake a rollback of this phase only restores: the brake does not stop it.
     braked = decider.moves.braked and move.phase is not MovePhase.ADMITTED
-    if braked or not decider.can_return(move) or rollback_loses_replicas(binding, move):
+    # A move that returns has no copies in this phase. If where it returns to is lost, it starts where it was.
+    restored = move.returning and move.phase is MovePhase.ADMITTED and not decider.is_unready(move.source)
+    if braked or not (restored or decider.can_return(move)) or rollback_loses_replicas(binding, move):
         return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
     return rolled_back(binding, move, decider.around(binding, move), gone)

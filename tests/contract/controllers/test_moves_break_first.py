@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from move_plays import BREAK, STATIC, WEB, Play, Twice
+from karmada_plane import deployment
+from move_plays import BREAK, REPLICAS, STATIC, WEB, Play, Twice
 
 from berthmaster.model.errors import ApiError
 from berthmaster.model.move import MovePhase
@@ -68,7 +69,8 @@ def test_a_policy_that_never_purges_does_not_move_with_break_before_make():
 
 
 def test_a_failed_move_with_break_before_make_returns_the_same_way():
-    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    slow = deployment("web", REPLICAS, terminationGracePeriodSeconds=120)
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, template=slow)
     play.stage.model.members.break_workload("m2", "web")
     play.drain("m1")
     twice = Twice(play)
@@ -216,3 +218,19 @@ def test_another_target_does_not_start_the_wait_for_the_old_pods_again():
     assert (play.move.phase, play.move.gone_since) == (MovePhase.ADMITTED, gone_since)
     play.run(60)
     assert (play.clusters, play.healthy) == ({"m3": 4}, 4)
+
+
+def test_a_way_back_to_a_lost_cluster_starts_the_workload_where_it_was():
+    slow = deployment("web", REPLICAS, terminationGracePeriodSeconds=120)
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, template=slow)
+    play.stage.model.members.break_workload("m2", "web")
+    play.drain("m1")
+    play.run(BREAK.defaults.deadline_s + 60)
+    for _ in range(60):
+        play.run(5)
+        if play.move is not None and play.move.returning and play.move.gone_since is not None:
+            break
+    assert play.clusters == {}, "the new copies are gone, and the old ones have not started"
+    play.stage.model.members.lose("m1")
+    play.run(180)
+    assert (play.clusters, play.events[-1]) == ({"m2": 4}, "MoveRolledBack")
