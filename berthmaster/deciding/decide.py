@@ -33,6 +33,7 @@ from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
@@ -167,7 +168,7 @@ def schedule(
     state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool = False
 ) -> BindingDecision:
     """Schedule a binding for a reason. The arguments are those of ``decide``."""
-    decision = state.scheduler.schedule(request)
+    decision = rescheduled(state.scheduler, request) if request.minimal else state.scheduler.schedule(request)
     attempts = _explained(state.scheduler, request, decision) if explain else ()
     if decision.failure is not None:
         result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))

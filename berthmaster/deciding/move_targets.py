@@ -246,8 +246,6 @@ def rebalancing(
     stuck = moves.stuck or {}
     found = decide_minimal(state.scheduler, request, tolerance=settings.tolerance_percent, stuck=stuck)
     target = dict(found.assignment)
-    if request.divides_replicas:
-        target = {name: 0 for name, count in clusters.items() if not count} | target
     leaves = bool(stuck) and all(target.get(name, 0) <= clusters.get(name, 0) - count for name, count in stuck.items())
     if target == clusters or not _is_worth_it(found, request.replicas, settings.min_gain_percent, leaves=leaves):
         return None

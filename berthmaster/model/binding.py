@@ -1,6 +1,7 @@
 """Karmada's ResourceBinding and ClusterResourceBinding (``work.karmada.io/v1alpha2``), and how policies create them."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -27,6 +28,10 @@ NO_CLUSTER_FIT: Final = "NoClusterFit"
 DIRECTLY: Final = "Directly"
 """The purge mode of an eviction task whose copy is deleted at once."""
 """The annotation with the placement of the last successful scheduling."""
+REBALANCE: Final = "policy.berthmaster.io/rebalance"
+"""The annotation of a WorkloadRebalancer that asks for the fewest moves, and of the bindings that it marks."""
+MINIMAL: Final = "minimal"
+"""The value of ``REBALANCE`` on a WorkloadRebalancer. A binding has it with the time of the mark."""
 
 
 class ObjectReference(Value, frozen=True):
@@ -192,6 +197,17 @@ class Binding(Value, frozen=True):
         """Whether a rescheduling was triggered after the last successful scheduling."""
         triggered, last = self.spec.reschedule_triggered_at, self.status.last_scheduled_time
         return triggered is not None and last is not None and triggered > last
+
+    @property
+    def keeps_replicas(self) -> bool:
+        """Whether the last trigger of a rescheduling asks for the fewest moves. A later trigger may not."""
+        triggered, text = self.spec.reschedule_triggered_at, self.metadata.annotations.get(REBALANCE)
+        return triggered is not None and text is not None and text == minimal_mark(triggered)
+
+
+def minimal_mark(at: datetime) -> str:
+    """Return the value of ``REBALANCE`` on a binding that is marked at a time."""
+    return f"{MINIMAL}@{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def binding_name(kind: str, name: str) -> str:

@@ -77,6 +77,14 @@ def decide_minimal(
     return _result(request, goal, drift, fresh, *(_closest(goal) or (goal.fresh, 0)))
 
 
+def rescheduled(scheduler: Scheduler, request: Request) -> Decision:
+    """Return a fresh decision; with the minimal assignment if the request asks for it."""
+    if not request.minimal:
+        return scheduler.schedule(request)
+    found = decide_minimal(scheduler, request)
+    return found.fresh if not found.is_placed else replace(found.fresh, assignment=dict(found.assignment))
+
+
 def _group_drift(
     scheduler: Scheduler, request: Request, compiled: KarmadaPlacement, fresh: Decision, goal: Goal
 ) -> dict[DriftKind, int]:
@@ -103,7 +111,8 @@ def _result(
         replicas, changed = goal.fresh, changed_fresh
     positions = replicas.nonzero()[0]
     counts = [request.replicas] * len(positions) if goal.copies else replicas[positions].tolist()
-    assignment = dict(zip(goal.candidates.names_at(positions), counts, strict=True))
+    empty = {} if goal.copies else {name: 0 for name, count in request.current.items() if not count}
+    assignment = empty | dict(zip(goal.candidates.names_at(positions), counts, strict=True))
     return MinimalDecision(
         fresh,
         assignment if drift else request.current,

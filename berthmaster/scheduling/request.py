@@ -18,6 +18,7 @@ class Request:
         requests: what one replica requests. None without replica requirements, which differs from an empty request.
         current: replicas by cluster, in the order of the binding. Clusters with 0 replicas count as current, too.
         fresh: a rescheduling was requested. The current assignment has no preference.
+        minimal: it moves as few replicas as possible. ``minimal.rescheduled`` decides it.
         is_workload: it has replicas, requirements or components.
         components: how many pod templates it has, 0 if unknown.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.
@@ -36,6 +37,7 @@ class Request:
     current: dict[str, int]
     evicted_from: frozenset[str] = frozenset()
     fresh: bool = False
+    minimal: bool = False
     observed_group: str = ""
     is_workload: bool
     components: int = 0
@@ -49,6 +51,7 @@ class Request:
         """Return the request of a binding. Without a placement every cluster is suitable."""
         spec = binding.spec
         resource, requirements, groups = spec.resource, spec.replica_requirements, spec.workload_affinity_groups
+        fresh = binding.reschedule_requested
         return cls(
             name=binding.metadata.name,
             namespace=resource.namespace,
@@ -62,7 +65,8 @@ class Request:
             evicted_from=frozenset(task.from_cluster for task in spec.graceful_eviction_tasks)
             if spec.graceful_eviction_tasks
             else _NOWHERE,
-            fresh=binding.reschedule_requested,
+            fresh=fresh,
+            minimal=fresh and binding.keeps_replicas,
             observed_group=binding.status.scheduler_observing_affinity_name,
             is_workload=spec.is_workload,
             components=len(spec.components),

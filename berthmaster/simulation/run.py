@@ -21,6 +21,7 @@ from berthmaster.scheduling.decision import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import AssumedCluster, Key, PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
@@ -318,11 +319,11 @@ def schedule_one(
         kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
         return WorkloadResult(kept, trigger)
     request = Request.of(base)
-    decision = scheduler.schedule(request)
+    decision = rescheduled(scheduler, request)
     if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
         base = as_before(binding)
         request = Request.of(base)
-        decision = scheduler.schedule(request)
+        decision = rescheduled(scheduler, request)
     if decision.failure is None and decision.assignment and stalls(workload):
         return WorkloadResult(workload, Trigger.NONE, unscheduled=not_retried(decision.assignment))
     diagnosis = explain(scheduler, request, decision, most) if diagnose == "all" else None

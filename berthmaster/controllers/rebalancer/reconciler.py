@@ -23,9 +23,9 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.kinds import binding_collection
 from berthmaster.kube.requests import APIRequest, Collection, delete, get, merge_patch
-from berthmaster.model.binding import binding_name
+from berthmaster.model.binding import MINIMAL, REBALANCE, binding_name, minimal_mark
 from berthmaster.model.decode import builtins, decode_json
-from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.errors import ApiError, FieldError, shown
 from berthmaster.model.meta import Key, ObjectMeta, Timestamp, Value
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
 from berthmaster.model.selector import is_dns_subdomain
@@ -131,13 +131,18 @@ class RebalancerReconciler:
             raise FieldError(
                 "metadata.creationTimestamp", f"{rebalancer.metadata.name} has none: no binding can be marked"
             )
+        way = rebalancer.metadata.annotations.get(REBALANCE)
+        if way not in {None, MINIMAL}:  # without it more replicas would move than the user wants
+            raise FieldError(
+                f"metadata.annotations[{REBALANCE}]", f"{shown(way)} is not accepted; use {MINIMAL}, or no annotation"
+            )
         until_s = self._clock.monotonic_s() + LONGEST_PASS_S
         for item in working_list(rebalancer):
             if not item.open or item.workload in outcomes:
                 continue
             if self._clock.monotonic_s() >= until_s:
                 return
-            outcome = outcomes[item.workload] = mark(self._client, item.workload, at)
+            outcome = outcomes[item.workload] = mark(self._client, item.workload, at, minimal=way is not None)
             _STEPS.debug("workload tried", extra=fields(workload=str(item.workload), outcome=type(outcome).__name__))
             match outcome:
                 case Marked():
@@ -252,7 +257,7 @@ def binding_of(workload: RebalancedWorkload) -> tuple[Collection, Key] | None:
     return binding_collection(key), key
 
 
-def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkOutcome:
+def mark(client: APIClient, workload: RebalancedWorkload, at: datetime, *, minimal: bool = False) -> MarkOutcome:
     """Mark the binding of a workload, unless it has the same mark or a later one.
 
     The scheduler reschedules a binding whose mark is later than its last scheduling. The write is valid only for the
@@ -264,7 +269,7 @@ def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkO
     conflict: ApiError
     for _ in range(MAX_ATTEMPTS):
         try:
-            return _mark_once(client, where, at)
+            return _mark_once(client, where, at, minimal=minimal)
         except FieldError as error:
             message = f"the binding {'/'.join(filter(None, where[1]))} is unreadable: {error}"
             return NotMarked(ApiError(HTTPStatus.OK, "", message))  # the API server works: continue with other bindings
@@ -277,15 +282,17 @@ def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkO
     return NotMarked(conflict)
 
 
-def _mark_once(client: APIClient, where: tuple[Collection, Key], at: datetime) -> Marked:
+def _mark_once(client: APIClient, where: tuple[Collection, Key], at: datetime, *, minimal: bool) -> Marked:
     """Read a binding and mark it if needed. A mark is never replaced by an earlier one."""
     collection, key = where
     binding = decode_json(MarkableBinding, ask(client, get(collection, key)))
     marked_at, last = binding.spec.reschedule_triggered_at, binding.status.last_scheduled_time
     if marked_at is not None and marked_at >= at:
         return Marked()
-    guard = {"uid": binding.metadata.uid, "resourceVersion": binding.metadata.resource_version}
-    ask(client, merge_patch(collection, key, {"metadata": guard, "spec": {"rescheduleTriggeredAt": at}}))
+    metadata: dict[str, Any] = {"uid": binding.metadata.uid, "resourceVersion": binding.metadata.resource_version}
+    if minimal:
+        metadata["annotations"] = {REBALANCE: minimal_mark(at)}
+    ask(client, merge_patch(collection, key, {"metadata": metadata, "spec": {"rescheduleTriggeredAt": at}}))
     scheduled_later_at = last if last is not None and last >= at else None
     kind = "ResourceBinding" if key[0] else "ClusterResourceBinding"
     return Marked(Reference(_API_VERSION, kind, *key, binding.metadata.uid), scheduled_later_at)

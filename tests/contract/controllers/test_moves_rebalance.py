@@ -11,6 +11,7 @@ from move_plays import DYNAMIC, ON, SETTINGS, STATIC, WEB, Play
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
+from berthmaster.model.binding import REBALANCE
 from berthmaster.model.decode import decode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState
 
@@ -209,3 +210,21 @@ def test_beside_a_descheduler_that_acts_first_a_workload_comes_to_rest():
     play.run(2 * HOUR_S)
     assert (play.healthy, play.lowest, sum(play.clusters.values())) == (4, 3, 4)
     assert (play.move, play.events.count("MoveAbandoned")) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({}, {"m1": 4}, id="as Karmada does"),
+        pytest.param({REBALANCE: "minimal@2026-01-01T00:17:30Z"}, {"m1": 3, "m2": 1}, id="with the fewest moves"),
+        pytest.param({REBALANCE: "minimal@2026-01-01T00:00:00Z"}, {"m1": 4}, id="a mark that is not the last"),
+    ],
+)
+def test_a_requested_rescheduling(annotations: dict[str, str], expected: dict[str, int]):
+    play = drifting(ON)
+    binding = play.stage.binding(WEB)
+    assert binding is not None
+    marked = {"rescheduleTriggeredAt": "2026-01-01T00:17:30Z"}
+    play.stage.edit(binding, metadata={"annotations": annotations}, spec=marked)
+    play.run(30)
+    assert (play.clusters, play.healthy) == (expected, 4)

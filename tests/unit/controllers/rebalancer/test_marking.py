@@ -12,6 +12,7 @@ from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, 
 from berthmaster.controllers.rebalancer.reconciler import MAX_ATTEMPTS, binding_of, mark
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import Collection
+from berthmaster.model.binding import REBALANCE
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.rebalancer import RebalancedWorkload
@@ -155,13 +156,20 @@ def test_endless_conflicts_end_the_attempt(api):
     assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 
 
-def test_the_write_contains_only_the_guard_and_the_mark(api):
+@pytest.mark.parametrize(
+    ("minimal", "more"),
+    [
+        pytest.param(False, {}, id="a full rescheduling"),
+        pytest.param(True, {"annotations": {REBALANCE: f"minimal@{text(CREATED)}"}}, id="the fewest moves"),
+    ],
+)
+def test_the_write_contains_only_the_guard_and_the_mark(api, minimal, more):
     before = put_binding(api, "web")
-    mark(api, WEB, CREATED + timedelta(0))
+    mark(api, WEB, CREATED + timedelta(0), minimal=minimal)
     [request] = [each for each in api.requests if each.method == "PATCH"]
     assert request.content_type == "application/merge-patch+json"
     guard = {field: before["metadata"][field] for field in ("uid", "resourceVersion")}
-    assert json.loads(request.body) == {"metadata": guard, "spec": {"rescheduleTriggeredAt": text(CREATED)}}
+    assert json.loads(request.body) == {"metadata": guard | more, "spec": {"rescheduleTriggeredAt": text(CREATED)}}
 
 
 def once_before_patch(act):

@@ -25,6 +25,8 @@ from berthmaster.controllers.rebalancer.reconciler import (
     RebalancerReconciler,
 )
 from berthmaster.kube.requests import APIRequest
+from berthmaster.model.binding import REBALANCE, Binding
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 
 KEY = ("", "night")
@@ -459,3 +461,25 @@ def test_a_written_status_is_one_info_record_and_each_workload_a_debug_record(be
         ("apps/v1 Deployment shop/ghost", "BindingMissing"),
         ("apps/v1 Deployment shop/web", "Marked"),
     ]
+
+
+@pytest.mark.parametrize("way", [None, "minimal"])
+def test_a_rebalancer_marks_the_way_that_its_annotation_asks_for(bench, way):
+    made = manifest(["web"])
+    bench.create({**made, "metadata": {**made["metadata"], "annotations": {REBALANCE: way} if way else {}}})
+    put_binding(bench.api, "web")
+    bench.reconcile()
+    stored = bench.api.get(binding_path("web"))
+    stored["spec"]["resource"] = workload("web")
+    found = decode_json(Binding, json.dumps(stored))
+    assert found.keeps_replicas == (way == "minimal")
+    later = msgspec.structs.replace(found.spec, reschedule_triggered_at=LATER)
+    assert not msgspec.structs.replace(found, spec=later).keeps_replicas, "a later mark"
+
+
+def test_another_way_marks_nothing(bench):
+    made = manifest(["web"])
+    bench.create({**made, "metadata": {**made["metadata"], "annotations": {REBALANCE: "least"}}})
+    with pytest.raises(FieldError, match="'least' is not accepted; use minimal"):
+        bench.reconcile()
+    assert bench.api.writes() == []
