@@ -1,7 +1,6 @@
 """Karmada's ResourceBinding and ClusterResourceBinding (``work.karmada.io/v1alpha2``), and how policies create them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
@@ -205,9 +204,9 @@ class Binding(Value, frozen=True):
         return triggered is not None and text is not None and text == minimal_mark(triggered)
 
 
-def minimal_mark(at: datetime) -> str:
+def minimal_mark(at: Timestamp) -> str:
     """Return the value of ``REBALANCE`` on a binding that is marked at a time."""
-    return f"{MINIMAL}@{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{MINIMAL}@{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def binding_name(kind: str, name: str) -> str:
