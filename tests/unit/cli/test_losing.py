@@ -123,23 +123,6 @@ def test_the_first_line_names_what_stops_and_what_is_assumed(run, line, objects,
     assert run(f"explain {line} -n shop deploy/{name}", *objects).splitlines()[0] == first
 
 
-@pytest.mark.parametrize(
-    ("line", "objects", "moves"),
-    [
-        pytest.param("--down m1", [*WEB, *OWN], {}, id="off"),
-        pytest.param("--down m1", [*WEB, *OWN, LEASE], {"own": {"m2": 1, "m3": 1}}, id="only what the Lease is about"),
-        pytest.param("--down m1 --failover=on", HELD, {"held": {}}, id="a suspended workload is evicted, too"),
-        pytest.param("--remove m1", UNLABELLED, {}, id="a workload whose affinity does not match any more"),
-        pytest.param("--remove m1", [*HELD, *FOREIGN], {}, id="workloads that nobody schedules"),
-        pytest.param("--remove m1", OWN, {"own": {"m2": 1, "m3": 1}}, id="a workload that may be anywhere"),
-    ],
-)
-def test_what_moves(run, line, objects, moves):
-    rows = json.loads(run(f"simulate {line} -o json", *objects))
-    found = {each["resource"].rpartition("/")[2]: each["after"]["clusters"] for each in rows if each["moves"]}
-    assert found == moves
-
-
 def test_the_answer_as_data(run):
     found = json.loads(run("simulate --down m1 --summary -o json", *WEB, *HELD, *FOREIGN))
     assert (found["assumptions"]["failover"], found["assumptions"]["evicts"]) == ("auto", False)

@@ -58,42 +58,6 @@ def row(rows, resource="default/Deployment/web"):
     return next(each for each in rows if each["resource"] == resource)
 
 
-@pytest.mark.parametrize(
-    ("flags", "trigger"),
-    [
-        pytest.param("--label member2=env=staging", "None", id="a label that no longer matches"),
-        pytest.param("--taint member2=a=b:NoSchedule", "None", id="a NoSchedule taint"),
-        pytest.param("--failover=on --taint member2=a=b:NoExecute", "Failover", id="a NoExecute taint"),
-        pytest.param("--failover=on --down member2", "Failover", id="a lost cluster"),
-        pytest.param("--scale deployment/web=7", "Scale", id="another number of replicas"),
-        pytest.param("--reschedule", "Rescheduled", id="a forced rescheduling"),
-    ],
-)
-def test_a_divided_workload_is_rescheduled_only_where_karmada_would_reschedule_it(simulate, flags, trigger):
-    placement = DIVIDED[:-1] + ", clusterAffinity: {labelSelector: {matchLabels: {env: prod}}}}"
-    web = row(simulate(placement, flags))
-    assert web["after"]["trigger"] == trigger
-    assert (web["moves"] == {}) == (trigger in {"None", "Rescheduled"})
-
-
-def test_a_workload_that_tolerates_a_lost_cluster_stays(simulate):
-    tolerant = DIVIDED[:-1] + ", clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists}]}"
-    assert row(simulate(tolerant, "--failover=on --down member2"))["moves"] == {}
-
-
-def test_scaling_up_never_removes_replicas(simulate):
-    web = row(simulate(DIVIDED, "--scale default/Deployment/web=40"))
-    assert sum(web["after"]["clusters"].values()) == 40
-    assert all(after is not None and after > (before or 0) for before, after in web["moves"].values())
-
-
-def test_a_workload_without_another_cluster_cannot_be_scheduled(simulate):
-    only = "{clusterAffinity: {clusterNames: [member1]}}"
-    after = row(simulate(only, "--failover=on --down member1"))["after"]
-    assert (after["clusters"], after["error"]) == ({}, "NoFit")
-    assert "ClusterEviction" in after["message"] or "ClusterAffinity" in after["message"]
-
-
 def test_a_binding_in_the_manifests_is_the_current_assignment(simulate):
     binding = """
 apiVersion: work.karmada.io/v1alpha2
@@ -106,23 +70,6 @@ spec:
 """
     # Scaling up from 3 to 4 in steady mode keeps the three where they are.
     assert row(simulate(DIVIDED, "", binding))["clusters"]["member3"] >= 3
-
-
-def test_a_resource_that_no_policy_selects_is_reported(simulate):
-    config = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
-    settings = row(simulate(DIVIDED, "", config), "default/ConfigMap/settings")
-    assert (settings["policy"], settings["clusters"], settings["message"]) == (None, {}, "no policy selects it")
-
-
-def test_workload_affinity_keeps_peers_together(simulate):
-    peer = DEPLOYMENT.replace("{name: web,", "{name: peer, labels: {app: x},")
-    labelled = DEPLOYMENT.replace("{name: web,", "{name: other, labels: {app: x},")
-    apart = "workloadAffinity: {antiAffinity: {groupByLabelKey: app}}"
-    placement = f"{{clusterAffinity: {{labelSelector: {{matchLabels: {{env: prod}}}}}}, {apart}}}"
-    rows = simulate(placement, "--feature-gates WorkloadAffinity=true", peer, labelled)
-    first, second = row(rows, "default/Deployment/peer"), row(rows, "default/Deployment/other")
-    assert first["clusters"]
-    assert (second["clusters"], second["error"]) == ({}, "NoFit")
 
 
 @pytest.mark.parametrize(

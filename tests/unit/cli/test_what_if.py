@@ -9,8 +9,6 @@ from click.testing import CliRunner
 
 from berthmaster_cli.main import main
 
-DEPLOYMENTS = {"name": "deployments", "kind": "Deployment"}
-
 
 def member(name, cpu="8", labels=None, taints=()):
     return {
@@ -141,12 +139,6 @@ def test_the_summary_as_data(call):
     (c,) = [each for each in found["clusters"] if each["cluster"] == "c"]
     assert (c["before"], c["after"], c["resources"]["cpu"]) == (1, 5, {"requested": 5000, "available": 6000})
     assert len(found["workloads"]) == 4
-
-
-def test_overcommit_is_named(call):
-    text = call("simulate --scale deploy/stays=4 --down a")
-    assert "overcommitted: cpu" in text
-    assert "overcommitted" not in call("simulate --scale deploy/stays=4 --down a --shared-capacity")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
-from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError
-from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale, SetPolicy, apply
 from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import ResourceName
@@ -50,12 +47,6 @@ def results(before: World, *changes):
     then, (first,) = run(before, PROFILE, NOW)
     _, (second,) = run(apply(changes, then, LATER), PROFILE, LATER)
     return first, second
-
-
-def test_a_second_run_accepts_the_assignment_of_the_first():
-    first, second = results(world("a", "b", **AGGREGATED, **GROUPS))
-    assert (first.trigger, first.group, first.assignment) == (Trigger.FIRST, "first", {"a": 4})
-    assert (second.trigger, second.assignment) == (Trigger.NONE, {"a": 4})
 
 
 def recovered(before: World, moved, *changes) -> World:
@@ -178,20 +169,6 @@ DEPLOYMENT = {
 }
 
 
-def to_cluster(name, to, *, kind="PropagationPolicy", target=None, **spec):
-    selector = {"apiVersion": "apps/v1", "kind": "Deployment", **({"name": "web"} if target is None else target)}
-    raw = {
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "resourceSelectors": [selector],
-            "placement": {"clusterAffinity": {"clusterNames": [to]}},
-            **spec,
-        },
-    }
-    return defaulted(convert(Policy, raw))
-
-
 def after(change, *policies):
     """The clusters of the deployment and the policy that claims it, after the change."""
     manifests = Manifests(
@@ -201,64 +178,3 @@ def after(change, *policies):
     _, (result,) = run(SetPolicy(change).applied(before, NOW), PROFILE, NOW)
     claim = result.workload.claim
     return list(result.assignment), claim.policy.metadata.name if claim is not None else None
-
-
-@pytest.mark.parametrize(
-    ("policies", "change", "expected"),
-    [
-        pytest.param([], to_cluster("p", "b"), (["b"], "p"), id="a new policy claims an unclaimed workload"),
-        pytest.param(
-            [to_cluster("p", "a")], to_cluster("p", "b"), (["b"], "p"), id="a changed policy moves its workload"
-        ),
-        pytest.param(
-            [to_cluster("p", "a")],
-            to_cluster("q", "b", priority=9),
-            (["a"], "p"),
-            id="a policy of higher priority does not preempt by default",
-        ),
-        pytest.param(
-            [to_cluster("p", "a")],
-            to_cluster("q", "b", priority=9, preemption="Always"),
-            (["b"], "q"),
-            id="with preemption it takes the workload that it names",
-        ),
-        pytest.param(
-            [to_cluster("p", "a")],
-            to_cluster("q", "b", priority=9, preemption="Always", target={}),
-            (["a"], "p"),
-            id="preemption requires that the selector names the workload",
-        ),
-        pytest.param(
-            [to_cluster("p", "a", priority=9)],
-            to_cluster("q", "b", priority=9, preemption="Always"),
-            (["a"], "p"),
-            id="a policy does not preempt one of equal priority",
-        ),
-        pytest.param(
-            [to_cluster("p", "a", kind="ClusterPropagationPolicy", priority=99)],
-            to_cluster("q", "b", preemption="Always"),
-            (["b"], "q"),
-            id="a namespaced policy preempts any cluster-scoped one",
-        ),
-        pytest.param(
-            [to_cluster("p", "a")],
-            to_cluster("q", "b", kind="ClusterPropagationPolicy", priority=99, preemption="Always"),
-            (["a"], "p"),
-            id="a cluster-scoped policy never preempts a namespaced one",
-        ),
-        pytest.param(
-            [to_cluster("p", "a"), to_cluster("q", "b", target={})],
-            to_cluster("p", "a", target={"name": "other"}),
-            (["b"], "q"),
-            id="the next policy claims a workload that another one no longer matches",
-        ),
-        pytest.param(
-            [to_cluster("p", "a")],
-            to_cluster("p", "a", target={"name": "other"}),
-            (["a"], None),
-            id="without another policy the workload keeps its assignment",
-        ),
-    ],
-)
-def test_a_policy_change_moves_workloads_as_in_karmada(policies, change, expected):
-    assert after(change, *policies) == expected

@@ -135,15 +135,6 @@ def test_a_deleted_policy_leaves_its_workloads_where_they_are():
     assert staying.message == "no policy holds it any more: it stays where it is"
 
 
-def test_the_next_policy_takes_the_workloads_of_a_deleted_one():
-    q = to("b", "q")
-    found = planned(P, q, WEB, BOUND, delete=[P])
-    (effect,) = found.policies
-    assert (claims(effect.loses), effect.unclaimed) == ([("web", P_NAME, Q_NAME)], [])
-    assert only_move(found).after == {"b": 2}
-    assert only_move(found).reason.startswith(f"{Q_NAME} replaces {P_NAME}, and its placement changes")
-
-
 def test_a_lazy_policy_takes_the_workloads_of_a_deleted_one_at_once():
     found = planned(P, to("b", "q", activationPreference="Lazy"), WEB, BOUND, delete=[P])
     assert only_move(found).after == {"b": 2}

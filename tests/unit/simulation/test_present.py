@@ -149,13 +149,6 @@ def test_before_is_what_the_binding_says_and_not_a_fresh_decision():
     assert (placed.present, placed.clusters, placed.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
 
 
-def test_a_new_workload_is_nowhere_before():
-    new = deployment("shop", replicas=1)
-    shop = simulated(*FLEET, P, WEB_OF_P, BOUND, over=[new])["default/Deployment/shop"]
-    assert (shop.before.clusters, shop.before.message) == ({}, "it has no binding yet")
-    assert (shop.after.clusters, shop.moves) == ({"a": 1}, {"a": (None, 1)})
-
-
 def widget(**metadata):
     named = {"name": "web", "namespace": "default", **metadata}
     return {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": named, "spec": {"size": 7}}
@@ -252,11 +245,6 @@ def anywhere(clusters, **spec):
 def test_an_existing_eviction_task_excludes_its_cluster_and_is_reported():
     after = web_after(*members("a", "b"), *anywhere({"a": 2}, **EVICTED), changes=[Scale(WEB, 200)]).after
     assert (after.error.value, after.evicting, after.notes) == ("Insufficient", ["b"], ["being evicted from b"])
-
-
-def test_a_lost_cluster_evicts_once():
-    suspended = anywhere({"b": 2}, suspension={"scheduling": True}, **EVICTED)
-    assert web_after(*FLEET, *suspended, changes=[Down("b")]).after.evicting == ["b"]
 
 
 def test_an_eviction_of_a_suspended_binding_is_not_replaced():

@@ -64,8 +64,3 @@ def test_a_spread_by_label_alone_fails():
     decision = schedule(FIVE, asked(spread=[constraint]))
     assert outcome(decision) == "SelectFailed"
     assert "label team" in decision.failure.message
-
-
-def test_negative_bounds_select_none_in_overflow_order():
-    group = {"affinityName": "g", "clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o"}]}
-    assert selected(FIVE, spread=[spread("cluster", -1, -1)], groups=[group], scheduling=AGGREGATED) == "SelectFailed"

@@ -135,13 +135,6 @@ CLUSTER_WIDE = policy(
 )
 
 
-def test_cluster_wide_preemption_requires_the_namespace_of_namespaced_kinds():
-    response = answer("/validate-clusterpropagationpolicy", admission_review(CLUSTER_WIDE))
-    assert denied_fields(response) == ["spec.resourceSelectors[0].namespace"]
-    [warning] = response["warnings"]
-    assert "spec.resourceSelectors[2].namespace" in warning
-
-
 def test_the_level_of_that_rule_is_configurable():
     lenient = AdmissionSettings(
         levels={"preemption-without-namespace": Level.WARN, "preemption-scope-unknown": Level.OFF}

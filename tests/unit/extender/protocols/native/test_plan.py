@@ -33,7 +33,6 @@ from extender.state.watch import BindingOptions, WatchSource
 TEMPLATES = BindingOptions(templates=True)
 MOVED = {"clusterAffinity": {"clusterNames": ["member3"]}}
 BROKEN = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
-NOWHERE = {"clusterAffinity": {"clusterNames": ["member9"]}}
 
 
 class Plane:
@@ -102,16 +101,6 @@ def test_the_plan_is_that_of_the_command(plane):
     answer = running.ask(update=[web(MOVED)])
     assert answer.plan.id == expected.id
     assert resources(answer) == {each.resource: each.after for each in expected.moves}
-
-
-def test_a_workload_without_a_place_is_lost(plane):
-    answer = plane().ask(update=[web(NOWHERE)])
-    assert answer.counts.short + answer.counts.lost == len(answer.plan.unplaced) > 0
-
-
-def test_a_new_policy_claims_what_no_policy_selects(plane):
-    claimant = policy("all", selector(name="unclaimed"), placement=MOVED)
-    assert resources(plane().ask(create=[claimant])) == {"shop/Deployment/unclaimed": {"member3": 2}}
 
 
 def test_a_dependency_that_no_policy_selects_begins_to_follow(plane):
@@ -303,16 +292,6 @@ def test_a_lost_cluster_moves_what_the_simulation_moves(plane):
     assert by_default.loss.lost == ["member1"]
     again, other = running.ask(changes=[DOWN], failover="on"), running.ask(update=[web(MOVED)])
     assert answer.plan.id == again.plan.id != other.plan.id
-
-
-def test_changes_take_effect_together_with_policies(plane):
-    running = plane()
-    both = running.ask(
-        update=[web(MOVED)], changes=[{"type": "scale", "resource": "shop/Deployment/web", "replicas": 9}]
-    )
-    assert resources(both)["shop/Deployment/web"] == {"member3": 9}
-    lost = running.ask(update=[web(MOVED)], changes=[{"type": "removeCluster", "cluster": "member3"}])
-    assert lost.counts.lost + lost.counts.short > 0, "the place that the policy names is gone"
 
 
 def test_a_scale_alone_concerns_only_its_workload(plane):
