@@ -9,6 +9,7 @@ difference is a sentence in the result of ``EditedFleet.edit``.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import Any, Final
 
 from extender_in_process import ExtenderInProcess
@@ -343,15 +344,16 @@ def _sorted_out(edits: Mapping[str, JSON | None], before: Mapping[str, JSON]) ->
 
 
 def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator[str]:
-    """Yield the workloads that an edit concerns although the index does not find them."""
+    """Yield the workloads that edits concern although the index does not find them."""
     found = changed_workloads(index, changes, now, lambda: None)
-    if len(found.edits) != 1:
-        return
-    (edit,) = found.edits
-    detector = Detector(edit, PolicyCatalog(edit.applied(index.world.policies)), preempts=True)
+    policies, detectors = tuple(index.world.policies), []
+    for edit in found.edits:
+        policies = edit.applied(policies)
+        detectors.append(Detector(edit, PolicyCatalog(policies), preempts=True))
     for workload in index.world.workloads:
-        if detector.detected(workload) is not workload and key_of(workload.resource) not in found.after:
-            yield f"{workload}: the plan does not look at it"
+        after = reduce(lambda each, detector: detector.detected(each), detectors, workload)
+        if after != found.after.get(key_of(workload.resource), workload):
+            yield f"{workload}: the plan has another workload after the edits"
 
 
 def _of_move(name: str, move: PlannedMove | None, then: JSON, now: JSON) -> Iterator[str]:

@@ -20,7 +20,7 @@ goes to the first policy by rank. A stronger policy takes over a held resource o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -296,13 +296,25 @@ class PolicyCatalog:
     def __init__(self, policies: Iterable[Policy], *, preempts: bool = False) -> None:
         """Index the policies. ``preempts`` says whether policies take resources over from weaker ones."""
         self._preempts = preempts
-        self.policies: Sequence[Policy] = tuple(policies)
-        self._by_reference: Mapping[PolicyReference, Policy] = {each.reference: each for each in self.policies}
+        self._by_reference: dict[PolicyReference, Policy] = {}
         self._candidates: dict[_SelectorKey, dict[PolicyReference, Policy]] = {}
-        for policy in self.policies:
-            scope = "" if policy.cluster_scoped else policy.metadata.namespace
-            for selector in policy.spec.resource_selectors:
-                self._candidates.setdefault(_key_of(selector, scope), {})[policy.reference] = policy
+        for policy in policies:
+            self.put(policy.reference, policy)
+
+    @property
+    def policies(self) -> Iterable[Policy]:
+        return self._by_reference.values()
+
+    def put(self, reference: PolicyReference, policy: Policy | None) -> None:
+        """Replace the policy with a reference; None removes it. The cost does not depend on the other policies."""
+        before = self._by_reference.pop(reference, None)
+        if before is not None:
+            for key in _keys_for(before):
+                self._candidates[key].pop(reference, None)
+        if policy is not None:
+            self._by_reference[reference] = policy
+            for key in _keys_for(policy):
+                self._candidates.setdefault(key, {})[reference] = policy
 
     def get(self, reference: PolicyReference) -> Policy | None:
         return self._by_reference.get(reference)
@@ -345,6 +357,12 @@ class PolicyCatalog:
         note = f"{first.policy} takes it from {recorded} by preemption" if taken is not None else ""
         ordered = (first, *(each for each in matching if each is not first))
         return Holding(first.policy.reference, ordered, recorded, note)
+
+
+def _keys_for(policy: Policy) -> list[_SelectorKey]:
+    """Return the keys of the selectors of a policy."""
+    scope = "" if policy.cluster_scoped else policy.metadata.namespace
+    return [_key_of(each, scope) for each in policy.spec.resource_selectors]
 
 
 def _key_of(selector: ResourceSelector, scope: str) -> _SelectorKey:

@@ -6,7 +6,7 @@ no longer has the changes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
@@ -50,7 +50,6 @@ V = TypeVar("V", bound=Hashable)
 _REMEMBERED_ROWS: Final = 4096
 # One row costs Python calls, all rows cost a few vector operations. Above these numbers all rows are cheaper.
 _ROWS_WORTH_A_RECOMPUTE: Final = 8
-_CLUSTERS_A_ROW_IS_WORTH: Final = 256
 _ROW_STEPS: Final = 2
 _VALUE_STEPS: Final = 10
 
@@ -96,6 +95,7 @@ class Column(ABC, Generic[Scalar]):
     when it is read.
     """
 
+    clusters_a_row_is_worth = 256
     __slots__ = ("_values", "_version", "journal")
 
     def __init__(self, journal: Journal) -> None:
@@ -114,11 +114,14 @@ class Column(ABC, Generic[Scalar]):
         if changed is None or self._values is None:
             return self._computed()
         rows = set(changed)
-        if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // _CLUSTERS_A_ROW_IS_WORTH):
+        if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // self.clusters_a_row_is_worth):
             return self._computed()
-        for row in rows:
-            self._values[row] = self.compute_row(row)
+        self._values[list(rows)] = self.compute_rows(rows)
         return self._values
+
+    def compute_rows(self, rows: Collection[int]) -> Sequence[Any] | NDArray[Scalar]:
+        """Compute some rows."""
+        return [self.compute_row(row) for row in rows]
 
     def release(self) -> None:
         """Drop the array. ``current`` computes it again."""

@@ -24,6 +24,7 @@ UNLIMITED: Final = INT32_MAX
 _PODS_OF_A_MODEL_NODE: Final = 110
 _MAX_MODEL_COUNT: Final = INT32_MAX
 _COLUMNS_KEPT: Final = 512
+_ALL: Final = slice(None)
 MAX_RESOURCE_NAMES: Final = 512
 """The most names of resources in a fleet. Each has a column, so names and clusters together need their product."""
 MAX_GRADES: Final = 64
@@ -146,15 +147,15 @@ class Resources:
         self._zero(row)
         self.journal.record(row)
 
-    def estimate_rows(self, requests: Requests | None) -> IntArray:
-        result = self.allowed_pods.copy()
+    def estimate_rows(self, requests: Requests | None, rows: IntArray | slice = _ALL) -> IntArray:
+        result = self.allowed_pods[rows]
         if requests is None:
             return np.minimum(result, UNLIMITED)
         bound = np.full(len(result), INT64_MAX, dtype=np.int64)
         for name, amount in requests:
-            np.minimum(bound, self.free(name) // amount, out=bound)
+            np.minimum(bound, self.free(name)[rows] // amount, out=bound)
         if self._models.any():
-            self._models.override(bound, requests)
+            self._models.override(bound, requests, rows)
         return np.clip(np.minimum(result, bound), 0, UNLIMITED)
 
     def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
@@ -192,6 +193,7 @@ class Resources:
 class EstimateColumn(Column[np.int64]):
     """How many replicas with the given requests fit each row, at most ``UNLIMITED``."""
 
+    clusters_a_row_is_worth = 8  # rows are computed together
     __slots__ = ("_requests", "_resources")
 
     def __init__(self, resources: Resources, requests: Requests | None) -> None:
@@ -201,6 +203,9 @@ class EstimateColumn(Column[np.int64]):
 
     def compute(self) -> IntArray:
         return self._resources.estimate_rows(self._requests)
+
+    def compute_rows(self, rows: Collection[int]) -> IntArray:
+        return self._resources.estimate_rows(self._requests, np.array([*rows], dtype=np.int64))
 
     def compute_row(self, row: int) -> int:
         return self._resources.estimate_row(row, self._requests).replicas
@@ -258,12 +263,14 @@ class _ModelColumns:
         for name, column in minima.items():
             self._minimum(name)[: len(models), row] = column
 
-    def override(self, bound: IntArray, requests: Requests) -> None:
-        rows = np.flatnonzero(self._present)
+    def override(self, bound: IntArray, requests: Requests, among: IntArray | slice) -> None:
+        """Replace the bounds of the rows with models. ``among`` says which rows have a bound."""
+        positions = np.flatnonzero(self._present[among])
+        rows = positions if isinstance(among, slice) else among[positions]
         per_node = np.full((len(self._counts), len(rows)), _PODS_OF_A_MODEL_NODE, dtype=np.int64)
         for name, amount in filter(counts_for_nodes, requests):
             np.minimum(per_node, self._node_capacity(name)[:, rows] // amount, out=per_node)
-        bound[rows] = (per_node * self._counts[:, rows]).sum(axis=0)
+        bound[positions] = (per_node * self._counts[:, rows]).sum(axis=0)
 
     def estimate_row(self, row: int, requests: Requests) -> Estimate:
         """Return how many replicas fit the virtual nodes of a row, limited by what limits most of the nodes."""

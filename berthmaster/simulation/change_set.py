@@ -3,7 +3,7 @@
 The workloads of a world after a set of changes, before any scheduler looks at them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.claims import PolicyCatalog
+from berthmaster.model.claims import PolicyCatalog, permanent_id
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
 from berthmaster.model.existing import UNKNOWN, Existing, waited_for
@@ -19,8 +19,8 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
 from berthmaster.simulation.eligibility import waits, woken
-from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern, preemptors
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of, policy_ids
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import Change, World
 
@@ -140,6 +140,21 @@ class ChangedWorkloads:
     clusters_world: World | None = None
     existing: Existing = UNKNOWN
     preemption_matters: bool = False
+    _by_policy: dict[PolicyReference | str, set[WorkloadKey]] = field(default_factory=dict)
+
+    def put(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
+        """Store what the changes make of a workload."""
+        self.after[key] = workload
+        for policy in (workload.held_by, *policy_ids(workload)):
+            if policy is not None:
+                self._by_policy.setdefault(policy, set()).add(key)
+
+    def may_concern(self, edit: PolicyEdit) -> Iterable[WorkloadKey]:
+        """Return the keys of the changed workloads that an edit can concern. It is fast, and returns too many."""
+        if edit.after is not None:
+            return self.after
+        policy_id = permanent_id(edit.before) if edit.before is not None else ""
+        return self._by_policy.get(edit.reference, set()) | self._by_policy.get(policy_id, set())
 
 
 def changed_workloads(
@@ -152,20 +167,20 @@ def changed_workloads(
     """
     found = ChangedWorkloads()
     for workload in changes.workloads:
-        found.after[key_of(workload.resource)] = workload
+        found.put(key_of(workload.resource), workload)
     for name in changes.deleted_workloads:
         for workload in index.world.find(name):
             found.after[key_of(workload.resource)] = None
     for scale in changes.scales:
         chosen = scale.chosen(index.world)
         key = key_of(chosen.resource)
-        found.after[key] = scale.scaled(found.after.get(key) or chosen, index.world.policies)
-    policies: tuple[Policy, ...] = tuple(index.world.policies)
+        found.put(key, scale.scaled(found.after.get(key) or chosen, index.world.policies))
+    catalog = PolicyCatalog(index.world.policies)
     _retry(index, changes, found)
     for edit in policy_edits(index, changes):
-        policies = edit.applied(policies)
+        catalog.put(edit.reference, edit.after)
         found.edits.append(edit)
-        for _ in edited_workloads(index, edit, policies, found, check):
+        for _ in edited_workloads(index, edit, catalog, found, check):
             pass
     if changes.changes_clusters:
         _change_clusters(index, changes, now, found, check)
@@ -194,7 +209,7 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
                 existing=existing,
                 preempts=index.world.assumptions.preempts,
             )
-            found.after[key] = detector.retried(workload)
+            found.put(key, detector.retried(workload))
 
 
 def _change_clusters(
@@ -206,7 +221,7 @@ def _change_clusters(
     world = with_clusters(replace(index.world, workloads=workloads), changes, now, check)
     for before, after in zip(workloads, world.workloads, strict=True):
         if before is not after:
-            found.after[key_of(after.resource)] = after
+            found.put(key_of(after.resource), after)
     found.clusters_world = replace(world, workloads=())
 
 
@@ -227,7 +242,7 @@ def policy_edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
 def edited_workloads(
     index: PlanIndex,
     edit: PolicyEdit,
-    policies: Sequence[Policy],
+    catalog: PolicyCatalog,
     found: ChangedWorkloads,
     check: Callable[[], None],
     only: Collection[WorkloadKey] | None = None,
@@ -237,7 +252,7 @@ def edited_workloads(
     Args:
         found: what is known so far. What is not known because of the edit is added when the iterator is exhausted.
     """
-    world, catalog = index.world, PolicyCatalog(policies)
+    world = index.world
     if edit.has_effect and any(True for _ in preemptors(edit, catalog)):
         found.preemption_matters = True
     detector = Detector(
@@ -250,7 +265,7 @@ def edited_workloads(
     unlabelled: list[str] = []
     uncounted: list[str] = []
     claiming = edit.claimant
-    keys = [*index.concerned(edit, detector), *may_concern(edit, found.after.items())] if only is None else only
+    keys = [*index.concerned(edit, detector), *found.may_concern(edit)] if only is None else only
     for key in index.sorted(keys):
         check()
         workload = found.after[key] if key in found.after else index.get(key)
@@ -262,7 +277,7 @@ def edited_workloads(
         if reason := detector.blocked(after):
             found.blocked[key] = after, edit.reference, reason
         if after is not workload:
-            found.after[key] = after
+            found.put(key, after)
             if after.claim is not None:
                 claiming[after.claim.policy.reference] = after.claim.policy
             if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:

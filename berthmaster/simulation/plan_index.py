@@ -130,7 +130,7 @@ class PlanIndex:
     def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
         if workload.held_by is not None:
             self._held.setdefault(workload.held_by, set()).add(key)
-        for policy_id in _ids(workload):
+        for policy_id in policy_ids(workload):
             self._bound.setdefault(policy_id, set()).add(key)
         kind = workload.resource.api_version, workload.resource.kind
         self._kinds.setdefault(kind, _KindIndex()).add(key, workload)
@@ -139,7 +139,7 @@ class PlanIndex:
     def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
         if workload.held_by is not None:
             self._held[workload.held_by].discard(key)
-        for policy_id in _ids(workload):
+        for policy_id in policy_ids(workload):
             self._bound[policy_id].discard(key)
         self._kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
         self.replicas.subtract(_replicas(workload))
@@ -205,7 +205,8 @@ def is_companion(workload: SimulatedWorkload) -> bool:
     return binding is not None and bool(binding.spec.propagate_deps or binding.spec.required_by)
 
 
-def _ids(workload: SimulatedWorkload) -> list[str]:
+def policy_ids(workload: SimulatedWorkload) -> list[str]:
+    """Return the permanent ids of the policies that the binding of a workload records."""
     labels = workload.binding.metadata.labels if workload.binding is not None else {}
     return [found for each in PERMANENT_ID.values() if (found := labels.get(each))]
 

@@ -15,7 +15,6 @@ import msgspec
 
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
-from berthmaster.model.policy import Policy
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.work import TooLargeError, Work
 from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, edited_workloads, policy_edits
@@ -155,12 +154,12 @@ class _Reviewer:
         self._edit = edit
         self._now = now
         self._check = check
-        self._policies: tuple[Policy, ...] = edit.applied(index.world.policies)
+        self._catalog = PolicyCatalog(edit.applied(index.world.policies))
         self._held = index.held_by(edit.reference)
-        self.preempts = any(True for _ in preemptors(edit, PolicyCatalog(self._policies)))
+        self.preempts = any(True for _ in preemptors(edit, self._catalog))
 
     def keys(self) -> frozenset[WorkloadKey]:
-        detector = Detector(self._edit, PolicyCatalog(self._policies), preempts=self._index.world.assumptions.preempts)
+        detector = Detector(self._edit, self._catalog, preempts=self._index.world.assumptions.preempts)
         return frozenset(self._index.concerned(self._edit, detector))
 
     def likely(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
@@ -199,7 +198,7 @@ class _Reviewer:
 
     def _concerned(self, changed: ChangedWorkloads, only: Collection[WorkloadKey] | None) -> Iterator[WorkloadKey]:
         """Yield the workloads that the edit concerns, each after the edit took effect on it."""
-        for key in edited_workloads(self._index, self._edit, self._policies, changed, self._check, only):
+        for key in edited_workloads(self._index, self._edit, self._catalog, changed, self._check, only):
             if key in changed.after or key in self._held:
                 yield key
 

@@ -295,19 +295,6 @@ def _with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: P
     return replace(after, claims=claims, why_not=reasons(holding, template), notes=notes)
 
 
-def may_concern(edit: PolicyEdit, workloads: Iterable[tuple[K, SimulatedWorkload | None]]) -> Iterator[K]:
-    """Yield the keys of the workloads that an edit can concern. It is fast, and yields too many."""
-    reference = edit.reference
-    policy_id = permanent_id(edit.before) if edit.before is not None else ""
-    for key, workload in workloads:
-        if workload is None:
-            continue
-        binding = workload.binding
-        recorded_id = bool(policy_id) and binding is not None and policy_id in binding.metadata.labels.values()
-        if edit.after is not None or workload.held_by == reference or recorded_id:
-            yield key
-
-
 def labels_matter(edit: PolicyEdit, workload: SimulatedWorkload) -> bool:
     """Return whether the unknown labels of a workload without a template can change the effect of an edit."""
     if workload.template is not None or edit.after is None:

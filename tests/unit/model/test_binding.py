@@ -245,10 +245,17 @@ POLICIES = st.lists(
 
 
 @settings(max_examples=50)
-@given(POLICIES, st.sampled_from(["Deployment", "StatefulSet"]), VALUES, LABELS, st.sampled_from(["default", ""]))
-def test_the_catalog_finds_the_policies_that_a_search_of_all_finds(policies, kind, name, labels, namespace):
-    template = Template("apps/v1", kind, name, namespace, labels)
-    assert list(PolicyCatalog(policies).matching(template)) == claims(template, policies)
+@given(
+    POLICIES, POLICIES, st.sampled_from(["Deployment", "StatefulSet"]), VALUES, LABELS, st.sampled_from(["default", ""])
+)
+def test_the_catalog_finds_the_policies_that_a_search_of_all_finds(before, policies, kind, name, labels, namespace):
+    template, catalog = Template("apps/v1", kind, name, namespace, labels), PolicyCatalog(before)
+    for each in before[1:]:
+        catalog.put(each.reference, None)
+    for each in (*before[:1], *policies):
+        catalog.put(each.reference, each)
+    stored = list({each.reference: each for each in (*before[:1], *policies)}.values())
+    assert list(catalog.matching(template)) == claims(template, stored)
 
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
