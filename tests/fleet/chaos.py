@@ -39,6 +39,7 @@ from berthmaster.model.binding import short_assignment
 NAMES: Final = ("m1", "m2", "m3")
 REST_LIMIT_S: Final = 420.0
 BRAKE: Final = {"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "1m", "settle": "20s"}
+REBALANCE: Final = {"mode": "On", "after": "10s", "tolerance": "0%", "minGain": "0%"}
 JOBS_MOVE: Final = {"selector": {"kinds": ["Job"]}, "failback": {"mode": "On"}, "drain": {"mode": "On"}}
 OWN_PREEMPTION: Final = ("--controllers=binding-scheduler,preemption", "--feature-gates=PolicyPreemption=true")
 PLAN_LIMIT_S: Final = 300.0
@@ -146,7 +147,7 @@ class Chaos:
         fleet = self._fleet
         assert fleet.observer is not None
         begin = len(fleet.observer.lines)
-        fleet.berthmaster(*OWN_PREEMPTION, brake=BRAKE, rules=[JOBS_MOVE])
+        fleet.berthmaster(*OWN_PREEMPTION, brake=BRAKE, rules=[JOBS_MOVE], rebalance=REBALANCE)
         for each in what:
             self._start(each)
         by_app = {each.app: each for each in what}

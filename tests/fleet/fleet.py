@@ -34,6 +34,7 @@ MOVES: Final[Mapping[str, Any]] = {
 }
 """The configuration of moves, unless a test states another one."""
 TOLERATION_S: Final = 10
+_UNDER_WAY: Final = {each.value for each in UNDER_WAY}
 QUIET_S: Final = 60.0
 """How long a new leader begins no planned move."""
 
@@ -176,10 +177,12 @@ class Fleet:
         failover: JSON | None = None,
         labels: Mapping[str, str] | None = None,
         scheduler: str = "berthmaster",
+        apart: bool = False,
     ) -> JSON:
         """Create a workload and its policy, with one group of clusters after the other. Return the workload.
 
-        ``failover`` is the field of the policy with this name; ``labels`` are further ones of the workload.
+        ``failover`` is the field of the policy with this name; ``labels`` are further ones of the workload. With
+        ``apart`` each node takes one pod. No estimator knows that, and as few clusters as possible get the replicas.
         """
         own = {"app": app}
         container = {
@@ -188,6 +191,9 @@ class Fleet:
             "resources": {"requests": {"cpu": cpu, "memory": "16Mi"}},
         }
         pod: JSON = {"containers": [container], "terminationGracePeriodSeconds": grace_s}
+        if apart:
+            other = {"labelSelector": {"matchLabels": own}, "topologyKey": "kubernetes.io/hostname"}
+            pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [other]}}
         spec: JSON = {"template": {"metadata": {"labels": own}, "spec": pod}}
         if kind == "Job":
             spec |= {"parallelism": replicas, "backoffLimit": 1000}
@@ -208,7 +214,7 @@ class Fleet:
             "spec": spec,
         }
         division = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
-        if strategy == "BreakBeforeMake":
+        if apart or strategy == "BreakBeforeMake":
             division["replicaDivisionPreference"] = "Aggregated"
         placement = {
             "clusterAffinities": terms(groups),
@@ -333,11 +339,15 @@ class Fleet:
         self.note("forget", cluster=name)
         self.api.delete(_cluster(name))
 
+    def joined(self, name: str) -> bool:
+        """Return whether a member has a Cluster."""
+        return bool(self.api.exists(_cluster(name)))
+
     def rejoin(self, name: str) -> None:
         """Create the Cluster of a member again if it was deleted."""
-        if self.api.exists(_cluster(name)) and "deletionTimestamp" not in self.api.get(_cluster(name))["metadata"]:
+        if self.joined(name) and "deletionTimestamp" not in self.api.get(_cluster(name))["metadata"]:
             return
-        self.until(f"{name} is removed", lambda: not self.api.exists(_cluster(name)))
+        self.until(f"{name} is removed", lambda: not self.joined(name))
         self.api.create(self.members[name].joined()[1])
         self.note("rejoin", cluster=name)
 
@@ -465,6 +475,12 @@ class Fleet:
         counts = [sum(line["ready"].get(app, {}).values()) for line in lines if "ready" in line]
         return sum(before > 0 and after == 0 for before, after in itertools.pairwise(counts))
 
+    def begun(self, app: str) -> int:
+        """Return how many moves of an application began."""
+        lines = self.observer.lines if self.observer is not None else []
+        moving = [line["move"].get("phase") in _UNDER_WAY for line in lines if line.get("binding") == app]
+        return sum(now and not before for before, now in itertools.pairwise([False, *moving]))
+
     def assigned(self, app: str) -> dict[str, int]:
         """Return the assignment of an application, as the observer saw it last."""
         lines = self.observer.lines if self.observer is not None else []
@@ -488,7 +504,7 @@ class Fleet:
 
     def moves(self, app: str) -> bool:
         """Return whether a move of an application is under way."""
-        return self.phase(app) in {each.value for each in UNDER_WAY}
+        return self.phase(app) in _UNDER_WAY
 
     def phase(self, app: str) -> str:
         """Return the phase of the move of an application; empty without."""

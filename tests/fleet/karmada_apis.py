@@ -1,10 +1,14 @@
-"""What Karmada offers beside policies, on a real Karmada: FederatedHPA and MultiClusterService."""
+"""What Karmada offers beside policies: FederatedHPA, MultiClusterService and scheduler estimators."""
 
-from datetime import UTC, datetime
-from typing import Final
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
 
+from estimator_server import EstimatorServer, external
 from fleet.fleet import Fleet
-from fleet.member import SPACE
+from fleet.member import ROOM, SPACE, Member
 from kube_store import JSON
 
 AUTOSCALER: Final = (
@@ -111,4 +115,34 @@ def endpoints(fleet: Fleet, app: str, consumer: str) -> int:
         for found in slices
         if found["metadata"]["labels"].get("kubernetes.io/service-name") == app
         for each in found.get("endpoints") or ()
+    )
+
+
+@contextmanager
+def estimators(fleet: Fleet) -> Generator[tuple[str, ...], None, None]:
+    """Let each member have an estimator that sees its pods, and yield the options by which Berthmaster asks them."""
+    with ExitStack() as opened:
+        for name, member in fleet.members.items():
+            server = EstimatorServer(name, partial(_estimated, member))
+            opened.callback(server.close)
+            named = {"name": f"karmada-scheduler-estimator-{name}", "namespace": "default"}
+            service = {"apiVersion": "v1", "kind": "Service", "metadata": named} | external(server.port, "localhost")
+            fleet.api.create(service)
+            opened.callback(fleet.api.delete, service)
+        yield ("--enable-scheduler-estimator", "--scheduler-estimator-service-namespace=default")
+
+
+def _estimated(member: Member, request: Any) -> int:
+    """Return how many pods still fit in a member by their number, or how many of a workload wait for too long."""
+    pods = member.plane.api.list("v1", "Pod", SPACE)
+    if "resource" not in request.DESCRIPTOR.fields_by_name:
+        return int(ROOM["pods"]) - len(pods)
+    before = datetime.now(UTC) - timedelta(microseconds=request.unschedulableThreshold / 1000)
+    return sum(
+        each["type"] == "PodScheduled"
+        and each.get("reason") == "Unschedulable"
+        and datetime.fromisoformat(each["lastTransitionTime"]) < before
+        for pod in pods
+        if pod["metadata"]["labels"].get("app") == request.resource.name
+        for each in pod.get("status", {}).get("conditions") or ()
     )

@@ -75,19 +75,10 @@ class Modelled:
     def join(self, member: Member) -> None:
         secret, cluster = member.joined()
         name = member.name
-        status = {
-            "apiEnablements": [
-                {"groupVersion": version, "resources": [{"name": f"{kind.lower()}s", "kind": kind}]}
-                for kind, version in KINDS.items()
-            ],
-            "resourceSummary": {"allocatable": ROOM},
-            "conditions": [_condition("Ready", "True", "Joined", stamp(datetime.now(UTC)))],
-        }
         for each in (secret, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"karmada-es-{name}"}}):
             self._plane.api.create(each)
         member.plane.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
         self._plane.api.create(cluster)
-        self._plane.api.patch(cluster, {"status": status}, subresource="status")
         host = Api(self._plane.kubeconfig, self._plane.processes.folder / f"discovery-{name}.json")
         self._run(_Agent(member, host, cluster).turn)
 
@@ -146,11 +137,18 @@ class _Agent:
             conditions = [_condition("Ready", ready, "Asked", stamp(datetime.now(UTC)))]
             self._host.patch(self._cluster, {"status": {"conditions": conditions}}, subresource="status")
         if answers:
+            self._join()
             for work in self._host.list("work.karmada.io/v1alpha1", "Work", f"karmada-es-{self._member.name}"):
                 try:
                     self._work(work)
                 except (RefusedError, urllib3.exceptions.HTTPError):
                     continue  # the next turn tries again
+
+    def _join(self) -> None:
+        """Write the status of a Cluster that was created."""
+        cluster = self._cluster
+        if self._host.exists(cluster) and "resourceSummary" not in self._host.get(cluster).get("status", {}):
+            self._host.patch(cluster, {"status": _joined()}, subresource="status")
 
     def _work(self, work: JSON) -> None:
         manifest, name = work["spec"]["workload"]["manifests"][0], work["metadata"]["name"]
@@ -167,6 +165,18 @@ class _Agent:
         status = _status(work, member.get(manifest))
         if status != {key: work.get("status", {}).get(key) for key in status}:
             self._host.patch(work, {"status": status}, subresource="status")
+
+
+def _joined() -> JSON:
+    """Return the status of a Cluster that has just joined."""
+    return {
+        "apiEnablements": [
+            {"groupVersion": version, "resources": [{"name": f"{kind.lower()}s", "kind": kind}]}
+            for kind, version in KINDS.items()
+        ],
+        "resourceSummary": {"allocatable": ROOM},
+        "conditions": [_condition("Ready", "True", "Joined", stamp(datetime.now(UTC)))],
+    }
 
 
 def _status(work: JSON, found: JSON) -> JSON:

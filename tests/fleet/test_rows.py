@@ -3,12 +3,14 @@
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from itertools import permutations
 
 import pytest
 from e2e.controllers_process import COMMAND
+from fleet.chaos import REBALANCE
 from fleet.fleet import Fleet
-from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, offer
+from fleet.karmada_apis import AUTOSCALER, SERVICES, Autoscaler, endpoints, estimators, offer
 from fleet.member import Pods
 from karmada_model.replicas import RETAINED
 
@@ -371,6 +373,64 @@ def test_a_multi_cluster_service_has_ready_endpoints_during_a_move(fleet: Fleet)
         assert min(seen) == 2
     finally:
         fleet.restart_karmada()
+
+
+@pytest.fixture
+def joining(fleet: Fleet) -> Iterator[Fleet]:
+    """The fleet without m3. It joins at the latest after the test."""
+    fleet.forget("m3")
+    try:
+        fleet.until("m3 is removed", lambda: not fleet.joined("m3"))
+        yield fleet
+    finally:
+        fleet.rejoin("m3")
+
+
+def test_a_joined_cluster_fills_within_its_budget(joining: Fleet):
+    """One move is enough for each application."""
+    apps = [f"fill{index}" for index in range(4)]
+    joining.berthmaster(rebalance=REBALANCE, budgets=[{"name": "joined", "maxMovesToCluster": 2}])
+    for app in apps:
+        joining.run(app, 6, ["m1", "m2", "m3"])
+    for app in apps:
+        joining.until_ready(app, {"m1": 3, "m2": 3})
+    joining.rejoin("m3")
+    most = 0
+
+    def filled() -> bool:
+        nonlocal most
+        most = max(most, sum(map(joining.moves, apps)))
+        return all(joining.ready(app) == {"m1": 2, "m2": 2, "m3": 2} and not joining.moves(app) for app in apps)
+
+    joining.until("m3 is filled", filled, 240)
+    assert most == 2
+    assert [joining.begun(app) for app in apps] == [1, 1, 1, 1]
+
+
+def test_a_joined_cluster_whose_pods_do_not_start_takes_no_replicas(joining: Fleet):
+    joining.berthmaster(rebalance=REBALANCE)
+    joining.run("waits", 6, ["m1", "m2", "m3"])
+    joining.until_ready("waits", {"m1": 3, "m2": 3})
+    joining.treat("m3", Pods.STUCK)
+    joining.rejoin("m3")
+    joining.until_phase("waits", "RolledBack", limit_s=240)
+    joining.until_ready("waits", {"m1": 3, "m2": 3})
+    joining.treat("m3", Pods.NORMAL)
+    joining.until_ready("waits", {"m1": 2, "m2": 2, "m3": 2}, 240)  # after the hold-down
+
+
+def test_stuck_replicas_leave(fleet: Fleet):
+    """Estimators report the replica that no node takes. The ready one stays, and nothing else moves."""
+    with estimators(fleet) as options:
+        fleet.berthmaster(*options, rebalance=REBALANCE)
+        fleet.run("stuck", 2, ["m1", "m2", "m3"], apart=True)
+        fleet.until("one ready pod", lambda: sum(fleet.ready("stuck").values()) == 1)
+        (first,) = fleet.ready("stuck")
+        assert fleet.assigned("stuck") == {first: 2}
+        fleet.until("two ready pods", lambda: not fleet.unrest("stuck"), 300)
+        time.sleep(90)
+        assert fleet.settled("stuck")[first] == 1
+        assert fleet.begun("stuck") == 1
 
 
 def _real(fleet: Fleet) -> bool:
