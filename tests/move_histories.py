@@ -83,7 +83,13 @@ class History:
         self.moves = self.rebalances = self.kills = self.checked = 0
         self.log: list[str] = []
         self._groups = self._random.choice(
-            ([["a1"], ["b1"]], [["a1", "a2"], ["b1", "b2"]], [["a1"], ["b1", "b2"], ["c1"]])
+            (
+                [["a1"], ["b1"]],
+                [["a1", "a2"], ["b1", "b2"]],
+                [["a1"], ["b1", "b2"], ["c1"]],
+                [["a1", "a2", "a3"], ["b1"]],
+                [["a1", "a2", "a3"]],
+            )
         )
         self._clusters = sorted({name for group in self._groups for name in group})
         self._cpus = {name: self._random.choice((4, 100)) for name in self._clusters}
@@ -244,7 +250,10 @@ class History:
             self.stage.apply({**held, "spec": {**held["spec"], "placement": placement}})
 
     def _swing(self) -> None:
-        self._resize(self._random.choice(self._clusters), self._random.choice((0, 4, 50, 100)))
+        """Change the capacity of a cluster, often for so long that drift is repaired."""
+        used = sorted(self.stage.assignment(self._random.choice(self._templates)))
+        self._resize(self._random.choice(used or self._clusters), self._random.choice((0, 2, 4, 50, 100)))
+        self.run(self._random.choice((5.0, 120.0, 700.0)))
 
     def _resize(self, name: str, cpu: int) -> None:
         self.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": str(cpu)}}})
