@@ -237,6 +237,24 @@ def test_a_fresh_read_of_the_challenger_precedes_the_write(now):
     assert owner(stage.web()) == "weak"
 
 
+def test_a_fresh_read_of_the_holder_precedes_the_write():
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.put(policy("weak", 2, always=False), observed=False)
+    stage.work()
+    assert owner(stage.web()) == "weak"
+
+
+def test_an_unobserved_holder_is_read():
+    """The resource may be observed before the policy that claims it."""
+    stage = Stage(template(), STRONG)
+    stage.work()
+    stage.put(WEAK, observed=False)
+    stage.put(template(WEAK))
+    stage.enqueue(WEB_KEY)
+    stage.work()
+    assert owner(stage.web()) == "strong"
+
+
 def test_a_resource_with_both_claims_belongs_to_the_propagation_policy():
     both = template(WEAK)
     both["metadata"]["annotations"][f"{C}name"] = "weak-c"
