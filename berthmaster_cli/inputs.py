@@ -54,9 +54,8 @@ class PluginFlags(PlacementLimitsFlags):
     )  # fmt: skip
     prices: Path | None = option(
         "A file with the prices of CPU and memory by labels of clusters (docs/extending.md#prices). Answers then say "
-        "what a change costs each month.",
-        type=_EXISTING_FILE,
-    )  # fmt: skip
+        "what a change costs each month."
+    )
     cost_weight: int = option(
         "Prefer clusters on which a workload costs less: the score of the cheapest one, beside 100 for a cluster that "
         "has the workload. 0 turns the score off.",

@@ -31,7 +31,13 @@ CASES: Final[dict[str, Values]] = {
     "certs-off": {"certs": {"enabled": False}, "certificates": {"source": "secret", "secret": {"webhook": "my-tls"}}},
     "registration-off": {"registration": {"enabled": False}},
     "extender": {"extender": EXTENDER},
-    "extender-live": {"extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]}},
+    "extender-live": {
+        "extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]},
+        "prices": {
+            "entries": [{"matchLabels": {"tier": "spot"}, "cpu": 0.011, "memory": 0.0015}, {"cpu": 0.031, "memory": 0.004}],
+            "costWeight": 60,
+        },
+    },
     "impact": {"webhook": {"impact": IMPACT}, "extender": {"enabled": True, "watch": EVERYTHING}},
     "impact-gate": {
         "mode": "single",

@@ -4,6 +4,8 @@ import click
 import pytest
 from charts.cases import CASES
 
+from berthmaster.scheduling.prices import PriceEntry
+from berthmaster_cli.inputs import prices_in
 from berthmaster_cli.main import COMMANDS, main
 from charts import helm
 
@@ -114,3 +116,19 @@ def test_a_certificate_has_every_name_that_is_called():
     mounted, _, names = kept.partition("=")
     assert mounted == "berthmaster-webhook-tls"
     assert f"berthmaster-webhook.{helm.NAMESPACE}.svc" in names.split(",")
+
+
+def test_controllers_and_extender_read_the_prices_of_the_values(tmp_path):
+    objects = helm.render(CASES["extender-live"])
+    found = {}
+    for name, template in helm.pods(objects):
+        volumes = {each["name"]: each for each in template["spec"]["volumes"]}
+        if "prices" in volumes:
+            config = helm.named(objects, "ConfigMap", volumes["prices"]["configMap"]["name"])["data"]
+            (tmp_path / "prices.yaml").write_text(config["prices.yaml"])
+            arguments = template["spec"]["containers"][0]["args"]
+            assert {"--prices=/etc/berthmaster/prices/prices.yaml", "--cost-weight=60"} <= set(arguments)
+            found[name] = prices_in(tmp_path / "prices.yaml").prices
+    expected = (PriceEntry(0.011, 0.0015, {"tier": "spot"}), PriceEntry(0.031, 0.004))
+    assert found == dict.fromkeys(("Deployment/berthmaster-controllers", "Deployment/berthmaster-extender"), expected)
+    assert "prices" not in helm.text(CASES["extender"])

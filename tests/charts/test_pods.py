@@ -139,7 +139,7 @@ def test_a_mounted_file_stands_where_the_arguments_say():
                 brought |= {f"{folders[volume['name']]}/{item['path']}" for item in items}
                 names = {
                     "registration": ["registration.yaml"], "estimator": ["ca.crt", "tls.crt", "tls.key"],
-                    "moves": ["moves.yaml"],
+                    "moves": ["moves.yaml"], "prices": ["prices.yaml"],
                 }  # fmt: skip
                 if volume["name"] in names:  # all keys of it
                     brought |= {f"{folders[volume['name']]}/{each}" for each in names[volume["name"]]}

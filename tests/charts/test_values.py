@@ -149,6 +149,7 @@ WITH_BINDINGS = {"extender": {"enabled": True, "watch": ["clusters", "bindings"]
         pytest.param({"commonLabels": {"app.kubernetes.io/name": "x"}}, r"commonLabels", id="a label of the chart"),
         pytest.param({"webhook": {"pods": {"nodeSelectors": {}}}}, r"nodeSelectors", id="a misspelt setting of a component's pods"),
         pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="an invalid digest"),
+        pytest.param({"prices": {"entries": [{"cpu": -1, "memory": 0}]}}, r"prices[./]entries[./]0[./]cpu", id="a price below 0"),
         pytest.param({"webhook": {"extraArgs": "--a"}}, r"webhook[./]extraArgs", id="a string instead of a list"),
     ],
 )  # fmt: skip

@@ -163,6 +163,11 @@ readinessProbe:
 {{- define "berthmaster.commonVolumes" -}}
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
+{{- if include "berthmaster.readsPrices" . }}
+- name: prices
+  configMap:
+    name: {{ include "berthmaster.fullname" (index . 0) }}{{ include "berthmaster.pricesSuffix" (index . 0) }}
+{{- end }}
 {{- with (include "berthmaster.pods" . | fromJson).extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -171,6 +176,11 @@ readinessProbe:
 {{- define "berthmaster.commonMounts" -}}
 - name: tmp
   mountPath: /tmp
+{{- if include "berthmaster.readsPrices" . }}
+- name: prices
+  mountPath: /etc/berthmaster/prices
+  readOnly: true
+{{- end }}
 {{- with (include "berthmaster.pods" . | fromJson).extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
