@@ -153,6 +153,16 @@ def timed(
     return slow_ms, size
 
 
+def computed(pool: urllib3.PoolManager, url: str) -> float:
+    """Wait for the drift of the fleet, which the extender computes beside the answers. Return the seconds."""
+    begun_s = time.perf_counter()
+    while "Refresh" in pool.request("GET", f"{url}/drift", timeout=120.0).headers:
+        time.sleep(1)
+        if time.perf_counter() > begun_s + _SIMULATION_S:
+            raise click.ClickException("the drift is not computed in time")
+    return time.perf_counter() - begun_s
+
+
 def _asked(pool: urllib3.PoolManager, address: str, title: str) -> tuple[float, int]:
     begun_s = time.perf_counter()
     response = pool.request("GET", address, headers={"Accept-Encoding": "gzip"}, timeout=120.0)
@@ -183,6 +193,7 @@ def main(clusters: int, workloads: int, rounds: int, limit_ms: int) -> None:
     print(f"{clusters} clusters, {workloads} workloads; {script_bytes() // 1000} kB of scripts", flush=True)
     with services(made) as (url, running):
         pool = urllib3.PoolManager(maxsize=1)
+        print(f"{computed(pool, url):.0f} s until the drift is known", flush=True)
         for title, address in pages(made).items():
             slowest[title], sizes[title] = timed(pool, url, title, address, rounds, running)
     slow = {title: round(taken) for title, taken in slowest.items() if limit_ms and taken > limit_ms}

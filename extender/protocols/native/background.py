@@ -142,6 +142,8 @@ class Background(Generic[Question, Content]):
                 rests = known is not None and now_s < self._rests_until_s
                 if not rests:
                     self._want(services, question, due_s)
+                if not wait and known is None and self._running is not None:
+                    due_s = min(due_s, self._running.begun_s + WAIT_S)  # one that takes longer is not waited for
                 if rests or now_s >= due_s or not self._changed.wait(due_s - now_s):
                     break
             known, run = self._results.get(question), self._running

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.request import urlopen
 
 import console_fleet
 import console_ledger
@@ -93,7 +95,7 @@ class Console:
 
     def start_extender(self) -> None:
         """Start the extender, always with the same address, and wait until it is ready."""
-        probes = self._processes.ports.free()
+        self._probes = probes = self._processes.ports.free()
         self._extender = self._processes.start(
             "console-extender",
             [
@@ -105,6 +107,16 @@ class Console:
         self._extender.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
         # The page Drift does not wait for its first figures.
         self._extender.wait_for("to know the drift", lambda: fetch(f"{self.extender_url}/v1/drift"), START_LIMIT_S)
+
+    def asked(self) -> Counter[str]:
+        """Return how many requests the extender answered, by route, without those for the version of its state."""
+        with urlopen(f"http://{HOST}:{self._probes}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        found: Counter[str] = Counter()
+        for route, count in re.findall(r'extender_requests_total\{[^}]*route="(/v1/[^"]+)"[^}]*\} ([\d.e+]+)', text):
+            found[route] += int(float(count))
+        del found["/v1/version"]
+        return found
 
     def stop_extender(self) -> None:
         """Stop the extender, as if it were lost. Does nothing if it does not run."""

@@ -53,7 +53,7 @@ def test_nothing_overflows_at_320_pixels(browser, console, axe):
     visits = start_visits(browser, console.url, axe, PHONE)
     page = visits.page()
     for address in [*addresses(visits).values(), *MORE.values(), "/fleet?view=table", "/fleet/berlin-02"]:
-        page.goto(visits.origin + address)  # Resilience answers 503 until the failures are simulated
+        visits.open(page, address)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
     visits.check()
     visits.context.close()

@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from console_fleet import TEAMS
 from console_ledger import ADDRESS
 from e2e.console.visits import NARROW
 from karmada_plane import cluster
@@ -102,6 +103,15 @@ def test_a_workload_that_is_not_in_its_preferred_group(visit):
     expect(page.get_by_role("heading", name="Clusters by stage: group anywhere")).to_be_visible()
     assert parameters(page)["group"] == ["anywhere"]
     visit.accessible(page)
+
+
+def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_ledger(visit, console):
+    before = console.asked()
+    page = visit(f"/workloads/{TEAMS[0]}/importer-5-deployment")
+    expect(page.locator(".answers")).to_contain_text("The most that one cluster that passes the filters has free")
+    asked = console.asked() - before
+    assert asked.pop("/v1/bindings/{namespace}/{name}/overview") == 1
+    assert set(asked) == {"/v1/history"}, "decisions on the workload, and plans of its policy"
 
 
 def test_why_not_is_a_form(visit):

@@ -1,7 +1,18 @@
-"""The page Resilience in a browser: each kind of failure, the picture, and the way to What if."""
+"""The page Resilience in a browser: each kind of failure, the picture, the way to What if, and the progress."""
 
 import pytest
+from e2e.console.visits import start_visits
 from playwright.sync_api import expect
+
+SIMULATES = """
+from datetime import UTC, datetime, timedelta
+from berthmaster.native_api.problem import Progress
+from console.extender_source import ExtenderSource
+from console.source import SourceError
+begun = datetime.now(UTC) - timedelta(minutes=2)
+def simulates(*_, **__):
+    raise SourceError("", 503, progress=Progress("the loss of each cluster", begun, 3, 1000))
+ExtenderSource.resilience = simulates"""
 
 
 @pytest.mark.parametrize("domain", ["Regions", "Providers", "Zones", "Clusters"])
@@ -24,3 +35,15 @@ def test_a_failure_leads_to_its_plan(visit):
     page.get_by_role("link", name="What if berlin fails").click()
     expect(page.locator(".asked")).to_contain_text("clusters fail: berlin-01")
     expect(page.locator(".headline")).to_be_visible()
+
+
+def test_the_progress_of_a_simulation_is_shown(browser, console, axe):
+    visits = start_visits(browser, console.start_console(first=SIMULATES), axe)
+    page = visits("/resilience?by=cluster")
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
+    expect(page.get_by_role("status").last).to_contain_text("3 of 1,000 are done. It began 2 min ago.")
+    visits.accessible(page)
+    page.get_by_role("link", name="Zones").click()
+    expect(page.get_by_role("link", name="Zones")).to_have_attribute("aria-current", "page")
+    visits.check()
+    visits.context.close()

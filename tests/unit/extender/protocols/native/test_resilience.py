@@ -193,6 +193,19 @@ def test_an_abandoned_computation_makes_room_for_the_question_that_waits(service
     assert (content, asked) == ("an answer", ["left", "wanted"])
 
 
+def test_a_reader_of_old_figures_does_not_wait_for_a_computation_that_takes_long(service, monkeypatch):
+    release, texts = threading.Event(), background.BackgroundTexts("about", "waits", "fails", "too long")
+    made = background.Background("test", lambda _: texts, lambda *_: release.wait(WITHIN_S))
+    with pytest.raises(Refusal, match="waits"):
+        made.answer(service.services, Call("1", service.clock.passed_s + 0.6), "question", wait=False)
+    service.clock.pass_by(background.WAIT_S)
+    monkeypatch.setattr(threading.Condition, "wait", lambda *_: pytest.fail("it waits"))
+    with pytest.raises(Refusal, match="waits"):
+        made.answer(service.services, Call("2", service.clock.passed_s + WITHIN_S), "question", wait=False)
+    monkeypatch.undo()
+    release.set()
+
+
 def test_an_earlier_result_is_better_than_none_and_says_its_version(service, gate, monkeypatch):
     monkeypatch.setattr(background, "WAIT_S", 0.1)
     gate.open.set()
