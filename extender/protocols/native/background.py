@@ -20,7 +20,7 @@ from berthmaster.runtime.logs import log_exceptions
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 
-LIMIT_S: Final = 300.0
+LIMIT_S: Final = 900.0
 """The longest computation."""
 PATIENCE_S: Final = 60.0
 """How long after the last request for it a computation continues while another question waits."""
