@@ -6,6 +6,7 @@ An API server in memory, an extender and a console run on loopback with a genera
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -79,6 +80,7 @@ def main() -> None:
             page = browser.new_page()
             page.set_default_timeout(_LIMIT_MS)
             for name, picture in PICTURES.items():
+                console.renew(datetime.now(UTC))
                 taken(page, console.url, name, picture)
             browser.close()
         finally:

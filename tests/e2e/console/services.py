@@ -108,6 +108,11 @@ class Console:
         # The page Drift does not wait for its first figures.
         self._extender.wait_for("to know the drift", lambda: fetch(f"{self.extender_url}/v1/drift"), START_LIMIT_S)
 
+    def renew(self, moment: datetime) -> None:
+        """Let the leader of the controllers renew its lease at a time."""
+        path, lease = next((path, each) for path, each in self.api.objects.items() if "/leases/" in path)
+        self.api.put(path, {**lease, "spec": {**lease.get("spec", {}), "renewTime": moment.isoformat()}})
+
     def asked(self) -> Counter[str]:
         """Return how many requests the extender answered, by route, without those for the version of its state."""
         with urlopen(f"http://{HOST}:{self._probes}/metrics", timeout=30) as answer:

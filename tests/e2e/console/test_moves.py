@@ -60,11 +60,11 @@ def test_a_page_that_does_not_exist_is_the_last_one(visit):
 
 
 def test_dead_controllers_and_overdue_moves_are_told_from_living_ones(visit, console):
-    renew(console, datetime.now(UTC))
+    console.renew(datetime.now(UTC))
     page = visit("/moves")
     notice = page.get_by_text("No controller has renewed its lease.")
     expect(notice).to_have_count(0)
-    renew(console, datetime(2026, 1, 1, tzinfo=UTC))
+    console.renew(datetime(2026, 1, 1, tzinfo=UTC))
     binding, late = overdue(console)
     try:
         expect(notice).to_be_visible()
@@ -74,16 +74,9 @@ def test_dead_controllers_and_overdue_moves_are_told_from_living_ones(visit, con
         expect(rows(page)).to_contain_text("overdue")
         visit.accessible(page)
     finally:
-        renew(console, datetime.now(UTC))
+        console.renew(datetime.now(UTC))
         console.api.put(binding, late)
     expect(notice).to_have_count(0)
-
-
-def renew(console, moment):
-    """Let the leader of the controllers renew its lease at a time."""
-    path, lease = next((path, each) for path, each in console.api.objects.items() if "/leases/" in path)
-    spec = {**lease.get("spec", {}), "renewTime": moment.isoformat()}
-    console.api.put(path, {**lease, "spec": spec})
 
 
 def overdue(console):

@@ -93,12 +93,14 @@ def test_reviews_are_about_the_namespace_of_a_page_and_visitors_at_one_time_shar
 def test_guesses_in_the_header_end_at_a_page_that_says_why(browser, console, tokens, axe):
     url = console.start_console(f"--token-file={tokens}")  # its own one: all visitors here have one address
     guess = {"Authorization": "Bearer a-guess-0123456789abcdef"}
-    page = start_visits(browser, url, axe, extra_http_headers=guess)("/help", status=401)
+    page = start_visits(browser, url, axe, extra_http_headers=guess)("/help")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     answers = page.evaluate(
         "Promise.all([...Array(60)].map(() => fetch('/help').then(async (got) => [got.status, await got.text()])))"
     )
-    assert {status for status, _ in answers} == {401, 429}
-    assert all("<h1>Too many requests</h1>" in text for status, text in answers if status == 429)
+    limited = [text for status, text in answers if status == 429]
+    assert len(limited) > 30
+    assert all("<h1>Too many requests</h1>" in text for text in limited)
     page.context.close()
 
 
