@@ -98,6 +98,12 @@ class Fleet:
         if other_resources:
             self.resources.set(row, cluster)
 
+    def deduct(self, cluster: Cluster, nodes: Sequence[tuple[dict[str, int], int]] | None) -> None:
+        """Replace only the resource numbers of a cluster; see ``AssumedCluster.left``."""
+        row = self.row_of[cluster.name]
+        self.clusters[row] = cluster
+        self.resources.set(row, cluster, nodes)
+
     def remove(self, name: str) -> None:
         """Remove a cluster. Does nothing if the name is unknown."""
         row = self.row_of.pop(name, None)

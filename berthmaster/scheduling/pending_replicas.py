@@ -98,22 +98,35 @@ class AssumedCluster:
 
     def view(self) -> Cluster:
         """Return the cluster with pending replicas counted as ``allocating``, and deducted from its models' nodes."""
+        cluster, classes = self.left()
+        summary = cluster.status.resource_summary
+        if classes is None or summary is None:
+            return cluster
+        models, modelings = _as_models(classes)
+        summary = msgspec.structs.replace(summary, allocatable_modelings=modelings)
+        return msgspec.structs.replace(
+            cluster,
+            spec=msgspec.structs.replace(cluster.spec, resource_models=models),
+            status=msgspec.structs.replace(cluster.status, resource_summary=summary),
+        )
+
+    def left(self) -> tuple[Cluster, list["NodeClass"] | None]:
+        """Return the cluster with pending replicas counted as ``allocating``, and what is left of its models' nodes.
+
+        The nodes are None if nothing is pending, or without models. The cluster itself keeps its models.
+        """
         cluster, summary = self._cluster, self._cluster.status.resource_summary
         if not self.pending or summary is None:
             self._nodes = None
-            return cluster
+            return cluster, None
         if self._nodes is None and (nodes := nodes_of(cluster)) is not None:
             for key, each in self.pending.items():
                 self._place(nodes, key, each)
             self._nodes = nodes
-        spec = cluster.spec
         summary = msgspec.structs.replace(summary, allocating=_allocating(summary, self._amounts))
-        if self._nodes is not None:
-            models, modelings = _as_models(self._nodes.classes())
-            spec = msgspec.structs.replace(spec, resource_models=models)
-            summary = msgspec.structs.replace(summary, allocatable_modelings=modelings)
         status = msgspec.structs.replace(cluster.status, resource_summary=summary)
-        return msgspec.structs.replace(cluster, spec=spec, status=status)
+        classes = self._nodes.classes() if self._nodes is not None else None
+        return msgspec.structs.replace(cluster, status=status), classes
 
     @staticmethod
     def _place(nodes: "ModelNodes", key: Key, pending: PendingReplicas) -> None:

@@ -3,7 +3,7 @@
 Amounts are int64: CPU in millicores, all other resources in whole units.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -131,7 +131,8 @@ class Resources:
             problem = f"the clusters have {len(names)} names of resources; at most {MAX_RESOURCE_NAMES} are scheduled"
             raise FieldError(path, f"{problem}; remove names that no workload requests")
 
-    def set(self, row: int, cluster: Cluster) -> None:
+    def set(self, row: int, cluster: Cluster, nodes: Sequence[tuple[dict[str, int], int]] | None = None) -> None:
+        """Set the numbers of a row. ``nodes`` replaces the models: the free amounts of each node, and their number."""
         summary = cluster.status.resource_summary
         self._zero(row)
         if summary is not None:
@@ -140,7 +141,10 @@ class Resources:
                 free = free_amount(summary, name)
                 if free:
                     self._column(name)[row] = free
-            self._models.set(row, cluster)
+            if nodes is None:
+                self._models.set(row, cluster)
+            else:
+                self._models.put(row, nodes)
         self.journal.record(row)
 
     def clear(self, row: int) -> None:
@@ -252,16 +256,15 @@ class _ModelColumns:
             counts[modeling.grade] = counts.get(modeling.grade, 0) + modeling.count
         if any(modeling.count < 0 for modeling in summary.allocatable_modelings):
             return
+        capacities = [{each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges} for model in models]
+        self.put(row, [(free, counts.get(model.grade, 0)) for free, model in zip(capacities, models, strict=True)])
+
+    def put(self, row: int, nodes: Sequence[tuple[dict[str, int], int]]) -> None:
         self._present[row] = True
-        self._reserve(len(models))
-        self._counts[: len(models), row] = [min(counts.get(each.grade, 0), _MAX_MODEL_COUNT) for each in models]
-        minima: dict[str, list[int]] = {}
-        for index, model in enumerate(models):
-            for each in model.ranges:
-                column = minima.setdefault(each.name, [0] * len(models))
-                column[index] = max(0, amount_of(each.name, each.min))
-        for name, column in minima.items():
-            self._minimum(name)[: len(models), row] = column
+        self._reserve(len(nodes))
+        self._counts[: len(nodes), row] = [min(count, _MAX_MODEL_COUNT) for _, count in nodes]
+        for name in {name for free, _ in nodes for name in free}:
+            self._minimum(name)[: len(nodes), row] = [free.get(name, 0) for free, _ in nodes]
 
     def override(self, bound: IntArray, requests: Requests, among: IntArray | slice) -> None:
         """Replace the bounds of the rows with models. ``among`` says which rows have a bound."""

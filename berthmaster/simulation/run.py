@@ -73,7 +73,7 @@ class SharedCapacity:
             self._assumed[name].put(
                 key, PendingReplicas(grown, request.requests or (), _NEVER_S, request.set_templates)
             )
-            self._fleet.apply(self._assumed[name].view())
+            self._fleet.deduct(*self._assumed[name].left())
 
     def clusters(self) -> dict[str, Cluster]:
         """Return the clusters that got replicas, with these deducted."""

@@ -243,10 +243,16 @@ PLAIN = cluster(cpu=100, memory=100, pods=500)
     ),
 )
 def test_removed_replicas_leave_the_cluster_unchanged(member: Cluster, steps: list[tuple[int, int, Requests]]):
-    assumed = AssumedCluster(member)
+    assumed, deducted = AssumedCluster(member), Fleet([member])
+    row = deducted.row_of[member.name]
     for number, replicas, requests in steps:
         assumed.put(("ns", str(number)), PendingReplicas(replicas, requests, 0.0) if replicas else None)
-        assumed.view()
+        seen = estimate(assumed.view(), requests)
+        deducted.deduct(*assumed.left())
+        assert (
+            deducted.resources.estimate_row(row, requests).replicas,
+            deducted.resources.estimate(requests).current()[row],
+        ) == (seen, seen)
     assumed.put(("ns", "last"), PendingReplicas(1, ONE_CPU, 0.0))
     for key in list(assumed.pending):
         if key != ("ns", "last"):
