@@ -294,6 +294,16 @@ def test_a_lost_cluster_moves_what_the_simulation_moves(plane):
     assert answer.plan.id == again.plan.id != other.plan.id
 
 
+def test_changes_take_effect_together_with_policies(plane):
+    running = plane()
+    both = running.ask(
+        update=[web(MOVED)], changes=[{"type": "scale", "resource": "shop/Deployment/web", "replicas": 9}]
+    )
+    assert resources(both)["shop/Deployment/web"] == {"member3": 9}
+    lost = running.ask(update=[web(MOVED)], changes=[{"type": "removeCluster", "cluster": "member3"}])
+    assert lost.counts.lost + lost.counts.short > 0, "the place that the policy names is gone"
+
+
 def test_a_scale_alone_concerns_only_its_workload(plane):
     running = plane()
     answer = running.ask(changes=[{"type": "scale", "resource": "shop/Deployment/web", "replicas": 7}])
