@@ -3,14 +3,14 @@
 import os
 import subprocess
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from e2e.api import Api, RefusedError
+from e2e.api import RefusedError
 from e2e.chart import Installation
 from e2e.mounts import Mounts
+from e2e.pods import Pods
 from e2e.service import COMMAND
 
 POLL_S: Final = 0.2
@@ -24,20 +24,19 @@ class JobRunner:
         ran: what was run: the Job's name, its exit code, and what it printed.
     """
 
-    def __init__(self, api: Api, installation: Installation, folder: Path, urls: Mapping[str, str]) -> None:
+    def __init__(self, installation: Installation, pods: Pods, folder: Path) -> None:
         """A runner.
 
         Args:
-            api: an administrator's client.
             installation: whose Jobs.
+            pods: what the Jobs call.
             folder: for files.
-            urls: where servers really are, by the names of their Services.
         """
         self.ran: list[tuple[str, int, str]] = []
-        self._api = api
+        self._api = installation.api
         self._installation = installation
+        self._pods = pods
         self._folder = folder
-        self._urls = {f"https://{name}.{installation.namespace}.svc:443": url for name, url in urls.items()}
         self._seen: set[str] = set()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="jobs", daemon=True)
@@ -73,9 +72,7 @@ class JobRunner:
 
     def _reachable(self, content: bytes) -> bytes:
         """A mounted file with addresses that a process on loopback reaches."""
-        for service, url in self._urls.items():
-            content = content.replace(service.encode(), url.encode())
-        return content
+        return self._pods.reachable(content.decode()).encode()
 
     def _tell(self, job: dict[str, Any], *, succeeded: bool) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,8 +2,6 @@
 
 import base64
 import json
-import os
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +14,11 @@ from e2e.hooks import JobRunner
 from e2e.manifests import JSON, unique
 from e2e.pods import Pods
 from e2e.processes import Processes
-from e2e.service import COMMAND
 
 from charts import helm
 
 COMPONENTS: Final = ("extender", "controllers", "certs", "register")
 """The components that call the target."""
-COMMAND_LIMIT_S: Final = 60
 OVERLAP_S: Final = 4.0
 """Longer than the update of a mounted Secret and than the API server needs to load a configuration."""
 KARMADA_SYSTEM: Final = "karmada-system"
@@ -63,8 +59,7 @@ class Installed:
         if mode == "karmada":
             self._prepare_target()
         self.pods = Pods(self.release, processes, folder)
-        urls = {name: f"https://{HOST}:{front.port}" for name, front in self.pods.fronts.items()}
-        self.jobs = JobRunner(host.api, self.release, folder, urls)
+        self.jobs = JobRunner(self.release, self.pods, folder)
 
     def upgrade(self, **changes: Any) -> None:
         self.values = {**self.values, **{name: {**self.values[name], **each} for name, each in changes.items()}}
@@ -95,17 +90,6 @@ class Installed:
         stored = (self.target.api.get(each) for each in self.registered())
         return {entry["clientConfig"].get("caBundle", "") for each in stored for entry in each["webhooks"]}
 
-    def certs(self, *words: str) -> str:
-        """The output of a command in a certs pod: ``kubectl exec deployment/berthmaster-certs -- ...``."""
-        pod = self.pods.of("certs")[0]
-        whole = [COMMAND, "certs", *words, f"--kubeconfig={self.pods.access(pod)}"]
-        done = subprocess.run(
-            whole, env={**os.environ, **self.pods.command(pod)[1]},
-            capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{whole}: {done.stderr}"
-        return done.stdout
-
     def identities(self, component: str) -> Iterable[tuple[ControlPlane, str, list[JSON]]]:
         """A component's identity: the cluster, the user name, and the objects with its roles."""
         account = f"system:serviceaccount:{self.release.namespace}:{RELEASE}-{component}"
@@ -124,7 +108,11 @@ class Installed:
             "rbac": {"manifest": True}, "users": self._users, "componentKubeconfigSecrets": secrets,
         }  # fmt: skip
         for component, user in self._users.items():
-            self._store(secrets[component]["name"], self.target.user(user, [], observed=True))
+            access = kubeconfig_secret(
+                secrets[component]["name"], self.release.namespace, self.target.user(user, [], observed=True)
+            )
+            self._made.append(access)
+            self.host.api.create(access)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KARMADA_SYSTEM}}
         if not self.target.api.exists(namespace):
             self.target.api.create(namespace)
@@ -132,20 +120,25 @@ class Installed:
             self.target.api.apply(each)
             self._made.append(each)
 
-    def _store(self, name: str, kubeconfig: Path) -> None:
-        content = json.loads(kubeconfig.read_text())
-        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
-            for key in ("certificate-authority", "client-certificate", "client-key"):
-                if key in part:
-                    part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
-        metadata = {"name": name, "namespace": self.release.namespace}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        self._made.append(secret)
-        self.host.api.create({**secret, "stringData": {"kubeconfig": json.dumps(content)}})
-
     def _target_roles(self) -> list[JSON]:
         carried = helm.named(self.rendered(), "ConfigMap", f"{RELEASE}-target-rbac")
         return [each for each in yaml.safe_load_all(carried["data"]["berthmaster-target-rbac.yaml"]) if each]
+
+
+def kubeconfig_secret(name: str, namespace: str, kubeconfig: Path) -> JSON:
+    """Return a Secret with a kubeconfig, and with the files that it names."""
+    content = json.loads(kubeconfig.read_text())
+    for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+        for key in ("certificate-authority", "client-certificate", "client-key"):
+            if key in part:
+                part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
+    metadata = {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "stringData": {"kubeconfig": json.dumps(content)},
+    }
 
 
 def labelled(api: Api, kinds: Iterable[tuple[str, str]]) -> list[str]:

@@ -47,13 +47,17 @@ class Mounts:
     def local(self, text: str) -> str:
         """Replace the container's paths in an argument with the folders."""
         for inside, outside in self._paths.items():
-            text = text.replace(f"={inside}", f"={outside}")
+            for before in ("=", "=sqlite:///"):
+                text = text.replace(f"{before}{inside}", f"{before}{outside}")
         return text
 
     def _content(self, volume: Mapping[str, Any]) -> dict[str, bytes] | None:
         """Return files by name; None if the object or a requested key is missing: a pod would wait."""
-        if "emptyDir" in volume:
+        if volume.keys() & {"emptyDir", "persistentVolumeClaim"}:
             return {}
+        if "projected" in volume:
+            parts = [self._content(each) for each in volume["projected"]["sources"]]
+            return None if None in parts else {path: text for part in parts if part for path, text in part.items()}
         kind, source = ("Secret", volume["secret"]) if "secret" in volume else ("ConfigMap", volume["configMap"])
         metadata = {"name": source.get("secretName") or source["name"], "namespace": self._namespace}
         try:

@@ -5,11 +5,15 @@ addresses (loopback, a free port) and paths of mounts; a pod's token comes as a 
 """
 
 import json
+import os
+import subprocess
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from e2e.api import RefusedError
 from e2e.chart import Installation
 from e2e.control_plane import HOST, fetch
 from e2e.forwarder import Forwarder
@@ -17,6 +21,7 @@ from e2e.mounts import Mounts
 from e2e.processes import Process, Processes
 from e2e.service import COMMAND
 
+EXEC_LIMIT_S: Final = 60
 POLL_S: Final = 0.3
 STOP_LIMIT_S: Final = 40.0
 
@@ -80,11 +85,12 @@ class Pods:
         self._folder = folder
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="pods", daemon=True)
-        services = (f"berthmaster-{component}" for component in ("webhook", "extender"))
+        services = (f"berthmaster-{component}" for component in ("webhook", "extender", "console"))
         self.fronts = {name: Forwarder(processes.ports.free()) for name in services}
         self.all: list[Pod] = []
         self.faults: list[str] = []
         self._here: list[Pod] = []
+        self._reported: dict[str, int] = {}
         self._thread.start()
 
     def close(self) -> None:
@@ -116,14 +122,33 @@ class Pods:
         return True
 
     def command(self, pod: Pod) -> tuple[list[str | Path], dict[str, str]]:
-        arguments: list[str | Path] = [COMMAND, *map(pod.mounts.local, pod.container["args"])]
-        if pod.spec["automountServiceAccountToken"]:
-            arguments.append(f"--kubeconfig={self.access(pod)}")
+        arguments = [pod.mounts.local(self.reachable(each)) for each in pod.container["args"]]
         given = (pod.mounts.local(f"{each['name']}={each['value']}") for each in pod.container.get("env", []))
-        return arguments, dict(each.split("=", 1) for each in given)
+        return [COMMAND, *arguments, *self._access(pod)], dict(each.split("=", 1) for each in given)
 
-    def access(self, pod: Pod) -> Path:
-        return self._installation.kubeconfig(pod.spec["serviceAccountName"], self._folder)
+    def exec(self, component: str, *words: str) -> str:
+        """Return the output of ``kubectl exec deployment/berthmaster-COMPONENT -- berthmaster WORDS``."""
+        pod = self.of(component)[0]
+        whole = [COMMAND, *words, *self._access(pod)]
+        done = subprocess.run(
+            whole, env={**os.environ, **self.command(pod)[1]},
+            capture_output=True, text=True, timeout=EXEC_LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{whole}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def reachable(self, text: str) -> str:
+        """Return a text with the addresses of Services as a process on loopback reaches them."""
+        for name, front in self.fronts.items():
+            text = text.replace(
+                f"https://{name}.{self._installation.namespace}.svc:443", f"https://{HOST}:{front.port}"
+            )
+        return text
+
+    def _access(self, pod: Pod) -> list[str]:
+        if not pod.spec["automountServiceAccountToken"]:
+            return []
+        return [f"--kubeconfig={self._installation.kubeconfig(pod.spec['serviceAccountName'], self._folder)}"]
 
     def _loop(self) -> None:
         while not self._end.wait(POLL_S):
@@ -141,6 +166,8 @@ class Pods:
             if pod.name not in wanted:
                 pod.leave()
             self._tend(pod)
+        for name, spec in wanted.items():
+            self._report(name, spec["replicas"])
         self._here = [each for each in self._here if not (each.leaving and (each.ended or each.process is None))]
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
@@ -160,6 +187,18 @@ class Pods:
         if len(current) == replicas and all(each.ready() for each in current):
             for old in [each for each in self._here if each.name == name and each not in current]:
                 old.leave()
+
+    def _report(self, name: str, wanted: int) -> None:
+        """Write how many pods are ready to the status of a Deployment, if that changed."""
+        ready = min(wanted, sum(each.name == name and not each.leaving and each.ready() for each in self._here))
+        if self._reported.get(name) != ready:
+            metadata = {"name": name, "namespace": self._installation.namespace}
+            status = {"status": {"replicas": wanted, "readyReplicas": ready}}
+            with suppress(RefusedError):  # deleted meanwhile
+                self._installation.api.patch(
+                    {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}, status, subresource="status"
+                )
+                self._reported[name] = ready
 
     def _tend(self, pod: Pod) -> None:
         mounted = pod.mounts.sync()

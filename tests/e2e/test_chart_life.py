@@ -39,8 +39,7 @@ def pods(processes: Processes, installation: Installation, tmp_path: Path) -> It
 
 @pytest.fixture
 def jobs(control_plane: ControlPlane, installation: Installation, pods: Pods, tmp_path: Path) -> Iterator[JobRunner]:
-    urls = {name: f"https://{HOST}:{front.port}" for name, front in pods.fronts.items()}
-    runner = JobRunner(control_plane.api, installation, tmp_path, urls)
+    runner = JobRunner(installation, pods, tmp_path)
     yield runner
     runner.close()
     for each in CONFIGURATIONS:  # whatever went wrong, other tests are not to be asked about

@@ -147,12 +147,12 @@ def templates_are_taken_over(api: Api, namespace: str) -> None:
 
 
 def the_leaf_is_renewed(installed: Installed) -> None:
-    assert "RenewalRequested" in installed.certs("rotate")
+    assert "RenewalRequested" in installed.pods.exec("certs", "certs", "rotate")
 
 
 def the_authority_is_replaced(installed: Installed) -> None:
     before = installed.bundles()
-    assert "RotationRequested" in installed.certs("rotate", "--ca")
+    assert "RotationRequested" in installed.pods.exec("certs", "certs", "rotate", "--ca")
     wait_for("both to be trusted", lambda: bool(installed.bundles() - before), LIMIT_S)
     [both] = installed.bundles()
     wait_for("the new one alone to be", lambda: not installed.bundles() & {both, *before}, LIMIT_S)

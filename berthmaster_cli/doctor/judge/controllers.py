@@ -32,12 +32,20 @@ def leadership(facts: Facts) -> Iterator[Finding]:
     lease, setup = facts.lease, facts.setup
     if isinstance(lease, Unobserved):
         yield skipped(_LEADER, f"the lease cannot be read: {lease.problem}")
+    elif not is_live(lease, facts) and _without_controllers(facts.known_deployments):
+        yield skipped(_LEADER, "this installation has no controllers that schedule")
     elif lease is None:
         pods = f"{setup.in_release} get pods {setup.controllers_pods}"
         remedy = f"Start them, or set their lease with --leader-elect-namespace and --leader-elect-name: {pods}"
         yield failed(_LEADER, f"no controllers have led yet: there is no lease {'/'.join(setup.lease)}", remedy)
     else:
         yield _leader(lease, facts)
+
+
+def _without_controllers(deployments: Sequence[DeploymentFacts]) -> bool:
+    """Whether Berthmaster is installed without controllers, or with a shadow, which needs no lease."""
+    scheduling = [each for each in _running("controllers", deployments) if "--shadow" not in each.arguments]
+    return not scheduling and any(each.component in _OURS for each in deployments)
 
 
 def _leader(lease: LeaseFacts, facts: Facts) -> Finding:

@@ -266,6 +266,8 @@ LOGS = "kubectl -n karmada-system logs -l app.kubernetes.io/component=controller
 PODS = "kubectl -n karmada-system get pods -l app.kubernetes.io/component=controllers"
 CONTROLLERS = [
     case("there is no lease", "controllers/leader", FAILED, "no controllers have led yet", PODS, lease=None),
+    case("a webhook and a shadow need no leader", "controllers/leader", SKIPPED, "has no controllers", "", lease=None,
+         deployments=(deployment("webhook"), deployment("controllers", "--shadow"))),
     case("the lease has no holder", "controllers/leader", FAILED, "no process leads", PODS, lease=lease(holder="")),
     case("the lease is stale", "controllers/leader", FAILED, "has not renewed it for 600 s", LOGS,
          lease=lease(age_s=600)),
