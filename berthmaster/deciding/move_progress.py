@@ -251,7 +251,8 @@ def _target_now(
     same = Target(move.target, move.target_group)
     state = decider.state
     draining = draining_clusters(state, moved) - move.source.keys()
-    if decider.moves.braked or move.returning:  # a move that returns goes to where it came from, drained or not
+    # A move that returns goes to where it came from, drained or not. Healthy new copies of an unhealthy source stay.
+    if decider.moves.braked or move.returning or rollback_loses_replicas(moved, move):
         draining = frozenset()
     if lost or draining:
         found = replacement(state.scheduler, Request.of(moved), lost | draining, leaves=bool(draining))
