@@ -1,7 +1,7 @@
 """The internals of gunicorn that this package uses. No other module imports them.
 
 gunicorn documents its settings, hooks, custom applications and custom workers (``Worker``). The names below are not
-documented, so a new version may change them. ``tests/unit/serving/test_gunicorn_internals.py`` fails when a name, a
+documented, so a new version may change them. ``tests/unit/serving/test_worker_state.py`` fails when a name, a
 signature or an attribute in use has changed.
 
 1. ``LengthReader``, ``ChunkedReader`` and ``ParseException``: read a body of the worker class ``gthread`` piece by

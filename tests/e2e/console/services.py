@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,6 +116,7 @@ class Console:
 
     def asked(self) -> Counter[str]:
         """Return how many requests the extender answered, by route, without those for the version of its state."""
+        time.sleep(1.1)  # the text of the metrics is rendered at most once a second
         with urlopen(f"http://{HOST}:{self._probes}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         found: Counter[str] = Counter()

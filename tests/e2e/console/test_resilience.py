@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 SIMULATES = """
 from datetime import UTC, datetime, timedelta
-from berthmaster.native_api.problem import Progress
+from berthmaster.native_api.wire import Progress
 from console.extender_source import ExtenderSource
 from console.source import SourceError
 begun = datetime.now(UTC) - timedelta(minutes=2)
