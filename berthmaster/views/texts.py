@@ -1,16 +1,19 @@
 """Assignments and amounts as text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from berthmaster.scheduling.prices import HOURS, CostChange
-from berthmaster.simulation.plan_answer import ClusterTotal
+if TYPE_CHECKING:  # these modules load numpy, which ``--help`` does not need
+    from berthmaster.scheduling.prices import CostChange
+    from berthmaster.simulation.plan_answer import ClusterTotal
 
 _BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 
 
-def cost_text(cost: CostChange) -> str:
+def cost_text(cost: "CostChange") -> str:
     """Return what a change costs, and what is assumed."""
+    from berthmaster.scheduling.prices import HOURS  # noqa: PLC0415 - loads numpy
+
     amount = f"{abs(cost.monthly):,.2f}"
     text = f"saves {amount} a month" if cost.monthly < 0 else f"costs {amount} more a month"
     moves = f", without {count_text(cost.unpriced, 'replica')} whose clusters have no price" if cost.unpriced else ""
@@ -32,7 +35,7 @@ def without_zeros(clusters: Mapping[str, int]) -> dict[str, int | None]:
     return {name: replicas or None for name, replicas in clusters.items()}
 
 
-def resource_text(total: ClusterTotal, resource: str) -> str:
+def resource_text(total: "ClusterTotal", resource: str) -> str:
     """Return what arriving replicas request of a resource and what is free, for people."""
     shown = cores_text if resource == "cpu" else bytes_text
     found = total.resources[resource]

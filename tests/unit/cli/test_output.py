@@ -321,3 +321,8 @@ def test_errors(path, monkeypatch, capsys, arguments, objects):
         run()
     assert ended.value.code == 2
     check_of_hostile_input(capsys.readouterr().err)
+
+
+def test_the_command_starts_without_numpy():
+    code = "import sys, berthmaster_cli.main; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0  # noqa: S603 - our own command
