@@ -1,9 +1,9 @@
-"""Answers that take longer than a request may: a thread computes them, and a request waits for it a little.
+"""Answers that take longer than a request may: a thread computes them, and each request waits for a short time.
 
-The thread computes one question at a time for each process, and at most a tenth of the time. Without a result for the
-present state a request gets the last one, which says its version and when it was computed. Without any result it is
-refused with the progress, and a later one finds it. A computation ends early if nobody asks for its result any more
-and another question waits.
+The thread of a process computes one question at a time, and at most a tenth of the time. If there is no result for the
+present state, a request gets the last result with its version and its time. If there is no result at all, the request
+is refused with the progress of the computation. A computation ends early if no client requests its result any more and
+another question waits.
 """
 
 import threading
@@ -44,7 +44,7 @@ class TooLong(Exception):  # noqa: N818 - a limit, not an error
 
 
 class Abandoned(Exception):  # noqa: N818 - a decision, not an error
-    """Nobody asks for the result, and another question waits."""
+    """No client requests the result, and another question waits."""
 
 
 class Computed(NamedTuple, Generic[Content]):
@@ -70,7 +70,7 @@ class Run(Generic[Question]):
 
     Attributes:
         done, total: its progress, for those who wait.
-        asked_s: until when somebody waits for it, or when somebody last did.
+        asked_s: the time until which a request waits for the result. In the past if no request waits.
         blocks: whether another question waits.
     """
 
@@ -158,7 +158,7 @@ class Background(Generic[Question, Content]):
         return Progress(about, run.begun_at, run.done, run.total, first=run.question != question)
 
     def _want(self, services: Services, question: Question, until_s: float) -> None:
-        """Start the computation, or note that somebody waits for it."""
+        """Start the computation, or note until when a request waits for it."""
         if self._running is None:
             self._running = run = Run(services, question)
             threading.Thread(target=partial(self._run, services, run), name=self._name, daemon=True).start()

@@ -160,8 +160,10 @@ def test_the_progress_counts_failures(service, monkeypatch):
 @pytest.mark.parametrize(
     ("passed_s", "blocks", "ends"),
     [
-        pytest.param(background.PATIENCE_S + 1, True, background.Abandoned, id="nobody asks, and another one waits"),
-        pytest.param(background.PATIENCE_S + 1, False, None, id="nobody asks, and none waits"),
+        pytest.param(
+            background.PATIENCE_S + 1, True, background.Abandoned, id="no client asks, and another question waits"
+        ),
+        pytest.param(background.PATIENCE_S + 1, False, None, id="no client asks, and no question waits"),
         pytest.param(background.PATIENCE_S - 1, True, None, id="it was asked for a moment ago"),
         pytest.param(background.LIMIT_S, False, background.TooLong, id="it takes too long"),
     ],
