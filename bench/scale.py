@@ -171,11 +171,12 @@ class Plane:
                 self.figures.found[f"reading {collection.plural}, s"] = round(taken_s, 2)
                 self.figures.memory(f"after {collection.plural} are read")
 
-        def take_over() -> None:
+        def unmute(*, standby: bool) -> None:
             for collection in collections:
-                context.informers[collection].unmute()
+                context.informers[collection].unmute(standby=standby)
 
-        self.figures.cost("a standby becomes the leader", take_over, "s")
+        self.figures.cost("filling the caches of a standby", lambda: unmute(standby=True), "s")
+        self.figures.cost("a standby becomes the leader", lambda: unmute(standby=False), "s")
         self.figures.memory("of the leader")
 
     def put_binding(self, number: int, raw: bytes) -> None:

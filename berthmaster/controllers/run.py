@@ -1,6 +1,7 @@
 """A controllers process, from its options to its exit code.
 
-One of several processes leads. The others keep their informers synced, so that a takeover needs no list. A leader that
+One of several processes leads. The others keep their informers synced and their caches filled, so that a takeover needs
+no list. A leader that
 cannot renew its lease exits at once. The lease outlives the renew deadline by some seconds: requests under way end in
 that time, and the fence sends no later ones (see ``FencedClient``). The next leader finds unfinished work in the API
 server.
@@ -214,11 +215,11 @@ class Runtime:
             if self._wait_until_synced():
                 self._watch_optional()
             if not self._stop.asked and self._wait_until_leading():
+                self._work()
                 # No controller depends on it.
                 log_exceptions(
                     lambda: report_target(self._raw), _LOG, "the version of the control plane cannot be read"
                 )
-                self._work()
                 self._stop.wait()
             self._shut_down()
         return 0
@@ -261,6 +262,9 @@ class Runtime:
                 if self._stop.asked:
                     return False
         _LOG.info("informers are synced")
+        for informer in self._context.informers.values():
+            informer.unmute(standby=True)
+        keep_existing_objects()
         return not self._stop.asked
 
     def _wait_until_leading(self) -> bool:
@@ -276,7 +280,6 @@ class Runtime:
     def _work(self) -> None:
         """Start the controllers. All existing objects become their first events."""
         self._started = True
-        keep_existing_objects()
         self._recorder.start()
         if (lease := self._options.lease) is not None:
             self._context.record_on_lease("Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")

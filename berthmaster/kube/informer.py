@@ -247,11 +247,14 @@ class Informer(Generic[T]):
         self._listed = threading.Event()
         self._reflector: Reflector | None = None
         self._delivering = threading.RLock()
-        self._muted = False
 
-    def subscribe(self, handler: Handler[T]) -> None:
-        """Call ``handler`` for each change. Subscribe before the start."""
-        self._deliveries.append(_Delivery(handler, self.collection.plural, self._clock))
+    def subscribe(self, handler: Handler[T], *, standby: bool = False) -> None:
+        """Call ``handler`` for each change. Subscribe before the start.
+
+        Args:
+            standby: whether a standby process calls the handler, too.
+        """
+        self._deliveries.append(_Delivery(handler, self.collection.plural, self._clock, standby=standby))
 
     def on_contact(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` after each message of the server, once all handlers have run, and when contact is lost.
@@ -263,16 +266,23 @@ class Informer(Generic[T]):
         self._callbacks.append(callback)
 
     def mute(self) -> None:
-        """Call no handler until ``unmute``, as in a standby process."""
-        self._muted = True
+        """Call no handler until ``unmute``."""
+        for each in self._deliveries:
+            each.muted = True
 
-    def unmute(self) -> None:
-        """Call the handlers for all objects as new ones, and for each change from now on."""
+    def unmute(self, *, standby: bool = False) -> None:
+        """Call the muted handlers for all objects as new ones, and for each change from now on.
+
+        Args:
+            standby: whether only the handlers of a standby process are called. The others stay muted.
+        """
         with self._delivering:
-            if self._muted:
-                self._muted = False
-                for key, value in self.items():
-                    self._deliver(key, None, value)
+            found = [each for each in self._deliveries if each.muted and (each.standby or not standby)]
+            for each in found:
+                each.muted = False
+            for key, value in self.items() if found else ():
+                for each in found:
+                    each.deliver(key, None, value)
 
     def start(self, client: APIClient) -> None:
         self._reflector = Reflector(client, self.collection, self)
@@ -369,8 +379,8 @@ class Informer(Generic[T]):
         return known if value == known else value
 
     def _deliver(self, key: Key, before: T | None, after: T | None) -> None:
-        if not self._muted:
-            for each in self._deliveries:
+        for each in self._deliveries:
+            if not each.muted:
                 each.deliver(key, before, after)
 
 
@@ -380,7 +390,9 @@ class _Delivery(Generic[T]):
     ``len`` is the number of objects with an undelivered change.
     """
 
-    def __init__(self, handler: Handler[T], plural: str, clock: Clock) -> None:
+    def __init__(self, handler: Handler[T], plural: str, clock: Clock, *, standby: bool) -> None:
+        self.standby = standby
+        self.muted = False
         self._handler = handler
         self._plural = plural
         self._clock = clock

@@ -178,15 +178,21 @@ class BindingCache:
         ]
         self.index = BindingIndex()
         for informer in self._informers:
-            informer.subscribe(self.index.changed)  # before handlers that ask the index
+            informer.subscribe(self.index.changed, standby=True)  # before handlers that ask the index
         self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
         self._writing = threading.Lock()
 
-    def subscribe(self, handler: Handler[Binding]) -> None:
-        """Set the event handler. ``is_own`` answers for the event that the handler is called with."""
+    def subscribe(self, *handlers: Handler[Binding], standby: Handler[Binding] | None = None) -> None:
+        """Set the event handlers, once. ``is_own`` answers for the event that a handler is called with.
+
+        Args:
+            standby: is called before the others, also in a standby process.
+        """
         for informer in self._informers:
-            informer.subscribe(handler)
-            informer.subscribe(self._observed)
+            if standby is not None:
+                informer.subscribe(standby, standby=True)
+            for each in (*handlers, self._observed):
+                informer.subscribe(each)
 
     def observed(self, key: Key) -> Binding | None:
         """Return a binding as the API server sent it last; None if it does not exist."""

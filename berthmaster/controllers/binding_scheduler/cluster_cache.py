@@ -150,6 +150,7 @@ class ClusterCache:
         added = {name: count - running.get(name, 0) for name, count in assigned.items()}
         with self._lock:
             now_s = self._clock.monotonic_s()
+            self._free(self._assumed.expire(now_s))  # a standby, which only adopts, does not grow
             self._apply(self._assumed.adopt(key, added, request.requests, now_s, request.set_templates))
 
     def forget(self, key: Key, clusters: Iterable[str]) -> None:

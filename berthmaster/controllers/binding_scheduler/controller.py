@@ -129,9 +129,12 @@ class BindingScheduler:
         self._ticker = RepeatingThread(
             f"{NAME}-ticker", self.housekeep, lambda: _TICK_S, _LOG, f"{NAME}: the ticker crashed"
         )
+        clusters.subscribe(self._handlers.keep_cluster, standby=True)
         clusters.subscribe(self._handlers.cluster_changed)
-        self._bindings.subscribe(self._handlers.binding_changed)
-        self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
+        ignored = IgnoredGates(settings.gates)
+        self._bindings.subscribe(
+            self._handlers.binding_changed, ignored.binding_changed, standby=self._handlers.keep_binding
+        )
         QuotaWatch(context, self._bindings, self.queue, self._metrics)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
@@ -167,6 +170,7 @@ class BindingScheduler:
 
     def start(self) -> None:
         self._moves.begin()
+        self._clusters.expire()  # a standby does not
         self.workers.start()
         self._ticker.start()
 

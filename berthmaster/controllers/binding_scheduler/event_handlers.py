@@ -36,7 +36,10 @@ def eligible(binding: Binding, scheduler_name: str) -> bool:
 
 
 class EventHandlers:
-    """Updates the caches and the queue from the events of bindings and clusters."""
+    """Updates the caches and the queue from the events of bindings and clusters.
+
+    A standby process keeps the caches. Only the leader has a queue, and moves. The handler of a cache comes first.
+    """
 
     def __init__(
         self,
@@ -59,24 +62,28 @@ class EventHandlers:
         self._gained: set[str] = set()
         self._gaining = threading.Lock()
 
-    def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
-        if before is not None and after is not None and before.metadata.uid != after.metadata.uid:
-            # It was deleted and created again between two events.
-            self.binding_changed(key, before, None)
+    def keep_binding(self, key: Key, before: Binding | None, after: Binding | None) -> None:
+        if before is not None and (after is None or _is_another(before, after)):
+            self._clusters.remove_binding(key, before)
             before = None
         if after is None:
-            if before is not None:
-                self._clusters.remove_binding(key, before)
+            return
+        if not self._bindings.is_own(key, after):
+            # Own writes were assumed when they were decided. Those of other schedulers take capacity, too.
+            self._clusters.observe_assignment(key, before, self._bindings.get(key) or after)
+        if before is not None:
+            self._clusters.observe_health(key, before, after)
+
+    def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
+        if after is None or (before is not None and _is_another(before, after)):
             self._moves.remove(key)
             self._queue.add(key)  # the reconciler may hold a pending status for it
+            before = None
+        if after is None:
             return
         if has_move(after) or (before is not None and has_move(before)):
             self._moves.observe(key, after)
         own = self._bindings.is_own(key, after)
-        if not own:  # own writes were assumed when they were decided; those of other schedulers take capacity, too
-            self._clusters.observe_assignment(key, before, self._bindings.get(key) or after)
-        if before is not None:
-            self._clusters.observe_health(key, before, after)
         if eligible(after, self._scheduler_name):
             self._push_changed(key, before, after, own=own)
         elif before is not None and eligible(before, self._scheduler_name):
@@ -90,17 +97,21 @@ class EventHandlers:
         elif not own and _concerns_move(before, after):
             self._push(key, "MoveProgress")
 
+    def keep_cluster(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
+        if after is not None:
+            self._clusters.update_cluster(after)
+        elif before is not None:
+            self._clusters.remove_cluster(before.name)
+
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
         if after is None:
             if before is not None:
                 if self._estimators is not None:
                     self._estimators.remove(before.name)
-                self._clusters.remove_cluster(before.name)
                 self._push_all(self._bindings.index.on(before.name), "ClusterChanged", names_scheduler)
             return
         if self._estimators is not None:
             self._estimators.add(after.name)
-        self._clusters.update_cluster(after)
         if before is None or gains_capacity(before, after):
             with self._gaining:
                 self._gained.add(after.name)
@@ -182,6 +193,11 @@ class EventHandlers:
             binding = self._bindings.observed(key)
             if binding is not None and concerned(binding, self._scheduler_name):
                 self._push(key, event)
+
+
+def _is_another(before: Binding, after: Binding) -> bool:
+    """Whether a binding was deleted and created again between two events."""
+    return before.metadata.uid != after.metadata.uid
 
 
 def _concerns_move(before: Binding, after: Binding) -> bool:

@@ -21,6 +21,7 @@ from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version
 from berthmaster.model.binding import Binding, Component, TargetCluster, TargetComponent
+from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.karmada.profile import karmada_profile
 
@@ -144,14 +145,18 @@ class Handlers:
     def __init__(self, clusters: ClusterCache) -> None:
         context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events
         self.queue = SchedulingQueue(context.clock, lambda _: 0)
-        self.changed = EventHandlers(
+        self._handlers = EventHandlers(
             BindingCache(context),
             clusters,
             self.queue,
             self,
             "berthmaster",
             default_moves(context.clock),  # type: ignore[arg-type]
-        ).binding_changed
+        )
+
+    def changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
+        self._handlers.keep_binding(key, before, after)
+        self._handlers.binding_changed(key, before, after)
 
     def incoming(self, _event: str) -> None:
         pass

@@ -106,6 +106,22 @@ def test_a_muted_informer_calls_no_handler_until_unmute(informer, calls):
     assert calls[2:] == [("a", 3, 5)]
 
 
+def test_a_standby_calls_some_handlers_and_a_leader_calls_the_others_for_all_objects(informer, calls):
+    kept: list = []
+    informer.subscribe(lambda key, before, after: kept.append((key[1], before, after)), standby=True)
+    informer.mute()
+    informer.replace({("", "a"): raw(1)}.items())
+    assert kept == []
+    informer.unmute(standby=True)
+    informer.put(("", "a"), raw(2))
+    assert kept == [("a", None, 1), ("a", 1, 2)]
+    assert calls == []
+    informer.unmute()
+    informer.put(("", "a"), raw(3))
+    assert calls == [("a", None, 2), ("a", 2, 3)]
+    assert kept[2:] == [("a", 2, 3)], "not once more for the leader"
+
+
 def test_stale_since_is_the_time_of_the_first_problem(informer, clock):
     began = clock.now()
     informer.mark_stale("no response")

@@ -174,6 +174,7 @@ def test_estimators_follow_cluster_events_and_settings():
     )
     changed = CLUSTERS[0]
     try:
+        clusters.update_cluster(changed)
         handlers.cluster_changed(("", "a"), None, changed)
         assert decided(clusters, replicas=5) == "Unschedulable"
         handlers.cluster_changed(("", "a"), changed, None)

@@ -101,7 +101,15 @@ class Handled:
         self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # no events, no metrics
         bindings = BindingCache(self._context)
         self.handlers = EventHandlers(bindings, self.clusters, self.queue, Uncounted(), "me", default_moves(clock))
-        self.handlers.cluster_changed(("", "m"), None, cluster("m", cpu=10))
+        self.cluster_changed(("", "m"), None, cluster("m", cpu=10))
+
+    def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
+        self.handlers.keep_binding(key, before, after)
+        self.handlers.binding_changed(key, before, after)
+
+    def cluster_changed(self, key: Key, before: Cluster | None, after: Cluster | None) -> None:
+        self.handlers.keep_cluster(key, before, after)
+        self.handlers.cluster_changed(key, before, after)
 
     def hold(self, *bindings: Binding) -> None:
         """Add bindings without events."""
@@ -128,12 +136,12 @@ def test_a_binding_that_was_created_again_between_two_events_is_new():
     handled = Handled()
     key = "default", "web"
     old = eligible_binding("web", "old", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4)
-    handled.handlers.binding_changed(key, None, old)
+    handled.binding_changed(key, None, old)
     handled.clusters.decide_and_assume(key, old)
     assert handled.take_all() == [key]
     assert handled.clusters.assumed_count() == 1
 
-    handled.handlers.binding_changed(key, old, eligible_binding("web", "new", replicas=4))
+    handled.binding_changed(key, old, eligible_binding("web", "new", replicas=4))
 
     assert handled.clusters.assumed_count() == 0
     assert handled.take_all() == [key], "although its generation is the same"
@@ -149,10 +157,10 @@ def test_a_binding_that_was_created_again_between_two_events_is_new():
 def test_a_failed_binding_that_is_not_eligible_any_more_is_queued_once(after: Binding | None):
     handled = Handled()
     key = "default", "web"
-    handled.handlers.binding_changed(key, None, eligible_binding("web", "uid"))
+    handled.binding_changed(key, None, eligible_binding("web", "uid"))
     assert handled.take_all() == [key]
     handled.queue.retry(key)
-    handled.handlers.binding_changed(key, eligible_binding("web", "uid"), after)
+    handled.binding_changed(key, eligible_binding("web", "uid"), after)
     assert handled.take_all() == [key], "its pending status or its assumed replicas may need work"
 
 
@@ -160,7 +168,7 @@ def test_a_deleted_cluster_queues_its_bindings():
     handled = Handled()
     on_it = eligible_binding("web", "uid", replicas=1, clusters={"m": 1})
     handled.hold(on_it, eligible_binding("other", "uid", replicas=1, clusters={"n": 1}))
-    handled.handlers.cluster_changed(("", "m"), cluster("m", cpu=10), None)
+    handled.cluster_changed(("", "m"), cluster("m", cpu=10), None)
     assert handled.take_all() == [("default", "web-deployment")]
 
 
@@ -192,7 +200,7 @@ def test_an_event_of_a_cluster_looks_only_at_the_bindings_that_it_concerns(
 
     monkeypatch.setattr(BindingCache, "items", None)  # no handler may go over all bindings
     monkeypatch.setattr(BindingCache, "observed", observed)
-    handled.handlers.cluster_changed(("", "m"), *change)
+    handled.cluster_changed(("", "m"), *change)
     assert set(looked_at) == expected
 
 
@@ -232,7 +240,7 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
         made = eligible_binding(name, "uid", namespace=namespace)
         handled.hold(made)
         handled.queue.add_unschedulable(made.metadata.key)
-    handled.handlers.cluster_changed(("", "m"), cluster("m", cpu=10), cluster("m", cpu=20))
+    handled.cluster_changed(("", "m"), cluster("m", cpu=10), cluster("m", cpu=20))
     handled.handlers.activate_unschedulable()
     first = handled.take_all()
     assert first.index(("small", "web-deployment")) <= 1
@@ -250,8 +258,8 @@ def test_two_schedulers_share_clusters():
     its = labelled(asked(name="db", scheduler_name="other", replicas=8, clusters={"m": 8}, **shared))
     handled = Handled()
     assert handled.clusters.preview(own).clusters == {"m": 4}
-    handled.handlers.binding_changed(its.metadata.key, None, its)
+    handled.binding_changed(its.metadata.key, None, its)
     assert not handled.take_all(), "the binding of the other scheduler is not decided here"
     assert not handled.clusters.preview(own).result.ok, "8 of 10 cores are taken"
-    handled.handlers.binding_changed(its.metadata.key, its, None)
+    handled.binding_changed(its.metadata.key, its, None)
     assert handled.clusters.preview(own).clusters == {"m": 4}
