@@ -9,7 +9,7 @@ from acceptance import federation
 from acceptance.live import OWN_GATES, KarmadaPlane, connect, kubeconfig, start_controllers
 from acceptance.planes import FAILOVER_AFTER_S, MOVES_CONFIG, ModelPlane, Plane
 from acceptance.scenes import Scene
-from e2e.processes import Process, Processes
+from e2e.processes import Process, Processes, sigterm_as_ctrl_c
 
 collect_ignore = [] if federation.kubeconfig() is not None else ["test_kubeadmiral.py"]
 collect_ignore += [] if kubeconfig() is not None else ["test_shadow_mode.py"]
@@ -23,10 +23,11 @@ def unique() -> str:
 
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """All child processes of the run. They are stopped at its end."""
+    """All child processes of the run. They are stopped at its end, also after Ctrl-C and SIGTERM."""
     children = Processes(tmp_path_factory.mktemp("acceptance"))
     try:
-        yield children
+        with sigterm_as_ctrl_c():
+            yield children
     finally:
         children.stop_all()
 

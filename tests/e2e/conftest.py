@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from e2e.api import Api
 from e2e.assets import MissingAssetError, binary
 from e2e.control_plane import ControlPlane, crd_folder
 from e2e.manifests import node
-from e2e.processes import Process, Processes
+from e2e.processes import Process, Processes, sigterm_as_ctrl_c
 
 Value = TypeVar("Value")
 
@@ -33,12 +32,11 @@ def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     """All child processes of the run. They are stopped at its end, also after Ctrl-C and SIGTERM."""
     children = Processes(tmp_path_factory.mktemp("control-plane"))
     request.config.stash[CHILDREN] = children
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job, for instance
     try:
-        yield children
+        with sigterm_as_ctrl_c():
+            yield children
     finally:
         children.stop_all()
-        signal.signal(signal.SIGTERM, before)
         shutil.rmtree(children.folder / "etcd", ignore_errors=True)  # large, and of no use without the server
 
 

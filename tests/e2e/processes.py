@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -47,6 +47,16 @@ def wait_for(what: str, check: Callable[[], Value | None], timeout_s: float) -> 
         if time.monotonic() > deadline_s:
             raise NotInTimeError(f"waited {timeout_s:g} s in vain for {what}{reason}")
         time.sleep(POLL_S)
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """End a run in order after SIGTERM, for instance in a cancelled CI job: fixtures stop what they have started."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Ports:

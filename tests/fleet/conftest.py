@@ -7,6 +7,7 @@ import pytest
 from e2e.assets import binary
 from e2e.conftest import needed
 from e2e.control_plane import crd_folder
+from e2e.processes import sigterm_as_ctrl_c
 from fleet.chaos import start
 from fleet.fleet import Fleet
 from fleet.invariants import Invariants
@@ -20,13 +21,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"):
         needed(lambda name=name: binary(name))
     needed(lambda: binaries() or crd_folder())
-    fleet = start(folder / "run")
-    try:
-        yield fleet
-    finally:
-        fleet.close()
-        for etcd in folder.rglob("etcd"):
-            shutil.rmtree(etcd, ignore_errors=True)
+    with sigterm_as_ctrl_c():
+        fleet = start(folder / "run")
+        try:
+            yield fleet
+        finally:
+            fleet.close()
+            for etcd in folder.rglob("etcd"):
+                shutil.rmtree(etcd, ignore_errors=True)
 
 
 @pytest.fixture

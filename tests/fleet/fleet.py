@@ -85,6 +85,7 @@ class Fleet:
         (folder / "host").mkdir(parents=True)
         self._processes = Processes(folder / "host")
         self.members: dict[str, Member] = {}
+        self._started: list[Member] = []
         self.controllers: list[Controllers] = []
         self.ledger = f"sqlite:///{folder}/ledger.sqlite"
         self._options: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
@@ -94,7 +95,7 @@ class Fleet:
             self.host = ControlPlane(self._processes)
             self.driver = driver(self.host)
             with ThreadPoolExecutor(2) as starters:
-                for member in starters.map(lambda name: Member(name, folder / name), names):
+                for member in starters.map(self._start, names):
                     self.members[member.name] = member
                     self.driver.join(member)
             self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
@@ -104,6 +105,12 @@ class Fleet:
         except BaseException:
             self.close()
             raise
+
+    def _start(self, name: str) -> Member:
+        """Start a member, and keep it for ``close`` also if nobody waits for it any more."""
+        member = Member(name, self.folder / name)
+        self._started.append(member)
+        return member
 
     @property
     def api(self) -> Any:
@@ -116,7 +123,7 @@ class Fleet:
             self.observer.close()
         if self.driver is not None:
             self.driver.close()
-        for each in [*(member.processes for member in self.members.values()), self._processes]:
+        for each in [*(member.processes for member in self._started), self._processes]:
             each.stop_all()
 
     # Berthmaster
