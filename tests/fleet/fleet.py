@@ -229,7 +229,7 @@ class Fleet:
         }
         annotations = {"policy.berthmaster.io/move-strategy": strategy} if strategy else {}
         policy = {
-            **_policy(app),
+            **propagation_policy(app),
             "spec": {
                 "resourceSelectors": [{"apiVersion": KINDS[kind], "kind": kind, "name": app}],
                 "placement": placement,
@@ -255,23 +255,23 @@ class Fleet:
     def place(self, app: str, *groups: Sequence[str]) -> None:
         """Change the groups of the policy of a workload."""
         self.note("place", app=app, groups=list(groups))
-        self.api.patch(_policy(app), {"spec": {"placement": {"clusterAffinities": terms(groups)}}})
+        self.api.patch(propagation_policy(app), {"spec": {"placement": {"clusterAffinities": terms(groups)}}})
 
     def preempt(self, workload: JSON, *groups: Sequence[str]) -> None:
         """Create a policy of a higher priority that takes a workload over."""
         app = workload["metadata"]["name"]
         self.note("preempt", app=app, groups=list(groups))
-        ordinary = self.api.get(_policy(app))
+        ordinary = self.api.get(propagation_policy(app))
         spec = ordinary["spec"] | {"priority": 10, "preemption": "Always"}
         spec["placement"] = {**spec["placement"], "clusterAffinities": terms(groups)}
-        policy = {**_policy(_first(app)), "spec": spec}
+        policy = {**propagation_policy(_first(app)), "spec": spec}
         policy["metadata"]["annotations"] = ordinary["metadata"].get("annotations", {})
         self.api.create(self._admitted(policy))
 
     def yield_to_others(self, app: str) -> None:
         """Delete the policy that took a workload over."""
         self.note("yield", app=app)
-        self.api.delete(_policy(_first(app)))
+        self.api.delete(propagation_policy(_first(app)))
 
     def limit(self, cpu: str | None) -> None:
         """Limit the CPU of all workloads by a FederatedResourceQuota; None removes the limit. The model has none."""
@@ -304,11 +304,11 @@ class Fleet:
     def remove(self, app: str, workload: JSON | None = None) -> None:
         """Delete the policy of a workload, or the workload."""
         self.note("delete", app=app, kind="policy" if workload is None else workload["kind"])
-        self.api.delete(_policy(app) if workload is None else workload)
+        self.api.delete(propagation_policy(app) if workload is None else workload)
 
     def complete(self, workload: JSON) -> bool:
         """Return whether a workload and its policy exist, and stay."""
-        both = (_policy(workload["metadata"]["name"]), workload)
+        both = (propagation_policy(workload["metadata"]["name"]), workload)
         return all(self.api.exists(each) and "deletionTimestamp" not in self.api.get(each)["metadata"] for each in both)
 
     def drain(self, name: str, *, on: bool = True) -> None:
@@ -468,7 +468,7 @@ class Fleet:
         """Create a Service of an application, and a policy for it."""
         selector = {"apiVersion": "v1", "kind": "Service", "name": app}
         spec = {"resourceSelectors": [selector], "placement": {"clusterAffinities": terms(groups)}}
-        policy = {**_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}}
+        policy = {**propagation_policy(f"{app}-service"), "spec": spec | {"schedulerName": "berthmaster"}}
         self.api.create(self._admitted(policy))
         self.api.create({**_service(app), "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}})
 
@@ -568,7 +568,8 @@ def _service(app: str) -> JSON:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": app, "namespace": SPACE}}
 
 
-def _policy(app: str) -> JSON:
+def propagation_policy(app: str) -> JSON:
+    """Return the reference of a policy; the one of an application has its name."""
     return {
         "apiVersion": "policy.karmada.io/v1alpha1",
         "kind": "PropagationPolicy",

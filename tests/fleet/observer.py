@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from berthmaster.model.move import MOVE
 
 PERIOD_S: Final = 0.3
 _WATCH_LIMIT_S: Final = 60.0
+_RECORD_LIMIT_S: Final = 1200.0
 _BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 _WORKS: Final = "/apis/work.karmada.io/v1alpha1/works"
 _MOVE_FIELDS: Final = ("reason", "phase", "strategy", "source", "target", "until", "failures", "message")
@@ -136,10 +137,42 @@ class Observer:
             self._write(seen)
 
 
-def _changes(url: str, trust: ssl.SSLContext) -> Generator[JSON, None, None]:
+class Recorder:
+    """Keeps each state of bindings and Works, in full, for a test that looks at every moment.
+
+    Attributes:
+        bindings: the states of each binding by the name of its workload.
+        works: the states of each Work by the name of its workload and of its cluster.
+        ended: whether a watch ended, so that states may be missing.
+    """
+
+    def __init__(self, host: ControlPlane) -> None:
+        self.bindings: dict[str, list[JSON]] = {}
+        self.works: dict[tuple[str, str], list[JSON]] = {}
+        self.ended = False
+        for path, keep in ((_BINDINGS, self._binding), (_WORKS, self._work)):
+            threading.Thread(target=self._watch, args=(host.url + path, host.trust, keep), daemon=True).start()
+
+    def _watch(self, url: str, trust: ssl.SSLContext, keep: Callable[[JSON], None]) -> None:
+        with suppress(OSError, http.client.HTTPException), closing(_changes(url, trust, _RECORD_LIMIT_S)) as changes:
+            for change in changes:
+                keep({**change["object"], "gone": change["type"] == "DELETED"})
+        self.ended = True
+
+    def _binding(self, content: JSON) -> None:
+        self.bindings.setdefault(content["spec"]["resource"]["name"], []).append(content)
+
+    def _work(self, content: JSON) -> None:
+        cluster = content["metadata"]["namespace"].removeprefix("karmada-es-")
+        for each in content["spec"]["workload"]["manifests"]:
+            if each["kind"] in KINDS:
+                self.works.setdefault((each["metadata"]["name"], cluster), []).append(content)
+
+
+def _changes(url: str, trust: ssl.SSLContext, limit_s: float = _WATCH_LIMIT_S) -> Generator[JSON, None, None]:
     """Yield all objects of a collection, then their changes, until the API server ends the watch."""
-    query = f"?watch=1&timeoutSeconds={int(_WATCH_LIMIT_S)}"
-    with urllib.request.urlopen(url + query, timeout=_WATCH_LIMIT_S + 10, context=trust) as stream:
+    query = f"?watch=1&timeoutSeconds={int(limit_s)}"
+    with urllib.request.urlopen(url + query, timeout=limit_s + 10, context=trust) as stream:
         for line in stream:
             yield json.loads(line)
 

@@ -1,7 +1,7 @@
 """A real Karmada on a real API server, from the folder of binaries that ``KARMADA_BINARIES`` names.
 
 The folder holds karmada-aggregated-apiserver, karmada-webhook and karmada-controller-manager, and below it the
-CustomResourceDefinitions of the same version.
+CustomResourceDefinitions of the same version. karmada-scheduler is optional: one scenario starts it.
 """
 
 import os
@@ -18,6 +18,7 @@ from kube_store import JSON
 
 VARIABLE: Final = "KARMADA_BINARIES"
 SYSTEM: Final = "karmada-system"
+SCHEDULER: Final = "karmada-scheduler"
 GATES: Final = "--feature-gates=FederatedQuotaEnforcement=true"
 DETECTION: Final = (
     "--cluster-status-update-frequency=5s", "--cluster-monitor-period=3s", "--cluster-monitor-grace-period=12s",
@@ -94,6 +95,13 @@ class RealKarmada:
         """Kill the controller manager, and start it again with further flags."""
         self._manager.kill()
         self._manager = self._start_manager(*flags)
+
+    def start_scheduler(self) -> Process | None:
+        """Start karmada-scheduler; return None if the folder does not hold it."""
+        if not os.access(self._folder / SCHEDULER, os.X_OK):
+            return None
+        command = [*self._common(SCHEDULER), "--leader-elect=false"]
+        return self._ready(self._processes.start(SCHEDULER, command), command)
 
     def close(self) -> None:
         """Do nothing: its processes end with those of the API server."""

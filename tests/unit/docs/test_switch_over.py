@@ -29,7 +29,7 @@ def planned(folder, words, changed=()):
 
 def test_a_successor_takes_the_workloads_and_nothing_moves(tmp_path):
     section = PAGE.partition("## Switch over")[2].partition("## Switch back")[0]
-    ((_, line),) = re.findall(r"(berthmaster plan) (.*)", section)
+    (line,) = re.findall(r"`berthmaster plan (.*)`", section)
     words = line.replace("NAMESPACE", "default").replace("NAME", "web").split()
     result = planned(tmp_path, words, [SUCCESSOR])
     assert (result.exit_code, "nothing moves" in result.stdout) == (0, True), result.output
