@@ -25,7 +25,7 @@ from live import objects
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.what_if import DownChange
+from berthmaster.native_api.what_if import DownChange, PlanRequest
 
 LIMIT_MIB: Final = 350
 _LIMIT_S: Final = 900.0
@@ -82,14 +82,14 @@ def planned(client: Client) -> tuple[float, str]:
     placement = {**DIVIDED, "clusterAffinity": {"clusterNames": members}}
     changed = convert(Policy, policy("everything", selector(), namespace="team0", placement=placement))
     begun_s = time.perf_counter()
-    counts = client.plan(update=[changed]).counts
+    counts = client.plan(PlanRequest(update=(changed,))).counts
     return time.perf_counter() - begun_s, f"{counts.moved} of {counts.workloads} move"
 
 
 def planned_loss(client: Client) -> tuple[float, str]:
     """Plan the loss of a cluster, which has an index of its own. Return the seconds and what moves."""
     begun_s = time.perf_counter()
-    counts = client.plan(changes=[DownChange("member3")]).counts
+    counts = client.plan(PlanRequest(changes=(DownChange("member3"),))).counts
     return time.perf_counter() - begun_s, f"{counts.moved} of {counts.workloads} move"
 
 

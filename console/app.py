@@ -31,16 +31,14 @@ from console import markup, security
 from console.attempts import SignInAttempts
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
 from console.context import ConsoleServices, PageOptions
-from console.extender_source import ExtenderSource
 from console.live import EVENTS, EventStreams, StateWatcher
 from console.observed import ConsoleMetrics
 from console.pages import search
 from console.pages.registry import PAGES
 from console.rate_limits import RateLimits
 from console.sign_in import SIGN_IN, sign_in_pages
-from console.source import SourceError
+from console.source import ExtenderSource, SourceError, VisibleSource
 from console.static_files import StaticFiles
-from console.visible_source import VisibleSource
 from console.visitor import Visitor
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import cast
 from flask import g
 
 from berthmaster.runtime.clock import Clock
-from console.visible_source import VisibleSource
+from console.source import VisibleSource
 from console.visitor import Visitor
 
 

@@ -22,9 +22,9 @@ from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
 from console.authentication import SESSION_LIFETIME, SignInOptions
 from console.context import PageOptions
-from console.extender_source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 from console.live import EVENTS, StateWatcher
 from console.revoked_sessions import RevokedSessions
+from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _HOUSEKEEPING_S: Final = 1.0

@@ -1,11 +1,63 @@
-"""The errors of the extender as the pages ask it, and the reader of its answers."""
+"""The extender as the pages ask it, over HTTP, on connections that stay open; and its errors, for visitors."""
 
-from collections.abc import Sequence
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from berthmaster.model.errors import ServiceError
-from berthmaster.native_api.wire import InvalidField, Progress
+from msgspec.structs import replace
+
+from berthmaster.ledger.records import PastExplanation
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.gaps import namespace_of
+from berthmaster.native_api.client import Client
+from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, UnansweredError
+from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
+from berthmaster.native_api.outlook import BindingOverview
+from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
+from berthmaster.native_api.why import (
+    DriftQuery,
+    DriftView,
+    MovesView,
+    PolicyList,
+    PolicyQuery,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
+)
+from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery, InvalidField, Progress
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import fields
+from berthmaster.serving.reloaded_files import ReloadedFiles
+from berthmaster.simulation.assumptions import Switch
+from berthmaster.views.move_rows import MoveQuery
+from console.answer_cache import AnswerCache
+from console.visitor import Visitor
+
+_LOG: Final = logging.getLogger("berthmaster.console")
+_FILE_CHECK_S: Final = 1.0
+_REFUSES_US: Final = (401, 403)
+_FORBIDDEN: Final = 403
+PAGE_DEADLINE_S: Final = 5.0
+_LEDGER_S: Final = 2.0
+"""What the ledger gets of the time of a page: without its answer, only its section is missing."""
+_LEAST_S: Final = 0.05
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Versioned(Protocol):
+    """An answer that says which version of the state it is about."""
+
+    @property
+    def version(self) -> str: ...
+
+
+V = TypeVar("V", bound=_Versioned)
 
 
 class SourceError(ServiceError):
@@ -33,19 +85,259 @@ class SourceError(ServiceError):
         super().__init__(message, status)
 
 
-class HistoryQuery(NamedTuple):
-    """Which records to list; the fields are the arguments of ``Client.history``."""
+class ExtenderClients:
+    """The client of the extender, made anew when a file of its credentials changes. Safe for several threads."""
 
-    namespace: str = ""
-    kind: str = ""
-    name: str = ""
-    cluster: str = ""
-    policy: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    moves: bool = False
-    after: str = ""
-    limit: int = 50
+    def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
+        """Prepare the client, without a request."""
+        self._access = access
+        self._timeout_s = timeout_s
+        try:
+            self._files = ReloadedFiles(access.files, self._load, _cannot_use, check_interval_s=_FILE_CHECK_S)
+        except (OSError, ValueError) as error:
+            raise InputError(f"a file for the extender cannot be used: {error}") from None
+
+    def client(self) -> Client:
+        return self._files.content()
+
+    def _load(self) -> Client:
+        access = self._access
+        pair = None
+        if access.certificate_file is not None and access.key_file is not None:
+            pair = (access.certificate_file, access.key_file)
+        try:
+            return Client(
+                access.url,
+                token_file=access.token_file,
+                ca_file=access.ca_file,
+                certificate=pair,
+                timeout_s=self._timeout_s,
+                connections=access.connections,
+            )
+        except InputError as error:
+            raise ValueError(str(error)) from None
 
 
-Namespaces = frozenset[str] | None
+def _cannot_use(error: Exception) -> None:
+    _LOG.error("new credentials for the extender are not used: a file is invalid", extra=fields(problem=str(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderState:
+    """What is known about the extender.
+
+    Attributes:
+        version: the version of its state; empty if it is not known. Answers about this version are kept.
+        lost: why it cannot be asked; None if it answers. While it is lost, no question is sent.
+    """
+
+    version: str = ""
+    lost: SourceError | None = None
+
+
+class ExtenderSource:
+    """Asks the extender. Safe for several threads.
+
+    A question is a method of ``Client`` and its arguments. If the extender does not answer ``kept`` or ``remembered``,
+    the last answer to the same question is returned.
+
+    Attributes:
+        as_of: the time of the oldest answer that was not given now; None if all are present. Only of one page.
+    """
+
+    def __init__(
+        self,
+        clients: ExtenderClients,
+        clock: Clock,
+        state: Callable[[], ExtenderState] = ExtenderState,
+        page_deadline_s: float = PAGE_DEADLINE_S,
+    ) -> None:
+        """Prepare the source, without a request.
+
+        Args:
+            page_deadline_s: how long the questions of one page may take together. Questions that simulate have the
+                timeout of the clients.
+        """
+        self._clients, self._clock, self._state, self._page_deadline_s = clients, clock, state, page_deadline_s
+        self._cache = AnswerCache()
+        self._ends_s: float | None = None
+        self.as_of: datetime | None = None
+
+    def for_page(self) -> "ExtenderSource":
+        """Return the source for one page, whose time begins now."""
+        page = copy(self)
+        page._ends_s = self._clock.monotonic_s() + self._page_deadline_s  # noqa: SLF001 - a copy of this object
+        page.as_of = None
+        return page
+
+    def version(self) -> StateVersion:
+        """Return the version of the extender's state. A lost extender is asked, too."""
+        return self._sent(Client.version, self._page_deadline_s)
+
+    def namespaces(self) -> Iterable[str]:
+        return self.kept(Client.workloads, WorkloadQuery(limit=1)).facets.namespaces
+
+    def kept(self, ask: Callable[Concatenate[Client, P], V], *args: P.args, **kwargs: P.kwargs) -> V:
+        """Return an answer that depends on the state of the extender alone. It is kept while the state is the same."""
+        question = (ask, args, frozenset(kwargs.items()))
+
+        def answer() -> V:
+            return self.fresh(ask, *args, **kwargs)
+
+        version = self._state().version
+        return self._last_of(question, lambda: self._cache.answer(question, version, answer, lambda it: it.version))
+
+    def remembered(self, ask: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return an answer that depends on the time, too."""
+        question = (ask, args, frozenset(kwargs.items()))
+        return self._last_of(question, lambda: self.fresh(ask, *args, **kwargs))
+
+    def fresh(self, ask: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask within the time of the page."""
+        return self._within(math.inf, lambda client: ask(client, *args, **kwargs))
+
+    def recorded(self, ask: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the ledger, within its part of the time of the page."""
+        return self._within(_LEDGER_S, lambda client: ask(client, *args, **kwargs))
+
+    def simulated(self, ask: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask a question that may take longer than a page, within the timeout of the clients."""
+        return self._unless_lost(lambda client: ask(client, *args, **kwargs), None)
+
+    def _last_of(self, question: object, ask: Callable[[], T]) -> T:
+        """Return an answer; the last one if the extender does not answer."""
+        try:
+            answer = ask()
+        except SourceError as error:
+            last = self._cache.last(question) if error.unanswered else None
+            if last is None:
+                raise
+            self.as_of = last.time if self.as_of is None else min(self.as_of, last.time)
+            found: T = last.answer
+            return found
+        self._cache.remember(question, answer, self._clock.now())
+        return answer
+
+    def _within(self, most_s: float, question: Callable[[Client], T]) -> T:
+        left_s = self._page_deadline_s if self._ends_s is None else self._ends_s - self._clock.monotonic_s()
+        return self._unless_lost(question, max(_LEAST_S, min(left_s, most_s)))
+
+    def _unless_lost(self, question: Callable[[Client], T], timeout_s: float | None) -> T:
+        if (lost := self._state().lost) is not None:
+            raise SourceError(str(lost), lost.status, unanswered=True)
+        return self._sent(question, timeout_s)
+
+    def _sent(self, question: Callable[[Client], T], timeout_s: float | None) -> T:
+        client = self._clients.client()
+        try:
+            return question(client if timeout_s is None else client.within(timeout_s))
+        except ServiceError as error:
+            raise for_visitors(error) from None
+
+
+class VisibleSource:
+    """The extender as the pages of one visitor ask it. Safe for several threads.
+
+    Each method asks the question of ``berthmaster.native_api.client.Client`` with the same name, and raises a
+    ``SourceError``. Each question carries the namespaces of the visitor; the extender filters. Totals of clusters and
+    of plans count all namespaces.
+    """
+
+    def __init__(self, source: ExtenderSource, visitor: Visitor) -> None:
+        self._source = source.for_page()
+        self._visitor = visitor
+        self._seen = visitor.namespaces
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The time of the oldest answer so far that was not given now; None if all are present."""
+        return self._source.as_of
+
+    def fleet(self) -> FleetView:
+        return self._source.kept(Client.fleet)
+
+    def workloads(self, query: WorkloadQuery) -> WorkloadPage:
+        return self._source.kept(Client.workloads, replace(query, namespaces=self._seen))
+
+    def binding(self, name: str, namespace: str = "") -> BindingView:
+        self._require(namespace)
+        return self._source.fresh(Client.binding, name, namespace, namespaces=self._seen)
+
+    def overview(
+        self, name: str, namespace: str = "", group: str | None = None, *, clusters: int | None = None
+    ) -> BindingOverview:
+        self._require(namespace)
+        # The decision depends on the time, too, so it is not kept for a version.
+        return self._source.remembered(
+            Client.overview, name, namespace, group, clusters=clusters, namespaces=self._seen
+        )
+
+    def recorded_decision(
+        self, record: str, name: str, namespace: str = "", *, of_page: bool = False
+    ) -> PastExplanation:
+        self._require(namespace)
+        ask = self._source.recorded if of_page else self._source.simulated
+        return ask(Client.recorded_decision, record, name, namespace, namespaces=self._seen)
+
+    def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
+        self._require(namespace)
+        return self._source.simulated(Client.why_not, cluster, name, namespace, record=record)
+
+    def history(self, query: HistoryQuery) -> HistoryPage:
+        if query.name:
+            self._require(query.namespace)
+        return self._source.recorded(Client.history, query._replace(namespaces=self._seen))
+
+    def moves(self, query: MoveQuery) -> MovesView:
+        # Windows open and deadlines pass without a new version.
+        return self._source.remembered(Client.moves, query._replace(namespaces=self._seen))
+
+    def policies(self, query: PolicyQuery) -> PolicyList:
+        return self._source.kept(Client.policies, query._replace(namespaces=self._seen))
+
+    def policy(self, name: str, namespace: str = "") -> PolicyView:
+        return self._source.kept(Client.policy, name, namespace, namespaces=self._seen)
+
+    def resilience(
+        self, by: Iterable[str] = ("cluster",), *, limit: int = 200, failover: Switch = Switch.AUTO
+    ) -> ResilienceView:
+        return self._source.kept(
+            Client.resilience, tuple(by), limit=limit, namespaces=self._seen, failover=failover, stale=True
+        )
+
+    def drift(self, query: DriftQuery) -> DriftView:
+        return self._source.kept(Client.drift, query._replace(namespaces=self._seen))
+
+    def plan(self, request: PlanRequest) -> PlanAnswer:
+        for change in request.changes:
+            if isinstance(change, ScaleChange):
+                self._require(namespace_of(change.resource))
+        return self._source.simulated(Client.plan, replace(request, namespaces=self._seen))
+
+    def _require(self, namespace: str) -> None:
+        """Refuse a question about a namespace that the visitor may not see."""
+        if not self._visitor.may_see(namespace):
+            what = f"in the namespace {namespace}" if namespace else "without a namespace"
+            raise SourceError(f"You may not list bindings {what}, so the console does not show them.", _FORBIDDEN)
+
+
+def for_visitors(error: ServiceError) -> SourceError:
+    """Return the error with a message for people who do not run the console."""
+    match error:
+        case ServiceError(status=status) if status in _REFUSES_US:
+            return SourceError("The extender does not accept the credentials of the console.", status)
+        case UnansweredError(late=True):
+            text = "The extender did not answer in time. Try again later, or ask for less."
+            return SourceError(text, 503, unanswered=True)
+        case UnansweredError(url=url, problem=problem, status=status):
+            return SourceError(f"The extender at {url} {problem}", status, unanswered=True)
+        case RequestRefusedError(detail=detail, request_id=request_id, status=status):
+            text = f"{_sentence(detail)} (request {request_id})"
+            return SourceError(text, status, detail, error.errors, progress=error.progress)
+        case _:
+            # Not the extender wrote this, but for example a proxy before it.
+            return SourceError(_sentence(str(error)), error.status, unanswered=True)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from fake_clock import FakeClock
@@ -15,10 +16,9 @@ from berthmaster.native_api.connection import RequestRefusedError
 from berthmaster.native_api.wire import InvalidField, Problem, Progress
 from console.app import AppOptions, ConsoleParts, create_app
 from console.authentication import Authentication, SignInOptions
-from console.extender_source import for_visitors
 from console.live import StateWatcher
 from console.revoked_sessions import RevokedSessions
-from console.source import SourceError
+from console.source import SourceError, for_visitors
 
 
 class GivenSource:
@@ -42,16 +42,21 @@ class GivenSource:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        def answer(*arguments: Any, **named: Any) -> Any:
-            self.asked.append((name, arguments, named))
-            if name not in self.answers:
-                raise SourceError(f"this test gives no answer to {name}", unanswered=True)
-            given = self.answers[name]
-            if isinstance(given, Exception):
-                raise given
-            return given(*arguments, **named) if callable(given) else given
+        return partial(self._answer, name)
 
-        return answer
+    def _answer(self, name: str, *arguments: Any, **named: Any) -> Any:
+        self.asked.append((name, arguments, named))
+        if name not in self.answers:
+            raise SourceError(f"this test gives no answer to {name}", unanswered=True)
+        given = self.answers[name]
+        if isinstance(given, Exception):
+            raise given
+        return given(*arguments, **named) if callable(given) else given
+
+    def _asked(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return self._answer(question.__name__, *arguments, **named)
+
+    kept = remembered = fresh = recorded = simulated = _asked
 
 
 def refused_question(detail: str, status: int, path: str = "", progress: Progress | UnsetType = UNSET) -> SourceError:

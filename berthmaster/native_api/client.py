@@ -6,6 +6,7 @@ It uses the types of ``berthmaster.native_api.wire`` and persistent connections.
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -17,16 +18,13 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, ServiceError
-from berthmaster.model.policy import Policy
 from berthmaster.native_api.connection import ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import (
     Change,
     PlanAnswer,
-    PlannableChange,
     PlanRequest,
-    PolicyName,
     SimulateAnswer,
     SimulateRequest,
 )
@@ -35,6 +33,7 @@ from berthmaster.native_api.why import (
     DriftView,
     MovesView,
     PolicyList,
+    PolicyQuery,
     PolicyView,
     ResilienceView,
     WhyNotView,
@@ -48,6 +47,7 @@ from berthmaster.native_api.wire import (
     ClusterView,
     Decided,
     HistoryPage,
+    HistoryQuery,
     ReaderRequest,
     ScheduleRequest,
 )
@@ -55,6 +55,7 @@ from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")
+_ListQuery = DriftQuery | HistoryQuery | MoveQuery | PolicyQuery
 
 
 class Client:
@@ -128,35 +129,8 @@ class Client:
         request = SimulateRequest(tuple(changes), show_all, failover, preemption)
         return self._connection.request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
-    def plan(
-        self,
-        create: Sequence[Policy] = (),
-        update: Sequence[Policy] = (),
-        delete: Sequence[PolicyName] = (),
-        *,
-        changes: Sequence[PlannableChange] = (),
-        limit: int = 1000,
-        namespaces: Iterable[str] | None = None,
-        failover: Switch = Switch.AUTO,
-        preemption: Switch = Switch.AUTO,
-    ) -> PlanAnswer:
-        """Return what changes of policies, clusters and replicas would move.
-
-        Args:
-            limit: the most entries of each list in the answer.
-            namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
-        """
-        seen = None if namespaces is None else frozenset(namespaces)
-        request = PlanRequest(
-            tuple(create),
-            tuple(update),
-            tuple(delete),
-            limit,
-            changes=tuple(changes),
-            namespaces=seen,
-            failover=failover,
-            preemption=preemption,
-        )
+    def plan(self, request: PlanRequest) -> PlanAnswer:
+        """Return what changes of policies, clusters and replicas would move."""
         return self._connection.request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
@@ -196,34 +170,9 @@ class Client:
         path = f"{_path_of(name, namespace)}/decisions/{quote(record, safe='')}"
         return self._for_reader(path, PastExplanation, namespaces)
 
-    def history(
-        self,
-        *,
-        namespace: str = "",
-        kind: str = "",
-        name: str = "",
-        cluster: str = "",
-        policy: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        moves: bool = False,
-        after: str = "",
-        limit: int = 50,
-        namespaces: Iterable[str] | None = None,
-    ) -> HistoryPage:
-        """Return what is on record, the latest first. An empty argument selects everything.
-
-        Args:
-            moves: only decisions that change an assignment or evict from a cluster.
-            after: ``next`` of the page before.
-            limit: the most records. A page can have fewer.
-        """
-        given = {"namespace": namespace, "kind": kind, "name": name, "cluster": cluster, "policy": policy}
-        times = {name: time.isoformat() for name, time in (("since", since), ("until", until)) if time is not None}
-        only = {"moves": "true"} if moves else {}
-        return self._for_reader(
-            "/v1/history", HistoryPage, namespaces, **given, **times, **only, after=after, limit=limit
-        )
+    def history(self, query: HistoryQuery) -> HistoryPage:
+        """Return what is on record, the latest first."""
+        return self._listed("/v1/history", HistoryPage, query)
 
     def why_not(self, cluster: str, name: str, namespace: str = "", *, record: str = "") -> WhyNotView:
         """Return the smallest change under which a cluster would get a workload.
@@ -237,36 +186,12 @@ class Client:
     def moves(self, query: MoveQuery | None = None) -> MovesView:
         """Return what moves, what waits and for what; the first 1,000 moves by default."""
         asked = query or MoveQuery(limit=1000)
-        return self._for_reader(
-            "/v1/moves", MovesView, asked.namespaces,
-            q=asked.q, state=asked.state.word if asked.state else "", reason=asked.reason, cluster=asked.cluster,
-            sort=f"{'-' if asked.descending else ''}{asked.sort.value}", offset=asked.offset, limit=asked.limit or 0,
-        )  # fmt: skip
+        state, sort = asked.state and asked.state.word, f"{'-' if asked.descending else ''}{asked.sort.value}"
+        return self._listed("/v1/moves", MovesView, asked, state=state, sort=sort, descending=None)
 
-    def policies(
-        self,
-        *,
-        q: str = "",
-        kind: str = "",
-        name: str = "",
-        only: Iterable[str] = (),
-        namespaces: Iterable[str] | None = None,
-        sort: str = "",
-        offset: int = 0,
-        limit: int = 200,
-    ) -> PolicyList:
-        """Return policies: what they claim, what the rules find, takeovers and priority drops.
-
-        Args:
-            only: only policies with ``findings``, ``takeovers``, ``drops``, or with all that are given.
-            namespaces: only these namespaces, ``-`` for ClusterPropagationPolicies; None for all.
-            sort: one of ``POLICY_SORTS``, with a leading ``-`` for descending; empty for kind, namespace and name.
-        """
-        restrictions = ",".join(only)
-        return self._for_reader(
-            "/v1/policies", PolicyList, namespaces,
-            q=q, kind=kind, name=name, only=restrictions, sort=sort, offset=offset, limit=limit,
-        )  # fmt: skip
+    def policies(self, query: PolicyQuery | None = None) -> PolicyList:
+        """Return policies: what they claim, what the rules find, takeovers and priority drops."""
+        return self._listed("/v1/policies", PolicyList, query or PolicyQuery())
 
     def policy(self, name: str, namespace: str = "", *, namespaces: Iterable[str] | None = None) -> PolicyView:
         """Return one policy and what its placement allows; one without a namespace is a ClusterPropagationPolicy."""
@@ -288,17 +213,13 @@ class Client:
             by: what fails as a whole: ``cluster``, ``region``, ``zone`` or ``provider``.
             stale: whether to answer soon, with the last figures. Without any, the error has the progress.
         """
-        query: dict[str, str | int] = {"by": ",".join(by), "limit": limit, "failover": failover.value}
-        if stale:
-            query["stale"] = "true"
-        return self._for_reader("/v1/resilience", ResilienceView, namespaces, **query)
+        return self._for_reader(
+            "/v1/resilience", ResilienceView, namespaces, by=tuple(by), limit=limit, failover=failover, stale=stale
+        )
 
     def drift(self, query: DriftQuery) -> DriftView:
         """Return how far the fleet is from its policies, and what a repair would move."""
-        given = query._asdict()
-        namespaces = given.pop("namespaces")
-        texts = {name: str(value) for name, value in given.items()} | {"stale": "true" if query.stale else ""}
-        return self._for_reader("/v1/drift", DriftView, namespaces, **texts)
+        return self._listed("/v1/drift", DriftView, query)
 
     def overview(
         self,
@@ -315,18 +236,39 @@ class Client:
             group: the group whose clusters are explained, empty for a placement without groups; None for none.
             clusters: the most clusters of each stage of a group; None for all.
         """
-        given = {"group": group, "clusters": clusters}
-        query = urlencode({key: value for key, value in given.items() if value is not None})
-        return self._for_reader(f"{_path_of(name, namespace)}/overview?{query}", BindingOverview, namespaces)
+        path = f"{_path_of(name, namespace)}/overview"
+        if group == "":  # it stands for a placement without groups
+            path += "?group="
+        return self._for_reader(path, BindingOverview, namespaces, group=group, clusters=clusters)
 
-    def _for_reader(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: str | int) -> T:
+    def _listed(self, path: str, answer: type[T], query: _ListQuery, **changes: object) -> T:
+        given = {**query._asdict(), **changes}
+        return self._for_reader(path, answer, given.pop("namespaces"), **given)
+
+    def _for_reader(self, path: str, answer: type[T], namespaces: Iterable[str] | None, **query: object) -> T:
         """Return an answer for a reader. The query has no empty values. No namespaces are not all namespaces."""
-        given = urlencode({key: value for key, value in query.items() if value not in {"", 0}})
-        address = f"{path}?{given}" if given else path
+        given = urlencode({name: word for name, value in query.items() if (word := _word(value))})
+        address = f"{path}{'&' if '?' in path else '?'}{given}" if given else path
         if namespaces is None:
             return self._connection.request("GET", address, answer)
         # The namespaces of a reader may exceed a request line.
         return self._connection.request("POST", address, answer, encode_json(ReaderRequest(frozenset(namespaces))))
+
+
+def _word(value: object) -> str:
+    """Return the value of a query parameter; empty for none."""
+    match value:
+        case None | False:
+            return ""
+        case True:
+            return "true"
+        case Enum():
+            return str(value.value)
+        case datetime():
+            return value.isoformat()
+        case tuple():
+            return ",".join(map(_word, value))
+    return str(value)
 
 
 def _path_of(name: str, namespace: str) -> str:

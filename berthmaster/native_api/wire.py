@@ -7,7 +7,7 @@ setting that is silently ignored is worse than an error.
 """
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -253,6 +253,29 @@ class ClusterView(AnswerPart, frozen=True):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     resources: dict[str, Amounts]
+
+
+class HistoryQuery(NamedTuple):
+    """Which records to list. An empty value selects everything.
+
+    Attributes:
+        moves: only decisions that change an assignment or evict from a cluster.
+        after: ``next`` of the page before.
+        limit: the most records. A page can have fewer.
+        namespaces: the namespaces that the reader may see, ``-`` for cluster-scoped objects; None for all.
+    """
+
+    namespace: str = ""
+    kind: str = ""
+    name: str = ""
+    cluster: str = ""
+    policy: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    moves: bool = False
+    after: str = ""
+    limit: int = 50
+    namespaces: frozenset[str] | None = None
 
 
 class HistoryPage(AnswerPart, frozen=True):

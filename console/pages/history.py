@@ -6,13 +6,13 @@ from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
+from berthmaster.native_api.wire import HistoryQuery
 from console.context import services
 from console.offers import NO_LEDGER, optional
 from console.pages import downloads
 from console.pages.workload_timeline import timeline
 from console.pages.workload_words import sentence
 from console.query import PageQuery
-from console.source import HistoryQuery
 
 BLUEPRINT: Final = Blueprint("history", __name__)
 _RANGES: Final = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 from flask import Response, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.wire import BindingView, HistoryPage
+from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.context import services, visitor
 from console.offers import NO_LEDGER, Offered, optional
 from console.pages import downloads
@@ -18,7 +18,6 @@ from console.pages.workload_model import WorkloadFacts, WorkloadPart, WorkloadQu
 from console.pages.workload_timeline import departure_of
 from console.pages.workload_words import sentence
 from console.query import PageQuery
-from console.source import HistoryQuery
 
 _RECORDS: Final = 20
 _ALL: Final = "all"

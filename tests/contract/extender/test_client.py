@@ -12,11 +12,11 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster.model.policy import Policy
 from berthmaster.native_api import connection
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.fleet import WorkloadQuery
-from berthmaster.native_api.what_if import DownChange
+from berthmaster.native_api.what_if import DownChange, PlanRequest
+from berthmaster.native_api.why import PolicyQuery
 from berthmaster.native_api.wire import BatchLine
 from berthmaster.simulation.assumptions import Switch
 from berthmaster.views.move_rows import MoveQuery
@@ -50,7 +50,7 @@ def test_the_client_decodes_answers(client):
     }
     assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
-    planned = client.plan([convert(Policy, examples.PLAN["create"][0])])
+    planned = client.plan(convert(PlanRequest, examples.PLAN))
     assert (planned.counts.workloads, planned.counts.moved) == (1, 0), "the policy selects no workload of the fleet"
     assert client.binding("nginx-deployment", "default").resource.kind == "Deployment"
     fleet, page = client.fleet(), client.workloads(WorkloadQuery(q="nginx", namespaces=frozenset({"default"})))
@@ -70,11 +70,11 @@ def test_questions_take_the_namespaces_of_the_reader(client):
 
 def test_a_reader_may_have_more_namespaces_than_a_request_line_holds(client):
     namespaces = {"default", *(f"a-namespace-with-a-long-name-{number}" for number in range(1000))}
-    listed = client.policies(namespaces=namespaces)
+    listed = client.policies(PolicyQuery(namespaces=frozenset(namespaces)))
     assert {each.namespace for each in listed.items} == {"default"}
-    assert client.policies(namespaces=namespaces - {"default"}).items == []
+    assert client.policies(PolicyQuery(namespaces=frozenset(namespaces - {"default"}))).items == []
     assert client.moves(MoveQuery(namespaces=frozenset(namespaces), limit=1)).moves == []
-    planned = client.plan([convert(Policy, examples.PLAN["create"][0])], namespaces=namespaces)
+    planned = client.plan(replace(convert(PlanRequest, examples.PLAN), namespaces=frozenset(namespaces)))
     assert planned.counts.workloads == 1
 
 

@@ -21,7 +21,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.what_if import DownChange
+from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster_cli.main import main
 from extender.protocols.native import examples
 from extender.state.state import NO_SOURCE
@@ -84,7 +84,7 @@ def test_manifests_without_workloads_are_a_gap_of_every_answer(tmp_path):
     ):
         answers = [
             client.simulate([]), client.fleet(), client.workloads(), client.moves(), client.policies(),
-            client.plan(changes=[DownChange("member1")]).plan,
+            client.plan(PlanRequest(changes=(DownChange("member1"),))).plan,
         ]  # fmt: skip
     gap = "the manifests have no binding and no resource template: the workloads of the fleet are not known"
     assert [gap in each.gaps for each in answers] == [True] * 6

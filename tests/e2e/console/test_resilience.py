@@ -7,12 +7,11 @@ from playwright.sync_api import expect
 SIMULATES = """
 from datetime import UTC, datetime, timedelta
 from berthmaster.native_api.wire import Progress
-from console.extender_source import ExtenderSource
-from console.source import SourceError
+from console.source import SourceError, VisibleSource
 begun = datetime.now(UTC) - timedelta(minutes=2)
 def simulates(*_, **__):
     raise SourceError("", 503, progress=Progress("the loss of each cluster", begun, 3, 1000))
-ExtenderSource.resilience = simulates"""
+VisibleSource.resilience = simulates"""
 
 
 @pytest.mark.parametrize("domain", ["Regions", "Providers", "Zones", "Clusters"])

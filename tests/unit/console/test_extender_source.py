@@ -5,7 +5,7 @@ import pytest
 from berthmaster.model.errors import ServiceError
 from berthmaster.native_api.connection import RequestRefusedError, UnansweredError
 from berthmaster.native_api.wire import Problem
-from console.extender_source import for_visitors
+from console.source import for_visitors
 
 
 @pytest.mark.parametrize(

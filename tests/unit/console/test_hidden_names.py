@@ -22,8 +22,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
 from berthmaster.native_api.why import DriftQuery
-from console.extender_source import ExtenderSource
 from console.question import WhatIfQuestion, encoded
+from console.source import ExtenderSource
 from extender.state.controllers_lease import LeaseReading
 
 HIDDEN = ("vault", "secret")

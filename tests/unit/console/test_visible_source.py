@@ -6,11 +6,10 @@ from console_source import GivenSource
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, ScaleChange
 from berthmaster.native_api.why import DriftQuery, PolicyQuery
-from berthmaster.native_api.wire import Staleness
+from berthmaster.native_api.wire import HistoryQuery, Staleness
 from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
 from berthmaster.views.move_rows import MoveQuery
-from console.source import HistoryQuery, SourceError
-from console.visible_source import VisibleSource
+from console.source import SourceError, VisibleSource
 from console.visitor import Visitor
 
 FRESH = Staleness(None, None, "")

@@ -5,7 +5,7 @@ from free_ports import free_port
 from http_peer import HANG_UP, OK, HttpPeer
 
 from berthmaster.native_api.connection import ExtenderAccess, UnansweredError, WebClient
-from console.extender_source import ExtenderClients
+from console.source import ExtenderClients
 
 VERSION = b'{"version":"1","staleness":{"loadedAt":null,"staleSince":null,"problem":""}}'
 
@@ -81,7 +81,7 @@ def test_a_late_answer_says_so(peer):
 
 
 def test_new_credentials_are_used_and_invalid_ones_are_not(peer, tmp_path, monkeypatch):
-    monkeypatch.setattr("console.extender_source._FILE_CHECK_S", 0.0)
+    monkeypatch.setattr("console.source._FILE_CHECK_S", 0.0)
     server, token = peer(reply(VERSION)), tmp_path / "token"
     token.write_text("first")
     clients = ExtenderClients(ExtenderAccess(f"http://127.0.0.1:{server.port}", token_file=token), 5.0)

@@ -85,7 +85,7 @@ def test_the_page_shows_figures_picture_and_table():
     )
     page = console_client(source).get("/resilience?by=provider").get_data(as_text=True)
     assert source.asked == [
-        ("resilience", (["provider"],), {"limit": 1000, "namespaces": None, "failover": Switch.AUTO})
+        ("resilience", (("provider",),), {"limit": 1000, "namespaces": None, "failover": Switch.AUTO, "stale": True})
     ]
     assert 'aria-current="page">Providers' in page
     assert '<svg xmlns="http://www.w3.org/2000/svg" class="heat"' in page

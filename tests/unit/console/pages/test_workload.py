@@ -24,7 +24,7 @@ from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplan
 from berthmaster.model.move import MovePhase
 from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.outlook import FreeAmount, Room
-from berthmaster.native_api.wire import EvictionTaskView, RequiringBinding
+from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
@@ -35,7 +35,6 @@ from console.pages.workload_answers import answers, past_answers
 from console.pages.workload_groups import ROWS, group_rows, stage_view
 from console.pages.workload_timeline import Departure, change_words, departure_of, timeline
 from console.pages.workload_words import listed, sentence
-from console.source import HistoryQuery
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(
@@ -416,7 +415,7 @@ def test_the_page_answers_in_its_first_lines(workload):
     )
     assert list(first) == sorted(first)
     assert max(first) < text.index("Groups in order") < text.index("Clusters by stage") < text.index("Timeline")
-    assert ("history", (HistoryQuery("shop", "Deployment", "web", limit=20),), {"namespaces": None}) in source.asked
+    assert ("history", (HistoryQuery("shop", "Deployment", "web", limit=20),), {}) in source.asked
     for part in ("PropagationPolicy shop/web", "a PropagationPolicy goes before it", f"{ADDRESS}?record=1.1"):
         assert part in text
 
@@ -437,7 +436,7 @@ def test_the_last_accepted_plan_of_its_policy_is_shown(workload):
     assert "refused-plan" not in answer.text
     assert "older-plan" not in answer.text
     asked = HistoryQuery("shop", "PropagationPolicy", "web", limit=20)
-    assert ("history", (asked,), {"namespaces": None}) in source.asked
+    assert ("history", (asked,), {}) in source.asked
 
 
 def test_a_recorded_decision_is_shown_as_it_was(workload):
