@@ -19,9 +19,8 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import World, world_of

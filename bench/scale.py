@@ -38,9 +38,8 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import DownChange, PlanRequest, SimulateRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.failures import FailureDomain, Failures, losses
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from extender.metrics import PrometheusServiceMetrics
 from extender.protocols.native.plan import Planner

@@ -13,16 +13,14 @@ from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 from berthmaster.simulation.federation import (
     Federation,
-    apply_to_federation,
-    compare_federation,
-    federation_of,
-    run_federation,
-)
-from berthmaster.simulation.federation_report import (
     FederationChange,
     FederationRow,
+    apply_to_federation,
+    compare_federation,
     federation_change,
+    federation_of,
     federation_row,
+    run_federation,
 )
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import Change

@@ -15,9 +15,9 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.validation import update_errors
 from berthmaster.runtime.installation import extra_remedy
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.changes import Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.flags import option
 from berthmaster_cli.inputs import PresentFlags, current_time, report_prices

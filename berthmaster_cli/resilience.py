@@ -13,8 +13,8 @@ from rich.text import Text
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, name_list
-from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses, ranked
+from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import columns_of, count_text, numbers

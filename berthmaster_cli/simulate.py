@@ -9,9 +9,9 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.what_if import SimulateAnswer, simulate_answer
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.assumptions import Switch
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.losses import is_left
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult

@@ -10,7 +10,7 @@ from rich.text import Text
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.federation_report import FederationChange, FederationRow
+from berthmaster.simulation.federation import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow, Row
 from berthmaster.views.texts import assignment_text, columns_of, numbers, without_zeros
 from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled

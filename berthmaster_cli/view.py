@@ -10,7 +10,7 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.selector import LabelSelector, parse_selector
-from berthmaster.simulation.federation_report import FederationChange, FederationRow
+from berthmaster.simulation.federation import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.flags import argument, option

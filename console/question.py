@@ -14,7 +14,7 @@ import msgspec
 import msgspec.structs
 
 from berthmaster.model.errors import shown
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from console.query import QueryError
 
 MAX_ADDRESS: Final = 3800

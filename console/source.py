@@ -32,7 +32,7 @@ from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery, 
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.serving.reloaded_files import ReloadedFiles
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from console.answer_cache import AnswerCache
 from console.visitor import Visitor

@@ -19,10 +19,9 @@ from berthmaster.native_api.why import (
 )
 from berthmaster.native_api.wire import Staleness
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.drift import WorkloadDrift, summary
 from berthmaster.simulation.failures import FailureDomain
-from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary, UnplacedWorkload
+from berthmaster.simulation.plan_answer import ALL_ON, Plan, PlannedMove, PlanSummary, UnplacedWorkload
 from berthmaster.views.move_rows import BrakeReport, BudgetUse, MoveRow, RowState
 from berthmaster.views.policy_rows import PolicyRow
 

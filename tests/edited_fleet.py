@@ -30,12 +30,10 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.assumptions import Switch
-from berthmaster.simulation.change_set import ChangeSet, changed_workloads
-from berthmaster.simulation.plan_answer import Plan, PlannedMove
-from berthmaster.simulation.plan_index import PlanIndex, key_of
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_workloads, key_of
+from berthmaster.simulation.detector import Detector
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch
 from berthmaster.simulation.planner import plan, planned_fleet
-from berthmaster.simulation.policy_edit import Detector
 from berthmaster.simulation.run import explained
 from berthmaster.simulation.world import World
 

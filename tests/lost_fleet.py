@@ -25,10 +25,10 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import as_moved
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.assumptions import Switch, assumptions
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down, RemoveCluster
 from berthmaster.simulation.losses import loss_of
+from berthmaster.simulation.plan_answer import Switch, assumptions
 from berthmaster.simulation.planner import PlannedFleet, planned_fleet
 from berthmaster.simulation.world import world_of
 

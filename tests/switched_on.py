@@ -3,6 +3,6 @@
 from functools import partial
 
 from berthmaster.simulation import world
-from berthmaster.simulation.assumptions import ALL_ON
+from berthmaster.simulation.plan_answer import ALL_ON
 
 world_of = partial(world.world_of, assumptions=ALL_ON)

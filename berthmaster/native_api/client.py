@@ -51,7 +51,7 @@ from berthmaster.native_api.wire import (
     ReaderRequest,
     ScheduleRequest,
 )
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 
 T = TypeVar("T")

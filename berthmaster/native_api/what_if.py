@@ -8,8 +8,7 @@ from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions, Switch
-from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary
+from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, ClusterTotal, Loss, Plan, PlanSummary, Switch
 from berthmaster.simulation.plan_rows import cluster_totals
 from berthmaster.simulation.planner import PlannedFleet
 from berthmaster.simulation.report import ChangeRow, change_row

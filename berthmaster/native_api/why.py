@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.wire import AnswerPart, Staleness
-from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.drift import FleetDrift
 from berthmaster.simulation.failures import FailureDomain, Impact
+from berthmaster.simulation.plan_answer import Assumptions
 from berthmaster.simulation.report import ClaimRow
 from berthmaster.simulation.why_not import WhyNot
 from berthmaster.views.move_rows import MovesReport

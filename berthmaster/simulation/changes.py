@@ -23,9 +23,9 @@ from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.policy import Policy, in_order
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.simulation.assumptions import not_ready
+from berthmaster.simulation.detector import Detector, PolicyEdit
 from berthmaster.simulation.eligibility import woken
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit
+from berthmaster.simulation.plan_answer import not_ready
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
@@ -38,7 +38,7 @@ _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 class Down:
     """A cluster fails: it is not ready, and Karmada taints it with NoSchedule. ClusterTaintPolicies add theirs.
 
-    What then moves depends on the assumptions of the world (``assumptions.py``). If they say that a lost cluster gets
+    What then moves depends on the ``Assumptions`` of the world. If they say that a lost cluster gets
     a NoExecute taint, it gets one.
     """
 

@@ -39,7 +39,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed, trigger_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.assumptions import TAINT_MANAGER, Assumptions
+from berthmaster.simulation.plan_answer import TAINT_MANAGER, Assumptions
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})

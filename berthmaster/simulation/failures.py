@@ -19,13 +19,12 @@ from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.following import follow, leaders_of
 from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
+from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
 from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, peers_of, run, schedule_one
-from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload, follow, leaders_of
 from berthmaster.simulation.world import World
 
 _LATER: Final = timedelta(seconds=1)

@@ -17,12 +17,18 @@ from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.work import TooLargeError, Work
-from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, edited_workloads, policy_edits
+from berthmaster.simulation.change_set import (
+    ChangedWorkloads,
+    ChangeSet,
+    PlanIndex,
+    WorkloadKey,
+    edited_workloads,
+    policy_edits,
+)
+from berthmaster.simulation.detector import Detector, PolicyEdit, preemptors
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey
 from berthmaster.simulation.plan_rows import deleted_copies, moved_replicas
 from berthmaster.simulation.planner import PlanDecider, plan_of
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit, preemptors
 from berthmaster.simulation.run import PlannedWorkload
 
 ALWAYS_EXACT: Final = 100

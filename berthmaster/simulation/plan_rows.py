@@ -21,7 +21,8 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
-from berthmaster.simulation.following import NO_COMPANIONS
+from berthmaster.simulation.change_set import PlanIndex
+from berthmaster.simulation.detector import PolicyEdit
 from berthmaster.simulation.losses import Gone, is_left, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import (
     ClaimChange,
@@ -34,11 +35,9 @@ from berthmaster.simulation.plan_answer import (
     StayReason,
     UnplacedWorkload,
 )
-from berthmaster.simulation.plan_index import PlanIndex
-from berthmaster.simulation.policy_edit import PolicyEdit
 from berthmaster.simulation.report import row
 from berthmaster.simulation.run import Moves, PlannedWorkload
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
+from berthmaster.simulation.workload import NO_COMPANIONS, NotScheduled, SimulatedWorkload
 
 _NONE_GONE: Final = Gone()
 _PARTS: Final = {

@@ -23,12 +23,26 @@ from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.assumptions import Assumptions
-from berthmaster.simulation.change_set import ChangedWorkloads, ChangeSet, changed_workloads
-from berthmaster.simulation.following import companions, follow
+from berthmaster.simulation.change_set import (
+    ChangedWorkloads,
+    ChangeSet,
+    PlanIndex,
+    WorkloadKey,
+    changed_workloads,
+    fresh_scheduler,
+    is_companion,
+    key_of,
+)
 from berthmaster.simulation.losses import Gone, copies, gone_of, is_left, loss_of
-from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary, StayingWorkload, StayReason
-from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
+from berthmaster.simulation.plan_answer import (
+    Assumptions,
+    ClusterTotal,
+    Loss,
+    Plan,
+    PlanSummary,
+    StayingWorkload,
+    StayReason,
+)
 from berthmaster.simulation.plan_rows import (
     cluster_totals,
     move_of,
@@ -49,7 +63,7 @@ from berthmaster.simulation.run import (
     run,
     schedule_one,
 )
-from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.workload import SimulatedWorkload, companions, follow
 from berthmaster.simulation.world import World
 
 _MAX_EXPLAINED: Final = 20

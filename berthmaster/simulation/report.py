@@ -8,10 +8,9 @@ import msgspec
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
-from berthmaster.simulation.plan_answer import Loss
+from berthmaster.simulation.plan_answer import Assumptions, Loss
 from berthmaster.simulation.run import PlannedWorkload, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 

@@ -35,8 +35,15 @@ from berthmaster.simulation.eligibility import (
     stalls,
     why_not_scheduled,
 )
-from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
-from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+from berthmaster.simulation.workload import (
+    NO_COMPANIONS,
+    Companions,
+    NotScheduled,
+    SimulatedWorkload,
+    Unscheduled,
+    companions,
+    follow,
+)
 from berthmaster.simulation.world import World
 
 _NEVER_S = 0.0  # no time passes in a simulation, so that pending replicas do not expire

@@ -1,32 +1,333 @@
 """Why a workload does not run on a cluster: the smallest change under which it would, confirmed by deciding again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+import msgspec.structs
 
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
 from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.meta import INT32_MAX, INT64_MAX
+from berthmaster.model.policy import (
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    Placement,
+    StaticClusterWeight,
+)
+from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
+from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import CPU, PODS
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.remedies import (
-    Case,
-    NumberField,
-    Remedy,
-    capacity_field,
-    filter_remedies,
-    first_group,
-    multiplies_capacity,
-    replica_fields,
-    rescheduled,
-    spread_fields,
-    terms_of,
-    weight_fields,
-)
 from berthmaster.simulation.run import WorkloadResult
 from berthmaster.simulation.workload import NotScheduled
+
+MOST_EXTRA: Final = 2**20
+"""The largest change of a number that is tried."""
+_SPREAD_FIELDS: Final = ("provider", "region", "zone")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload and the cluster in question, as they are or as changes would make them."""
+
+    request: Request
+    cluster: Cluster
+
+
+class Remedy(NamedTuple):
+    """A small change."""
+
+    kind: str
+    text: str
+    applied: Callable[[Case], Case]
+    field: "NumberField | None" = None
+    value: int = 0
+
+
+class NumberField(NamedTuple):
+    """A number that can be changed in one direction.
+
+    Attributes:
+        limit: the last value to try, above or below the present one.
+        parts: fields that change less by the same value, the smallest first.
+    """
+
+    kind: str
+    now: int
+    limit: int
+    text: Callable[[int], str]
+    changed: Callable[[Case, int], Case]
+    parts: Sequence["NumberField"] = ()
+
+    def at(self, distance: int) -> Remedy:
+        value = self.now + (distance if self.limit > self.now else -distance)
+        return Remedy(self.kind, self.text(value), lambda case: self.changed(case, value), self, value)
+
+    @property
+    def distance(self) -> int:
+        """How far the last value is from the present one."""
+        return abs(self.limit - self.now)
+
+
+def terms_of(placement: Placement) -> Sequence[ClusterAffinity | None]:
+    """Return the affinities that are tried in order; None for one that any cluster matches."""
+    return (placement.cluster_affinity,) if placement.cluster_affinities is None else placement.cluster_affinities
+
+
+def filter_remedies(case: Case, term: ClusterAffinity | None) -> list[Remedy]:
+    """Return what makes the cluster pass all filters in one group; all of them together are needed.
+
+    What no small change removes has no remedy: a deletion, and the workloads that a group must avoid.
+    """
+    request, cluster = case.request, case.cluster
+    taints = repelling_taints(cluster.spec.taints, request.placement.cluster_tolerations)
+    found = [_untainted(str(taint)) for taint in taints]
+    if (request.api_version, request.kind) not in set(cluster.enabled_kinds()):
+        found.append(Remedy("kind", f"let {cluster.name} serve {request.api_version} {request.kind}", _served))
+    if cluster.name in request.evicted_from:
+        found.append(Remedy("eviction", f"end the eviction from {cluster.name}", _not_evicted))
+    if term is not None:
+        found += _affinity_remedies(cluster, request.placement, term)
+    fields = {each.spread_by_field for each in request.placement.spread_constraints}
+    present = {"provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones}
+    found += [_located(field, cluster.name) for field in _SPREAD_FIELDS if field in fields and not present[field]]
+    return found
+
+
+def _untainted(text: str) -> Remedy:
+    def applied(case: Case) -> Case:
+        kept = tuple(each for each in case.cluster.spec.taints if str(each) != text)
+        return _with_spec(case, taints=kept)
+
+    return Remedy("taint", f"remove the taint {text}, or tolerate it", applied)
+
+
+def _served(case: Case) -> Case:
+    enablements = case.cluster.status.api_enablements
+    added = APIEnablement(case.request.api_version, (APIResource("", case.request.kind),))
+    status = msgspec.structs.replace(case.cluster.status, api_enablements=(*enablements, added))
+    return replace(case, cluster=msgspec.structs.replace(case.cluster, status=status))
+
+
+def _not_evicted(case: Case) -> Case:
+    return replace(case, request=replace(case.request, evicted_from=case.request.evicted_from - {case.cluster.name}))
+
+
+def _located(field: str, name: str) -> Remedy:
+    def applied(case: Case) -> Case:
+        value = f"a {field} of its own"
+        return _with_spec(case, **({"zones": (value,)} if field == "zone" else {field: value}))
+
+    return Remedy("location", f"set the {field} of {name}", applied)
+
+
+def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffinity) -> Iterator[Remedy]:
+    name = cluster.name
+    if name in term.exclude:
+        yield _with_term(
+            placement, term, f"remove {name} from exclude", exclude=tuple(each for each in term.exclude if each != name)
+        )
+    if term.cluster_names and name not in term.cluster_names:
+        yield _with_term(placement, term, f"add {name} to clusterNames", cluster_names=(*term.cluster_names, name))
+    requirements = term.label_selector.requirements() if term.label_selector is not None else ()
+    for requirement in requirements or ():
+        if not requirement.matches(cluster.metadata.labels):
+            yield from _label_remedy(requirement, name)
+    fields = term.field_selector
+    if fields is not None and fields.match_expressions:
+        yield _with_term(placement, term, f"remove the fieldSelector that {name} does not match", field_selector=None)
+
+
+def _label_remedy(requirement: Requirement, name: str) -> Iterator[Remedy]:
+    key = requirement.key
+    if requirement.operator in {"In", "Exists"}:
+        value = min(requirement.values, default="")
+        yield _labelled(f"label {name} with {key}={value}", key, value)
+    elif requirement.operator in {"NotIn", "DoesNotExist"}:
+        yield _labelled(f"remove the label {key} from {name}", key, None)
+
+
+def _labelled(text: str, key: str, value: str | None) -> Remedy:
+    def applied(case: Case) -> Case:
+        labels = {each: text for each, text in case.cluster.metadata.labels.items() if each != key}
+        if value is not None:
+            labels[key] = value
+        metadata = msgspec.structs.replace(case.cluster.metadata, labels=labels)
+        return replace(case, cluster=msgspec.structs.replace(case.cluster, metadata=metadata))
+
+    return Remedy("label", text, applied)
+
+
+def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields: object) -> Remedy:
+    position = next(index for index, each in enumerate(terms_of(placement)) if each is term)
+    group = f" of group {term.affinity_name}" if isinstance(term, ClusterAffinityTerm) else ""
+
+    def applied(case: Case) -> Case:
+        now = case.request.placement
+        if now.cluster_affinities is None:
+            return _with_placement(
+                case, cluster_affinity=msgspec.structs.replace(now.cluster_affinity or ClusterAffinity(), **fields)
+            )
+        terms = list(now.cluster_affinities)
+        terms[position] = msgspec.structs.replace(terms[position], **fields)
+        return _with_placement(case, cluster_affinities=tuple(terms))
+
+    return Remedy("affinity", f"{text}{group}", applied)
+
+
+def first_group(placement: Placement, position: int) -> Remedy | None:
+    """Return the remedy that makes a group the first one, and schedules anew; None without groups."""
+    if not placement.cluster_affinities:
+        return None
+    name = placement.cluster_affinities[position].affinity_name
+
+    def applied(case: Case) -> Case:
+        terms = list(case.request.placement.cluster_affinities or ())
+        terms.insert(0, terms.pop(next(at for at, each in enumerate(terms) if each.affinity_name == name)))
+        moved = _with_placement(case, cluster_affinities=tuple(terms))
+        return replace(moved, request=replace(moved.request, fresh=True))
+
+    return Remedy("group order", f"put group {name} first, and reschedule the workload", applied)
+
+
+def rescheduled() -> Remedy:
+    """Return the remedy that assigns all replicas anew."""
+    return Remedy(
+        "rescheduling",
+        "reschedule the workload, for example by a WorkloadRebalancer",
+        lambda case: replace(case, request=replace(case.request, fresh=True)),
+    )
+
+
+def replica_fields(case: Case) -> Iterator[NumberField]:
+    """Yield the number of replicas, downwards and upwards; nothing for a workload that is not divided."""
+    request = case.request
+    if not request.divides_replicas:
+        return
+    for kind, limit in (("replicas", 1), ("more replicas", min(request.replicas + MOST_EXTRA, INT32_MAX))):
+        yield NumberField(
+            kind,
+            request.replicas,
+            limit,
+            lambda value: f"set {value} replicas instead of {request.replicas}",
+            lambda case, value: replace(case, request=replace(case.request, replicas=value)),
+        )
+
+
+def spread_fields(placement: Placement, clusters: int) -> Iterator[NumberField]:
+    """Yield the bounds of the spread constraints, in both directions."""
+    for index, each in enumerate(placement.spread_constraints):
+        least, most = max(each.min_groups, 1), each.max_groups
+        about = each.spread_by_field or each.spread_by_label
+        for limit in {max(clusters, most), least} - {most} if most else ():
+            yield _bound(index, about, "maxGroups", most, limit)
+        for limit in {1, max(clusters, least)} - {least}:
+            yield _bound(index, about, "minGroups", least, limit, most)
+
+
+def _bound(index: int, about: str, name: str, now: int, limit: int, most: int = 0) -> NumberField:
+    """Return a bound of a spread constraint. ``most`` is maxGroups, which rises with minGroups; 0 without limit."""
+
+    def text(value: int) -> str:
+        names, since = (f"{name} and maxGroups", "") if 0 < most < value else (name, f" from {now}")
+        return f"{'raise' if value > now else 'lower'} {names} of the spread constraint by {about}{since} to {value}"
+
+    def changed(case: Case, value: int) -> Case:
+        constraints = list(case.request.placement.spread_constraints)
+        before = constraints[index]
+        highest = max(value, before.max_groups) if name == "minGroups" and before.max_groups else before.max_groups
+        bounds = {"max_groups": value} if name == "maxGroups" else {"min_groups": value, "max_groups": highest}
+        constraints[index] = msgspec.structs.replace(before, **bounds)
+        return _with_placement(case, spread_constraints=tuple(constraints))
+
+    return NumberField("spread constraint", now, limit, text, changed)
+
+
+def weight_fields(placement: Placement, name: str) -> Iterator[NumberField]:
+    """Yield the static weight of the cluster; nothing if no static weights divide the replicas."""
+    scheduling = placement.replica_scheduling
+    preference = scheduling.weight_preference if scheduling is not None else None
+    if scheduling is None or preference is None or not preference.static_weight_list:
+        return
+
+    def changed(case: Case, value: int) -> Case:
+        rule = StaticClusterWeight(ClusterAffinity(cluster_names=(name,)), value)
+        weights = msgspec.structs.replace(preference, static_weight_list=(*preference.static_weight_list, rule))
+        return _with_placement(case, replica_scheduling=msgspec.structs.replace(scheduling, weight_preference=weights))
+
+    yield NumberField("weight", 0, MOST_EXTRA, lambda value: f"give {name} a static weight of {value}", changed)
+
+
+def capacity_field(case: Case) -> NumberField:
+    """Return the capacity of the cluster, in replicas more than now."""
+    requests = {**dict(case.request.requests or ()), PODS: 1}
+    name = case.cluster.name
+    fewer = [{each: amount} for each, amount in requests.items()] + [dict(case.request.requests or ())]
+    return _capacity(name, requests)._replace(parts=[_capacity(name, each) for each in fewer])
+
+
+def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
+    """Return the capacity of a cluster by some resources, in replicas that request them."""
+
+    def amounts(replicas: int) -> dict[str, int]:
+        return {each: amount * replicas for each, amount in requests.items()}
+
+    def text(replicas: int) -> str:
+        listed = ", ".join(f"{_amount_text(each, amount)} {each}" for each, amount in amounts(replicas).items())
+        return f"add {listed} to {name}"
+
+    def changed(case: Case, replicas: int) -> Case:
+        summary = case.cluster.status.resource_summary or ResourceSummary()
+        allocatable = dict(summary.allocatable)
+        for each, amount in amounts(replicas).items():
+            before = allocatable[each].nanos if each in allocatable else 0
+            nanos = before + _nanos(each, amount)
+            allocatable[each] = Quantity(min(nanos, INT64_MAX * NANOS), "")
+        summary = msgspec.structs.replace(summary, allocatable=allocatable, allocatable_modelings=())
+        status = msgspec.structs.replace(case.cluster.status, resource_summary=summary)
+        bounds = case.request.bounds
+        if bounds is not None and name in bounds:
+            bounds = {**bounds, name: bounds[name] + replicas}
+        return Case(replace(case.request, bounds=bounds), msgspec.structs.replace(case.cluster, status=status))
+
+    return NumberField("capacity", 0, MOST_EXTRA, text, changed)
+
+
+def multiplies_capacity(case: Case, remedy: Remedy) -> bool:
+    """Return whether a remedy asks for more of a resource than the whole cluster has now."""
+    if remedy.kind != "capacity":
+        return False
+    summary = case.cluster.status.resource_summary or ResourceSummary()
+    amounts = dict(case.request.requests or ()) or {PODS: 1}
+    return any(
+        _nanos(name, amount * remedy.value) > summary.allocatable[name].nanos
+        for name, amount in amounts.items()
+        if name in summary.allocatable
+    )
+
+
+def _nanos(name: str, amount: int) -> int:
+    return amount * (MILLI_NANOS if name == CPU else NANOS)
+
+
+def _amount_text(name: str, amount: int) -> str:
+    return Quantity(_nanos(name, amount), "1Ki" if name == "memory" else "").canonical()
+
+
+def _with_spec(case: Case, **fields: object) -> Case:
+    spec = msgspec.structs.replace(case.cluster.spec, **fields)
+    return replace(case, cluster=msgspec.structs.replace(case.cluster, spec=spec))
+
+
+def _with_placement(case: Case, **fields: object) -> Case:
+    placement = msgspec.structs.replace(case.request.placement, **fields)
+    return replace(case, request=replace(case.request, placement=placement))
+
 
 _MOST_GROUPS: Final = 64
 _MOST_CHANGES: Final = 64

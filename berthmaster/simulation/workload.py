@@ -1,15 +1,25 @@
-"""A workload of a simulation: a resource with its binding, and what is known about both."""
+"""A workload of a simulation: a resource with its binding, and the dependencies that follow it.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Dependencies follow the workloads that need them (karmada ``pkg/dependenciesdistributor``). The binding of a workload
+with ``propagateDeps`` leads: each dependency gets the clusters of the leader as a snapshot in ``spec.requiredBy`` of
+its own binding. A dependency without a policy has an *attached* binding, without a placement.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.binding import Binding, BindingSpec, ObjectReference
+import msgspec.structs
+
+from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
+from berthmaster.model.gaps import Reader
 from berthmaster.model.interpretation import Dependency
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.replicas import Replicas
+from berthmaster.model.replicas import Replicas, template_of
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 
 _NO_REPLICAS: Final = Replicas()
@@ -130,3 +140,188 @@ class ResourceName:
             and self.name == resource.name
             and self.namespace in {"", resource.namespace}
         )
+
+
+_BindingKey = tuple[str, str]
+_ResourceKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The workloads that a workload follows, and those that follow it, by name.
+
+    Attributes:
+        missing: its dependencies that are not among the workloads.
+    """
+
+    follows: tuple[str, ...] = ()
+    followed_by: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def seen_by(self, reader: Reader) -> "Companions":
+        """Return the same with a phrase instead of the workloads that a reader may not see."""
+        return Companions(*(tuple(reader.named(each)) for each in (self.follows, self.followed_by, self.missing)))
+
+
+NO_COMPANIONS = Companions()
+
+
+def follow(workloads: Sequence[SimulatedWorkload]) -> list[SimulatedWorkload]:
+    """Return the workloads with the snapshots of their leaders up to date, as Karmada's distributor writes them."""
+    index = _Index(workloads)
+    if not index.involved:
+        return list(workloads)
+    snapshots = index.snapshots()
+    return [
+        _following(workload, index, snapshots.get(position, {})) if position in index.followers else workload
+        for position, workload in enumerate(workloads)
+    ]
+
+
+def leaders_of(workloads: Sequence[SimulatedWorkload]) -> dict[int, set[int]]:
+    """Return the workloads that each dependency follows or may follow, by position."""
+    index = _Index(workloads)
+    found: dict[int, set[int]] = {}
+    for position, snapshots in index.snapshots().items():
+        found.setdefault(position, set()).update(index.leaders[key] for key in snapshots)
+    for position in index.followers:
+        binding = workloads[position].binding
+        recorded = binding.spec.required_by if binding is not None else ()
+        keys = ((each.namespace, each.name) for each in recorded)
+        found.setdefault(position, set()).update(index.leaders[key] for key in keys if key in index.leaders)
+    return found
+
+
+def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
+    """Return which workloads follow which, by position; without an entry for workloads that are not concerned."""
+    index = _Index(workloads)
+    follows: dict[int, list[str]] = {}
+    followed_by: dict[int, list[str]] = {}
+    for position, workload in enumerate(workloads):
+        for snapshot in workload.binding.spec.required_by if workload.binding is not None else ():
+            leader = index.leaders.get((snapshot.namespace, snapshot.name))
+            follows.setdefault(position, []).append(
+                str(workloads[leader]) if leader is not None else _binding_of(snapshot)
+            )
+            if leader is not None:
+                followed_by.setdefault(leader, []).append(str(workload))
+    missing = {position: index.missing(workloads[position]) for position in index.propagating}
+    concerned = {*follows, *followed_by, *(position for position, names in missing.items() if names)}
+    return {
+        position: Companions(
+            tuple(follows.get(position, ())), tuple(followed_by.get(position, ())), missing.get(position, ())
+        )
+        for position in sorted(concerned)
+    }
+
+
+def _binding_of(snapshot: BindingSnapshot) -> str:
+    """Return the name of a binding whose workload is not known, as ``NAMESPACE/KIND/NAME``."""
+    if not snapshot.namespace:
+        return f"ClusterResourceBinding/{snapshot.name}"
+    return f"{snapshot.namespace}/ResourceBinding/{snapshot.name}"
+
+
+class _Index:
+    """The leaders of a set of workloads, and where their dependencies are."""
+
+    def __init__(self, workloads: Sequence[SimulatedWorkload]) -> None:
+        self._workloads = workloads
+        self.leaders: dict[_BindingKey, int] = {}
+        self.propagating: list[int] = []
+        self.followers: set[int] = set()
+        for position, workload in enumerate(workloads):
+            binding = workload.binding
+            if binding is None:
+                continue
+            self.leaders[binding.metadata.key] = position
+            if binding.spec.propagate_deps and workload.resource.namespace:
+                self.propagating.append(position)
+            if binding.spec.required_by:
+                self.followers.add(position)
+        self.involved = bool(self.propagating or self.followers)
+        self._by_name: Mapping[_ResourceKey, int] = (
+            {_key(each): position for position, each in enumerate(workloads)} if self.propagating else {}
+        )
+
+    def snapshots(self) -> dict[int, dict[_BindingKey, BindingSnapshot]]:
+        found: dict[int, dict[_BindingKey, BindingSnapshot]] = {}
+        for position in self.propagating:
+            binding = self._workloads[position].binding
+            if binding is None:
+                continue
+            key = binding.metadata.key
+            for dependency in self._workloads[position].dependencies or ():
+                for needed in self._resolved(dependency):
+                    found.setdefault(needed, {})[key] = BindingSnapshot(key[1], key[0], as_moved(binding).spec.clusters)
+        self.followers.update(found)
+        return found
+
+    def missing(self, workload: SimulatedWorkload) -> tuple[str, ...]:
+        return tuple(str(each) for each in workload.dependencies or () if not any(True for _ in self._resolved(each)))
+
+    def keeps(self, key: _BindingKey) -> BindingSnapshot | None:
+        """Return the snapshot of a leader whose dependencies are not known; None for another leader."""
+        position = self.leaders.get(key)
+        workload = self._workloads[position] if position is not None else None
+        if workload is None or workload.binding is None or workload.dependencies is not None:
+            return None
+        return BindingSnapshot(key[1], key[0], as_moved(workload.binding).spec.clusters)
+
+    def _resolved(self, dependency: Dependency) -> Iterator[int]:
+        kind = dependency.api_version, dependency.kind, dependency.namespace
+        if dependency.name:
+            position = self._by_name.get((*kind, dependency.name))
+            if position is not None:
+                yield position
+        elif dependency.label_selector is not None:
+            for key, position in self._by_name.items():
+                if key[:3] == kind and _selects(dependency, self._workloads[position]):
+                    yield position
+
+
+def _following(
+    workload: SimulatedWorkload, index: _Index, wanted: Mapping[_BindingKey, BindingSnapshot]
+) -> SimulatedWorkload:
+    """Return a dependency with the snapshots of its leaders: known ones updated, those of other leaders unchanged."""
+    binding = workload.binding
+    kept: list[BindingSnapshot] = []
+    for snapshot in binding.spec.required_by if binding is not None else ():
+        key = snapshot.namespace, snapshot.name
+        if key in wanted:
+            kept.append(wanted[key])
+        elif key not in index.leaders:
+            kept.append(snapshot)
+        elif (current := index.keeps(key)) is not None:
+            kept.append(current)
+    known = {(each.namespace, each.name) for each in kept}
+    # Karmada attaches a dependency once its leader has clusters.
+    kept += [each for key, each in wanted.items() if key not in known and each.clusters]
+    if binding is None:
+        return replace(workload, binding=_attached(workload, kept), unscheduled=None) if kept else workload
+    if tuple(kept) == binding.spec.required_by:
+        return workload
+    spec = msgspec.structs.replace(binding.spec, required_by=tuple(kept))
+    return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+
+
+def _attached(workload: SimulatedWorkload, snapshots: Sequence[BindingSnapshot]) -> Binding:
+    resource = workload.resource
+    return Binding(
+        spec=BindingSpec(resource=resource, required_by=tuple(snapshots)),
+        metadata=ObjectMeta(name=binding_name(resource.kind, resource.name), namespace=resource.namespace),
+    )
+
+
+def _key(workload: SimulatedWorkload) -> _ResourceKey:
+    resource = workload.resource
+    return resource.api_version, resource.kind, resource.namespace, resource.name
+
+
+def _selects(dependency: Dependency, workload: SimulatedWorkload) -> bool:
+    selector = dependency.label_selector
+    return (
+        selector is not None
+        and workload.template is not None
+        and selector.matches(template_of(workload.template).labels)
+    )

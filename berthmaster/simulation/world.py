@@ -13,10 +13,9 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.simulation.assumptions import ALL_OFF, Assumptions
+from berthmaster.simulation.detector import PolicyEdit, WorkloadBuilder, after_edits
 from berthmaster.simulation.eligibility import SCHEDULERS
-from berthmaster.simulation.policy_edit import PolicyEdit, after_edits
-from berthmaster.simulation.present import WorkloadBuilder
+from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 
 
@@ -100,10 +99,10 @@ def world_of(
     """Build the world that manifests describe: each resource, the policies that match it, and its binding.
 
     The control plane's present counts: the policy that a resource or its binding records holds the resource, and a
-    binding keeps its replicas, requirements, assignment and eviction tasks. ``present.WorkloadBuilder`` has the rules.
+    binding keeps its replicas, requirements, assignment and eviction tasks. ``detector.WorkloadBuilder`` has the rules.
     A binding whose resource is not among the manifests becomes a workload without a template. So does one whose stored
     resource is invalid, which is recorded as a gap. Policies of files over a control plane take effect after that, one
-    after the other, as Karmada's detector decides (``policy_edit``).
+    after the other, as Karmada's detector decides (``detector``).
 
     Args:
         replica_paths: the fields where custom resources keep their replicas. They precede all other interpreters.

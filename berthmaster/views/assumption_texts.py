@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.assumptions import Assumptions, Basis, Switch
-from berthmaster.simulation.plan_answer import Loss
+from berthmaster.simulation.plan_answer import Assumptions, Basis, Loss, Switch
 from berthmaster.views.texts import count_text
 
 _NAMED: Final = 5

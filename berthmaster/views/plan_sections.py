@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.plan_answer import (
+    Assumptions,
     ClaimChange,
     ClusterTotal,
     Loss,

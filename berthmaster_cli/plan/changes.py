@@ -18,7 +18,7 @@ from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.selector import parse_selector
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.present import WorkloadBuilder
+from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
 from berthmaster_cli.names import name_in, resource_name

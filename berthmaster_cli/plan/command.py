@@ -11,9 +11,8 @@ from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.model.gaps import Gap
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime import traces
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import first_scheduled, plan
 from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text

@@ -10,10 +10,9 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.assumptions import Assumptions
 from berthmaster.simulation.changes import AddTaint
-from berthmaster.simulation.plan_answer import ClusterTotal, Loss, Plan, PlanSummary
-from berthmaster.simulation.policy_edit import PolicyEdit, preemptors
+from berthmaster.simulation.detector import PolicyEdit, preemptors
+from berthmaster.simulation.plan_answer import Assumptions, ClusterTotal, Loss, Plan, PlanSummary
 from berthmaster.simulation.world import Change, World
 from berthmaster.views.assumption_texts import preemption_line
 from berthmaster.views.plan_sections import (

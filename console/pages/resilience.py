@@ -5,7 +5,7 @@ from typing import Final
 from flask import Blueprint, Response, make_response, render_template, request
 
 from berthmaster.native_api.wire import Progress
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from console.context import services
 from console.pages import downloads
 from console.pages.resilience_model import DOMAINS, PLURALS, ROWS, SWITCHES, resilience_page

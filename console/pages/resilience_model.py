@@ -10,7 +10,7 @@ from markupsafe import Markup
 from msgspec.structs import replace
 
 from berthmaster.native_api.why import ImpactView, ResilienceView
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.assumption_texts import failover_lines
 from berthmaster.views.heat_map import TITLE, heat_map
 from console.markup import drawn

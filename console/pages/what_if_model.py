@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from berthmaster.native_api.fleet import FleetCluster
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from console.question import SEPARATORS, WhatIfQuestion
 from console.question_reading import FormProblem
 

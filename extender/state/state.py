@@ -22,7 +22,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.assumptions import Switch, assumptions, evicting_policies
+from berthmaster.simulation.plan_answer import Switch, assumptions, evicting_policies
 from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World

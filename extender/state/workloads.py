@@ -24,7 +24,7 @@ from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.meta import Key
 from berthmaster.model.policy import ClusterTaintPolicy, Policy, ResourceSelector
 from berthmaster.model.replicas import ReplicaPath, template_of
-from berthmaster.simulation.present import WorkloadBuilder
+from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.state.placed_index import ObservedIndex
 from extender.state.policy_changes import PolicyChanges, changed_policies, may_select

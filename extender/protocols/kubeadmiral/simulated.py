@@ -21,8 +21,7 @@ from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
 from berthmaster.scheduling.scores import UnscorableError
-from berthmaster.simulation.federation import federation_of, run_federation
-from berthmaster.simulation.federation_report import FederationRow, federation_row
+from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
 from extender.protocols.kubeadmiral.groups import DIVIDE, AffinityGroup, group_of, groups_of, located
 from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
 from extender.protocols.kubeadmiral.wire import (

@@ -15,10 +15,9 @@ from berthmaster.native_api.wire import (
     RequiringBinding,
     ResourceView,
 )
-from berthmaster.simulation.following import NO_COMPANIONS, companions
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import examine, present
-from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.workload import NO_COMPANIONS, SimulatedWorkload, companions
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.schedule import require_explicable, require_watched

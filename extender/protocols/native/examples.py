@@ -18,10 +18,9 @@ from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.group_outlook import outlook
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.plan_review import ReviewLimits, review_plan
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import explanation

@@ -21,10 +21,9 @@ from berthmaster.model.validation import placement_excess, policy_errors
 from berthmaster.native_api.what_if import PlanAnswer, PlanCounts, PlanRequest, PolicyName
 from berthmaster.native_api.wire import NOT_READY, Staleness
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import Loss, Plan
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World

@@ -9,8 +9,8 @@ import msgspec.structs
 from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
-from berthmaster.simulation.assumptions import Assumptions, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
+from berthmaster.simulation.plan_answer import Assumptions, Switch
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts, Run
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import choice, refused

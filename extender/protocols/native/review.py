@@ -26,9 +26,8 @@ from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer,
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.simulation.assumptions import Switch
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.plan_answer import Plan, PlannedMove, UnplacedWorkload
+from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch, UnplacedWorkload
 from berthmaster.simulation.plan_review import MoveCounts, OutOfTimeError, PlanReview, review_plan
 from berthmaster.simulation.plan_rows import move_of, unplaced_of
 from extender.protocols.native.plan import (

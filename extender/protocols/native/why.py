@@ -25,7 +25,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.present import metadata_of
+from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.report import claim_rows
 from berthmaster.simulation.run import examine, peers_of
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not

@@ -18,7 +18,7 @@ from berthmaster.native_api.why import (
     WhyNotView,
 )
 from berthmaster.native_api.wire import InvalidField
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from extender.protocols.native import examples
 from extender.protocols.native.background import WAIT_S
 from extender.protocols.native.drift import PARAMETERS as DRIFT_PARAMETERS

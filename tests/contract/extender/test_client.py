@@ -18,7 +18,7 @@ from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster.native_api.why import PolicyQuery
 from berthmaster.native_api.wire import BatchLine
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.move_rows import MoveQuery
 from berthmaster_cli.main import main
 from extender.protocols.native import examples

@@ -11,7 +11,6 @@ from berthmaster.model.cluster import Taint, Toleration
 from berthmaster.model.errors import InputError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster.simulation.assumptions import Basis, Switch, assumptions
 from berthmaster.simulation.changes import (
     AddLabel,
     AddTaint,
@@ -23,6 +22,7 @@ from berthmaster.simulation.changes import (
     taint_change,
 )
 from berthmaster.simulation.eligibility import evicted_after_s
+from berthmaster.simulation.plan_answer import Basis, Switch, assumptions
 from berthmaster.simulation.workload import ResourceName
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

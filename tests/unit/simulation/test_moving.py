@@ -13,10 +13,9 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annotation_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.eligibility import move_note
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import PlannedFleet, plan, planned_fleet
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import explained

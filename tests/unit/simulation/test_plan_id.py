@@ -13,8 +13,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.planner import plan
 from berthmaster.simulation.workload import ResourceName
 

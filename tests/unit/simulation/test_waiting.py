@@ -11,10 +11,9 @@ from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Scale
 from berthmaster.simulation.plan_answer import StayReason
-from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.workload import NotScheduled, ResourceName

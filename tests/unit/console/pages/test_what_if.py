@@ -9,7 +9,7 @@ from console_source import GivenSource, console_client, refused_question
 from msgspec.structs import replace
 
 from berthmaster.native_api.what_if import DownChange, PlanCounts
-from berthmaster.simulation.assumptions import Switch
+from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
 from console.pages.plan_model import plan_view
 from console.pages.what_if_model import MAX_BOXES, form_view

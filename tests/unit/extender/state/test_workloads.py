@@ -18,9 +18,9 @@ from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.gaps import ANY_READER
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.assumptions import ALL_ON
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.plan_answer import ALL_ON
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.world import world_of

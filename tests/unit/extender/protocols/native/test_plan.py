@@ -17,10 +17,9 @@ from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.assumptions import ALL_ON
-from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.plan_answer import ALL_ON
 from berthmaster.simulation.planner import plan, planned_fleet
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of

@@ -15,8 +15,8 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.native_api.why import MAX_NAMES, ResilienceView
 from berthmaster.native_api.wire import Progress
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.assumptions import ALL_ON, Switch
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses
+from berthmaster.simulation.plan_answer import ALL_ON, Switch
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.native import background, resilience
