@@ -144,28 +144,6 @@ def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", 
     }
 
 
-def cluster_binding(placement: JSON) -> JSON:
-    name = unique("role")
-    return {
-        "apiVersion": BINDINGS,
-        "kind": "ClusterResourceBinding",
-        "metadata": {
-            "name": f"{name}-clusterrole",
-            "labels": {"clusterpropagationpolicy.karmada.io/permanent-id": "0b1c"},
-        },
-        "spec": {
-            "resource": {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "ClusterRole",
-                "name": name,
-                "uid": name,
-            },
-            "placement": placement,
-            "schedulerName": SCHEDULER,
-        },
-    }
-
-
 def assigned(binding: JSON) -> dict[str, int]:
     return {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or []}
 

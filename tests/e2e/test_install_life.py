@@ -12,7 +12,7 @@ from e2e.installed import Installed, labelled
 from e2e.karmada import assigned, binding, cluster, divided, install_clusters, install_quotas, join
 from e2e.load import Load
 from e2e.manifests import JSON, cluster_propagation_policy, deployments, propagation_policy, workload_rebalancer
-from e2e.preempting import PP, claim, cleared, deployment, policy, taken
+from e2e.preempting import claim, cleared, deployment, policy, taken
 from e2e.processes import Processes, wait_for
 from e2e.rights import Right, granted, refused, used
 
@@ -136,11 +136,11 @@ def bindings_are_scheduled_and_rebalanced(api: Api, namespace: str, member: str)
 def templates_are_taken_over(api: Api, namespace: str) -> None:
     web = deployment(namespace)
     api.create(web)
-    weak = api.create(policy(PP, namespace, web, 1, always=False)).object
+    weak = api.create(policy(namespace, web, 1, always=False)).object
     claim(api, web, weak)
-    strong = api.create(policy(PP, namespace, web, 9)).object
+    strong = api.create(policy(namespace, web, 9)).object
     taken(api, web, strong)
-    heir: JSON = api.create(policy(PP, namespace, web, 5)).object
+    heir: JSON = api.create(policy(namespace, web, 5)).object
     api.patch(strong, {"spec": {"priority": 3}})
     taken(api, web, heir)
     cleared(api, strong)

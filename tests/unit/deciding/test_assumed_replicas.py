@@ -61,21 +61,6 @@ def test_a_workload_that_grows_twice_counts_twice():
     assert allocating(assumed.assume(KEY, {"m1": 2}, {"m1": 5}, ONE_CPU, 1.0)) == {"m1": 5}
 
 
-def test_a_workload_that_shrinks_again_frees_capacity():
-    assumed = fleet()
-    assumed.assume(KEY, {}, {"m1": 5}, ONE_CPU, 0.0)
-    assert allocating(assumed.assume(KEY, {"m1": 5}, {"m1": 1}, ONE_CPU, 1.0)) == {"m1": 1}
-    assert allocating(assumed.assume(KEY, {"m1": 1}, {}, ONE_CPU, 2.0)) == {"m1": 0}
-    assert len(assumed) == 0
-
-
-def test_healthy_replicas_are_forgotten():
-    assumed = fleet()
-    assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)
-    assert allocating(assumed.forget(KEY, ["m1"])) == {"m1": 0}
-    assert set(assumed.pending(KEY)) == {"m2"}
-
-
 def test_a_deleted_binding_is_forgotten():
     assumed = fleet()
     assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)

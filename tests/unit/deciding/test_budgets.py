@@ -125,7 +125,3 @@ def test_a_pause_stops_planned_moves_or_all(reason, where, pause):
     found = admitted([], candidate, pause=pause if where == "config" else "None")
     stopped = pause == "All" or (pause == "Planned" and reason != "Failover")
     assert (found.cause if isinstance(found, Waiting) else "") == ("paused" if stopped else "")
-
-
-def test_without_a_budget_that_selects_it_a_move_may_begin():
-    assert admitted([], move("a"), [move("b")] * 100) is None

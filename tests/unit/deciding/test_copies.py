@@ -65,11 +65,6 @@ def test_when_a_new_copy_counts_as_healthy(items: list[AggregatedStatusItem], pr
     assert found == {} if problem is None else problem in found["new"]
 
 
-def test_a_stateful_set_reports_no_observed_generation_and_counts_as_healthy():
-    status = {key: value for key, value in READY.items() if key != "observedGeneration"}
-    assert unhealthy_by_report(reporting(item(status=status), kind="StatefulSet"), MOVE, LATER) == {}
-
-
 def work(cluster: str = "new", *, deleted: bool = False, generation: int = 5, replicas: int = 4, **status: Any) -> Any:
     """Return a Work as Karmada writes it, and as the API server sends it."""
     manifest = {

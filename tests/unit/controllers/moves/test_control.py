@@ -5,7 +5,6 @@ import json
 import jsonschema_rs
 import msgspec
 import pytest
-import yaml
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import KubeInMemory
@@ -300,12 +299,6 @@ def test_all_errors_are_reported_with_their_paths(fields, errors):
 def test_something_else_than_one_mapping_is_an_error(data):
     with pytest.raises(InputError, match=r"^moves\.yaml"):
         parse_moves_config(data, "moves.yaml")
-
-
-def test_a_file_is_read_from_its_path(tmp_path):
-    path = tmp_path / "moves.yaml"
-    path.write_text(yaml.safe_dump(FULL))
-    assert read_moves_config(path).pause == "Planned"
 
 
 def test_a_large_file_is_an_error(tmp_path):
