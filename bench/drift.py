@@ -19,9 +19,8 @@ from workloads import generated_fleet
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, ObjectReference, TargetCluster
 from berthmaster.model.cluster import Cluster, ResourceSummary, Taint
 from berthmaster.model.decode import convert
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, Quantity
 from berthmaster.model.policy import Placement
-from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet

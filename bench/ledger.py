@@ -26,15 +26,15 @@ from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.ledger.answers import past_explanation, recall
-from berthmaster.ledger.entries import Configuration
+from berthmaster.ledger.batches import Configuration
+from berthmaster.ledger.differences import past_explanation, recall
 from berthmaster.ledger.history import page
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.records import Query
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 

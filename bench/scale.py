@@ -30,8 +30,8 @@ from berthmaster.controllers.binding_scheduler.controller import BindingSchedule
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, KARMADA_POLICIES, RESOURCE_BINDINGS
-from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, APIRequest, Collection
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, defaulted

@@ -30,7 +30,7 @@ from berthmaster_cli.options import (
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
-    from berthmaster.ledger.entries import Configuration
+    from berthmaster.ledger.batches import Configuration
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONTROLLERS"
 _PORT: Final = click.IntRange(1, 65535)

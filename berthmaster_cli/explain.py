@@ -16,7 +16,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.runtime.installation import ConsoleLink
-from berthmaster.scheduling.decision import Mode
+from berthmaster.scheduling.context import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
@@ -94,7 +94,7 @@ def past_ledger(flags: PastFlags) -> str | Path | None:
 
 def explained_past(words: Sequence[str], ledger: str | Path, flags: PastFlags) -> "PastExplanation":
     """Return the explanation of a recorded decision."""
-    from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
     from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 
     query = workload_query(words, flags.namespace)

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 import click
 
-from berthmaster.ledger.entries import Configuration
+from berthmaster.ledger.batches import Configuration
 from berthmaster.model.errors import InputError
 from berthmaster.version import __version__
 from berthmaster_cli.flags import declared, option, options
@@ -126,8 +126,7 @@ def retention(*, ledger_url: str, days: int, gib: float) -> None:
 
     Removes whole segments of records, and whole partitions of PostgreSQL. A record in the chain says what was removed.
     """
-    from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
-    from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
+    from berthmaster.ledger.store import Retention, open_store  # noqa: PLC0415 - the same
 
     opened(ledger_url).close()
     recorder = recorder_from(ledger_url, "command", Configuration(__version__, ()))

@@ -18,7 +18,7 @@ from berthmaster.version import __version__
 from berthmaster_cli.flags import Decorator, Flags, declared, option
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.entries import Configuration
+    from berthmaster.ledger.batches import Configuration
     from berthmaster.ledger.recorder import LedgerRecorder
     from berthmaster.ledger.store import Store
     from berthmaster.runtime.feature_gates import FeatureGates
@@ -173,8 +173,7 @@ def recorder_from(
         return None
     require_extra()
     from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same
-    from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
-    from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - the same
+    from berthmaster.ledger.store import Retention, parsed_url  # noqa: PLC0415 - the same
     from berthmaster.runtime.clock import SystemClock  # noqa: PLC0415 - the same
 
     parsed_url(url)
@@ -190,7 +189,7 @@ def configuration_of(
     profile: "Profile", gates: "FeatureGates", failover_after_s: float | None, producer: str
 ) -> "Configuration":
     """Return how a process decides, for its records."""
-    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - the same
+    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - the same
 
     return Configuration(
         __version__,

@@ -37,7 +37,7 @@ def record_simulation(
     Args:
         now: the time of the simulation. The changes happen one second later.
     """
-    from berthmaster.ledger.entries import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     plugins = tuple(profile.plugins.names)
     recorder = recorder_from(url, "command", Configuration(__version__, plugins, profile.keep_empty, profile.limits))

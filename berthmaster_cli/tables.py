@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.federation import FederationChange, FederationRow

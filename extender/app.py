@@ -18,7 +18,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime import traces
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.runtime.memory import release_unused
+from berthmaster.runtime.stopping import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app

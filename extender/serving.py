@@ -15,8 +15,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
-from berthmaster.runtime.memory import keep_existing_objects
-from berthmaster.runtime.stopping import RepeatingThread
+from berthmaster.runtime.stopping import RepeatingThread, keep_existing_objects
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.probes import Readiness

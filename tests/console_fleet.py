@@ -14,8 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
 
-from berthmaster.deciding.budget_record import BudgetRecord, WindowRecord
-from berthmaster.deciding.lease_record import BRAKE, SOURCES, BrakeRecord, SourcesRecord, text_of
+from berthmaster.deciding.lease_record import (
+    BRAKE,
+    SOURCES,
+    BrakeRecord,
+    BudgetRecord,
+    SourcesRecord,
+    WindowRecord,
+    text_of,
+)
 from berthmaster.manifests import ManifestLimits
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import (

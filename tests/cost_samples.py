@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 
 JSON = Any
 VALUES: Mapping[str, JSON] = {

@@ -8,8 +8,7 @@ from builders import binding, placement
 from berthmaster.model.binding import Binding, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.scheduling.context import Peers
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.context import Decision, Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile

@@ -22,7 +22,6 @@ from kube_store import JSON
 from switched_on import world_of
 
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.assumed_replicas import LIFETIME_S
 from berthmaster.manifests import Document, manifests_of, overlaid
 from berthmaster.manifests.document import FleetSnapshot
 from berthmaster.model.claims import PolicyCatalog
@@ -30,6 +29,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.pending_replicas import LIFETIME_S
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_workloads, key_of
 from berthmaster.simulation.detector import Detector
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, Switch

@@ -14,7 +14,7 @@ from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json

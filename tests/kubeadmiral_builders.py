@@ -23,7 +23,7 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
 )
 from berthmaster.model.meta import ObjectMeta, Timestamp
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.context import Decision
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare

@@ -14,14 +14,13 @@ from fixed_control import FixedControl
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.deciding.admissions import Admissions
-from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.budgets import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.deciding.decide import outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version, status_write
-from berthmaster.ledger.entries import Configuration
+from berthmaster.ledger.batches import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import AggregatedStatusItem, Binding

@@ -4,17 +4,125 @@
 brake with its defaults.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from berthmaster.deciding.windows import Windows
+from cronsim import CronSim, CronSimError
+
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
-from berthmaster.model.duration import parse_duration_s
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.meta import parse_duration_s
 from berthmaster.model.move import MoveStrategy
 from berthmaster.model.selector import LabelSelector, Requirement
+
+MAX_DURATION_S: Final = 7 * 86400
+_MAX_SCHEDULE_LENGTH: Final = 256
+_FIELDS: Final = 5
+_EPOCH: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_FORM: Final = (
+    "accepted are five fields of cron, minute hour day-of-month month day-of-week, "
+    "such as '0 22 * * MON-FRI' for 22:00 on working days"
+)
+
+
+class Window:
+    """A recurring window of time, in which a budget is open. ``schedule`` has the starts, in cron's five fields.
+
+    A window starts whenever its schedule fires, and stays open for its duration of elapsed time. A change to or from
+    daylight saving time makes no window longer or shorter. Schedules follow Debian's cron (library ``cronsim``): a
+    start at a fixed time that the change skips happens directly after the skipped hour, and a start in the hour that
+    occurs twice happens once. Schedules with ``*`` in the minute or the hour follow the elapsed time.
+    """
+
+    def __init__(self, schedule: str, duration_s: int, time_zone: str = "UTC") -> None:
+        """Check a window. Raises ``InputError`` if a value is invalid. The message begins with the value."""
+        self.schedule, self.duration_s, self.time_zone = schedule, duration_s, time_zone
+        self._zone = zone_of(time_zone)
+        check_schedule(schedule)
+        if not 0 < duration_s <= MAX_DURATION_S:
+            raise InputError(f"{duration_s}s is not accepted; accepted are durations from 1s to {MAX_DURATION_S}s")
+
+    def is_open(self, now: datetime) -> bool:
+        return self._start_after(now - timedelta(seconds=self.duration_s)) <= now
+
+    def next_start(self, now: datetime) -> datetime:
+        """Return the first start after a time, in UTC."""
+        return self._start_after(now)
+
+    def _start_after(self, moment: datetime) -> datetime:
+        """Return the first start that is later than a time, in UTC."""
+        starts = CronSim(self.schedule, moment.astimezone(self._zone))
+        while True:
+            start = next(starts).astimezone(UTC)
+            # In the hour that occurs twice, cronsim continues from the wall clock and may return an earlier start.
+            if start > moment:
+                return start
+
+
+class Windows:
+    """Several windows: open while at least one of them is open. Without windows it is always open.
+
+    The answer is kept until it can change. A clock that was set back makes it compute the answer again.
+    """
+
+    def __init__(self, windows: Iterable[Window] = ()) -> None:
+        self.windows = tuple(windows)
+        self._computed_at = self._valid_until = datetime.min.replace(tzinfo=UTC)
+        self._opens_at: datetime | None = None
+
+    def opens_at(self, now: datetime) -> datetime | None:
+        """Return None if a window is open, else the next start."""
+        if not self.windows:
+            return None
+        if not self._computed_at <= now < self._valid_until:
+            self._compute(now)
+        return self._opens_at
+
+    def _compute(self, now: datetime) -> None:
+        self._computed_at = now
+        if any(each.is_open(now) for each in self.windows):
+            # It closes between now and the end of the longest window. Looking again within a minute is cheap enough.
+            self._opens_at, self._valid_until = None, self._closes_after(now)
+            return
+        self._opens_at = self._valid_until = min(each.next_start(now) for each in self.windows)
+
+    def _closes_after(self, now: datetime) -> datetime:
+        """Return a time until which the open windows certainly stay open."""
+        until = now
+        for each in self.windows:
+            start = each.next_start(now - timedelta(seconds=each.duration_s))
+            if start <= now:
+                until = max(until, start + timedelta(seconds=each.duration_s))
+        return until
+
+
+@lru_cache(maxsize=128)
+def zone_of(name: str) -> ZoneInfo:
+    """Return a time zone by its IANA name. Raises ``InputError`` if there is no such time zone."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(
+            f"{shown(name)} is not a time zone; accepted are IANA names such as UTC or Europe/Berlin"
+        ) from None
+
+
+def check_schedule(schedule: str) -> None:
+    """Check a cron schedule. Raises ``InputError`` if it is not a schedule, or no day ever matches it."""
+    if len(schedule) > _MAX_SCHEDULE_LENGTH or len(schedule.split()) != _FIELDS:
+        raise InputError(f"{shown(schedule)} is not a schedule; {_FORM}")
+    try:
+        next(CronSim(schedule, _EPOCH))
+    except CronSimError as error:
+        raise InputError(f"{shown(schedule)} is not a schedule ({str(error).lower()}); {_FORM}") from None
+    except StopIteration:
+        raise InputError(f"{shown(schedule)} matches no day; name a day that exists") from None
+
 
 Mode = Literal["Off", "DryRun", "On"]
 """Whether a source of moves is off, only reports what it would move, or moves."""

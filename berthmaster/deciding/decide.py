@@ -10,7 +10,6 @@ import msgspec.structs
 from berthmaster.deciding.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.deciding.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.deciding.lifecycle import CopiesChange, MoveEvent
-from berthmaster.deciding.refusal import MoveRefusal
 from berthmaster.deciding.writes import (
     REASONS,
     SUCCESS,
@@ -29,8 +28,9 @@ from berthmaster.model.binding import (
     TargetComponent,
     short_assignment,
 )
+from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
-from berthmaster.scheduling.decision import Attempt, Decision
+from berthmaster.scheduling.context import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.minimal import rescheduled

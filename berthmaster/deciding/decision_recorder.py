@@ -4,15 +4,185 @@ Many of these values wait for the ledger at the same time. They are part of no c
 look at them (``gc=False``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from berthmaster.deciding.fleet_log import LoggedFleet
+from berthmaster.deciding.budgets import Waiting
+from berthmaster.deciding.config import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json
+from berthmaster.model.meta import Quantity, Timestamp
+from berthmaster.model.move import MoveState
 from berthmaster.model.note import NoteRecorder
+from berthmaster.model.work import Copies
+
+_LEAST_CHANGES: Final = 1024
+
+Change = Cluster | list[int] | None
+"""A change of a cluster: the cluster; its allocating amounts in billionths if nothing else changed; None if it is gone.
+
+The scheduler counts assumed replicas as allocating, so most changes are of the second kind. The list is much
+smaller than the cluster, whose memory is free again as soon as the next version exists.
+"""
+
+
+class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
+    """The clusters of a fleet at one time. Any thread may read it.
+
+    Attributes:
+        changes: what changed since, in order, with the name of the cluster. Later snapshots share the list and append
+            to it.
+        length: how many of these changes the snapshot has.
+        earlier: the changes that led to ``start``, up to the start before it.
+    """
+
+    start: Mapping[str, Cluster]
+    changes: Sequence[tuple[str, Change]]
+    length: int
+    earlier: Sequence[tuple[str, Change]]
+
+    def clusters(self) -> dict[str, Cluster]:
+        """Return the clusters by name. The texts of allocating amounts are empty; no decision reads them."""
+        found = dict(self.start)
+        for name, change in _latest(self.changes[: self.length]).items():
+            if change is None:
+                found.pop(name, None)
+            else:
+                found[name] = _with_allocating(found[name], change) if isinstance(change, list) else change
+        return found
+
+    def since(self, other: "LoggedFleet") -> Mapping[str, Change]:
+        """Return what to change in another snapshot to get this one, by cluster.
+
+        This is quick if both are near each other in one log. Either may be the later one: a ledger gets decisions when
+        they are written, which is not quite the order in which they were taken. Otherwise all clusters are compared.
+        """
+        if other.changes is self.changes and other.length <= self.length:
+            return _latest(self.changes[other.length : self.length])
+        if other.changes is self.earlier:
+            return _latest([*other.changes[other.length :], *self.changes[: self.length]])
+        if self.changes is other.changes:
+            return self._undoing(self.changes[self.length : other.length])
+        if self.changes is other.earlier:
+            return self._undoing([*self.changes[self.length :], *other.changes[: other.length]])
+        before, after = other.clusters(), self.clusters()
+        changes: dict[str, Change] = dict.fromkeys(name for name in before if name not in after)
+        for name, cluster in after.items():
+            known = before.get(name)
+            if known is not cluster:
+                changes[name] = _change(known, cluster)
+        return changes
+
+    def _undoing(self, later: Iterable[tuple[str, Change]]) -> dict[str, Change]:
+        undone = _latest(later)
+        own = _latest([each for each in self.changes[: self.length] if each[0] in undone])
+        return {name: self._undo(name, change, own.get(name, self.start.get(name))) for name, change in undone.items()}
+
+    def _undo(self, name: str, later: Change, own: Change) -> Change:
+        if isinstance(later, list):  # only the amounts differ
+            return allocating_of(own) if isinstance(own, Cluster) else own
+        return _with_allocating(self.start[name], own) if isinstance(own, list) else own
+
+
+NO_CLUSTERS: Final = LoggedFleet({}, (), 0, ())
+
+
+class FleetLog:
+    """Keeps the changes of a fleet for snapshots. Not safe for several threads."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, Cluster] = {}
+        self._start: Mapping[str, Cluster] = {}
+        self._changes: list[tuple[str, Change]] = []
+        self._earlier: list[tuple[str, Change]] = []
+        self._most = _LEAST_CHANGES
+
+    def sharing_apis(self, cluster: Cluster) -> Cluster:
+        """Return a cluster that shares the served API groups with its last version if they are equal.
+
+        They are by far its largest part, and the log keeps several versions of a cluster.
+        """
+        last = self._clusters.get(cluster.metadata.name)
+        if last is None or last.status.api_enablements != cluster.status.api_enablements:
+            return cluster
+        return replace(cluster, status=replace(cluster.status, api_enablements=last.status.api_enablements))
+
+    def put(self, cluster: Cluster) -> None:
+        name = cluster.metadata.name
+        self._add(name, _change(self._clusters.get(name), cluster))
+        self._clusters[name] = cluster
+
+    def remove(self, name: str) -> None:
+        if name in self._clusters:
+            self._add(name, None)
+            del self._clusters[name]
+
+    def snapshot(self) -> LoggedFleet:
+        return LoggedFleet(self._start, self._changes, len(self._changes), self._earlier)
+
+    def _add(self, name: str, change: Change) -> None:
+        """Add a change that ``_clusters`` does not have yet. The list starts anew if it is longer than the fleet."""
+        if len(self._changes) >= self._most:
+            self._start, self._earlier, self._changes = self._clusters.copy(), self._changes, []
+            self._most = max(_LEAST_CHANGES, len(self._clusters))
+        self._changes.append((name, change))
+
+
+def _latest(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
+    latest: dict[str, Change] = {}
+    for name, change in changes:
+        known = latest.get(name)
+        latest[name] = (
+            _with_allocating(known, change) if isinstance(change, list) and isinstance(known, Cluster) else change
+        )
+    return latest
+
+
+def _change(before: Cluster | None, after: Cluster) -> Change:
+    return allocating_of(after) if before is not None and _only_allocating_differs(before, after) else after
+
+
+def _with_allocating(cluster: Cluster, amounts: Iterable[int]) -> Cluster:
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return cluster
+    allocating = {name: Quantity(nanos, "") for name, nanos in zip(summary.allocating, amounts, strict=True)}
+    return replace(cluster, status=replace(cluster.status, resource_summary=replace(summary, allocating=allocating)))
+
+
+def allocating_of(cluster: Cluster) -> list[int]:
+    """Return the allocating amounts of a cluster, in billionths."""
+    summary = cluster.status.resource_summary
+    return [] if summary is None else [amount.nanos for amount in summary.allocating.values()]
+
+
+def _only_allocating_differs(old: Cluster, new: Cluster) -> bool:
+    """Return whether at most the allocating amounts differ, for the price of some comparisons of identity.
+
+    All other parts are the same objects if only assumed replicas changed.
+    """
+    ours, theirs = old.status, new.status
+    before, after = ours.resource_summary, theirs.resource_summary
+    return (
+        before is not None
+        and after is not None
+        and old.metadata is new.metadata
+        and old.spec is new.spec
+        and ours.conditions is theirs.conditions
+        and ours.api_enablements is theirs.api_enablements
+        and ours.kubernetes_version is theirs.kubernetes_version
+        and before.allocatable is after.allocatable
+        and before.allocated is after.allocated
+        and before.allocatable_modelings is after.allocatable_modelings
+        and list(before.allocating) == list(after.allocating)
+    )
+
 
 GroupKey = tuple[str, str]
 """The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
@@ -107,3 +277,83 @@ class DecisionRecorder(NoteRecorder, Protocol):
 
     def decided(self, record: DecisionRecord) -> None:
         """Record a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMoves:
+    """What configuration and policy say about the moves of one binding."""
+
+    settings: MoveSettings = field(default_factory=MoveSettings)
+    reschedules: bool = False
+    problem: str = ""
+
+
+class MoveContext(NamedTuple):
+    """The configuration of moves at one time.
+
+    Attributes:
+        admit: asks the budgets for a move that is about to start; returns what it waits for, or None.
+        copies: the copies of the binding by their Works; None if they were not read. A decision that needs them then
+            raises ``CopiesNotReadError``.
+        stuck: the replicas that estimators report as unschedulable, by cluster. None if the decision does not look
+            for drift.
+    """
+
+    now: Timestamp
+    policy: Callable[[Binding], PolicyMoves] = lambda _: PolicyMoves()
+    admit: Callable[[Binding, MoveState], Waiting | None] = lambda _binding, _state: None
+    producer: str = "berthmaster"
+    braked: str = ""
+    copies: Copies | None = None
+    stuck: Mapping[str, int] | None = None
+
+
+class MoveTrace:
+    """Passes the questions of one decision on, and keeps the answers."""
+
+    def __init__(self, context: MoveContext) -> None:
+        self._asked = context
+        self._policy: PolicyMoves | None = None
+        self._admissions: list[Waiting | None] = []
+        self.context = context._replace(policy=self._policy_of, admit=self._admit)
+
+    def inputs(self) -> MoveInputs:
+        asked = self._asked
+        return MoveInputs(
+            asked.now,
+            asked.producer,
+            asked.braked,
+            b"" if self._policy is None else msgspec.json.encode(self._policy),
+            tuple(None if each is None else (each.reason, each.retry_after_s, each.cause) for each in self._admissions),
+            tuple(() if each is None else each.about for each in self._admissions),
+            b"" if asked.copies is None else msgspec.json.encode(asked.copies),
+            asked.stuck,
+        )
+
+    def _policy_of(self, binding: Binding) -> PolicyMoves:
+        self._policy = self._asked.policy(binding)
+        return self._policy
+
+    def _admit(self, binding: Binding, state: MoveState) -> Waiting | None:
+        answer = self._asked.admit(binding, state)
+        self._admissions.append(answer)
+        return answer
+
+
+def context_of(inputs: MoveInputs) -> MoveContext:
+    """Return a context that answers as the recorded one did. What was never asked has the default answer.
+
+    Raises:
+        InputError: the recorded answers are damaged.
+    """
+    policy = decode_json(PolicyMoves, inputs.policy) if inputs.policy else PolicyMoves()
+    # The recorded version did not need them. Another version, or another binding, may.
+    copies = decode_json(Copies, inputs.copies) if inputs.copies else Copies(problem="the Works are not on record")
+    abouts = inputs.abouts or ((),) * len(inputs.admissions)
+    admissions = iter(zip(inputs.admissions, abouts, strict=True))
+
+    def admit(_binding: Binding, _state: MoveState) -> Waiting | None:
+        answer, about = next(admissions, (None, ()))
+        return None if answer is None else Waiting(*answer, about=about)
+
+    return MoveContext(inputs.now, lambda _binding: policy, admit, inputs.producer, inputs.braked, copies, inputs.stuck)

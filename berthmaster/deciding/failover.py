@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 
 import msgspec.structs
 
-from berthmaster.deciding.refusal import Cause, MoveRefusal
 from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.move import Cause, MoveRefusal
 from berthmaster.model.policy import Placement
+from berthmaster.scheduling.columns import GROUP_STEPS, TooLargeError, Work
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.decision import Decision, Failure, FailureKind
+from berthmaster.scheduling.context import Decision, Failure, FailureKind
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import GROUP_STEPS, TooLargeError, Work
 
 REASON = "ClusterNotReady"
 

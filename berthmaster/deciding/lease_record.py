@@ -5,14 +5,95 @@ few seconds anyway, the next leader finds them, and the controllers need no furt
 by an annotation, which needs the right to patch this one Lease.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.deciding.budget_record import BudgetRecord
+from berthmaster.deciding.config import Budget, MoveSelector, Window, Windows
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
+from berthmaster.model.selector import LabelSelector, Requirement, SelectorRequirement
+
+T = TypeVar("T")
+
+MAX_BYTES: Final = 32 * 2**10
+"""The most bytes of all budgets in the record: the leader sends it with each renewal of the lease."""
+
+
+class WindowRecord(Value, frozen=True):
+    """A window of a budget; see ``config.Window``."""
+
+    schedule: str
+    duration_s: Count
+    time_zone: str = "UTC"
+
+
+class BudgetRecord(Value, frozen=True):
+    """A budget; see ``config.Budget``. Lists are those of its selector."""
+
+    name: str
+    namespaces: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    labels: tuple[SelectorRequirement, ...] = ()
+    max_moves: Count | None = None
+    max_moves_per_policy: Count | None = None
+    max_moves_from_cluster: Count | None = None
+    max_moves_to_cluster: Count | None = None
+    replicas_percent: Count | None = None
+    limits_failover: bool = False
+    windows: tuple[WindowRecord, ...] = ()
+
+
+def budget_records(budgets: Iterable[Budget]) -> tuple[BudgetRecord, ...] | None:
+    """Return the records of budgets; None if they are too large for the lease."""
+    records = tuple(map(_record, budgets))
+    return records if len(encode_json(records)) <= MAX_BYTES else None
+
+
+def budgets_of(records: Iterable[BudgetRecord]) -> tuple[Budget, ...]:
+    """Return the budgets of records. Raises ``InputError`` if a window is invalid."""
+    return tuple(map(_budget, records))
+
+
+def _record(budget: Budget) -> BudgetRecord:
+    selector = budget.selector
+    return BudgetRecord(
+        budget.name,
+        tuple(sorted(selector.namespaces)),
+        tuple(sorted(selector.policies)),
+        tuple(sorted(selector.kinds)),
+        tuple(map(_expression, selector.labels)),
+        budget.max_moves,
+        budget.max_moves_per_policy,
+        budget.max_moves_from_cluster,
+        budget.max_moves_to_cluster,
+        budget.replicas_percent,
+        budget.limits_failover,
+        tuple(WindowRecord(each.schedule, each.duration_s, each.time_zone) for each in budget.windows.windows),
+    )
+
+
+def _expression(requirement: Requirement) -> SelectorRequirement:
+    return SelectorRequirement(requirement.key, requirement.operator, tuple(sorted(requirement.values)))
+
+
+def _budget(record: BudgetRecord) -> Budget:
+    windows = (Window(each.schedule, each.duration_s, each.time_zone) for each in record.windows)
+    labels = LabelSelector(match_expressions=record.labels)
+    return Budget(
+        record.name,
+        MoveSelector.of(record.namespaces, record.policies, record.kinds, labels),
+        record.max_moves,
+        record.max_moves_per_policy,
+        record.max_moves_from_cluster,
+        record.max_moves_to_cluster,
+        record.replicas_percent,
+        record.limits_failover,
+        Windows(windows),
+    )
+
 
 BRAKE: Final = "policy.berthmaster.io/storm-brake"
 """The annotation with a ``BrakeRecord``. It is absent while nothing happened."""
@@ -139,10 +220,7 @@ def text_of(record: Value) -> str:
 
 def brake_record(text: str | None) -> BrakeRecord:
     """Read the state of the brake. An invalid annotation counts as absent: the brake then judges the clusters again."""
-    try:
-        return BrakeRecord() if text is None else decode_json(BrakeRecord, text)
-    except FieldError:
-        return BrakeRecord()
+    return _read(BrakeRecord, text) or BrakeRecord()
 
 
 def resume_request(text: str, now: datetime) -> ResumeRequest:
@@ -155,10 +233,7 @@ def resume_request(text: str, now: datetime) -> ResumeRequest:
 
 def sources_record(text: str | None) -> SourcesRecord | None:
     """Read the configuration that the leader uses; None if it has none, or if the annotation is invalid."""
-    try:
-        return None if text is None else decode_json(SourcesRecord, text)
-    except FieldError:
-        return None
+    return _read(SourcesRecord, text)
 
 
 def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
@@ -174,14 +249,15 @@ def lease_record(lease: Mapping[str, Any]) -> LeaseRecord:
         brake_record(brake),
         sources_record(sources),
         _renewed_at(spec),
-        _controllers(controllers),
+        _read(ControllersRecord, controllers),
         held=isinstance(spec, dict) and bool(spec.get("holderIdentity")),
     )
 
 
-def _controllers(text: str | None) -> ControllersRecord | None:
+def _read(kind: type[T], text: str | None) -> T | None:
+    """Read an annotation; None if it is absent or invalid."""
     try:
-        return None if text is None else decode_json(ControllersRecord, text)
+        return None if text is None else decode_json(kind, text)
     except FieldError:
         return None
 

@@ -12,14 +12,16 @@ from typing import Final, Literal, assert_never
 
 import msgspec.structs
 
-from berthmaster.deciding.break_first import returning_tasks, tasks_after, tasks_before
 from berthmaster.deciding.config import MoveSettings
 from berthmaster.deciding.copies import (
     CopiesNotReadError,
     lag_left_s,
     reported_copies,
+    returning_tasks,
     rollback_loses_replicas,
     seconds_since,
+    tasks_after,
+    tasks_before,
     unhealthy_by_report,
     unhealthy_by_works,
 )

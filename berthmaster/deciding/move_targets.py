@@ -11,24 +11,23 @@ from typing import Any, Final, NamedTuple
 import msgspec.structs
 import numpy as np
 
-from berthmaster.deciding.break_first import why_not_broken
 from berthmaster.deciding.config import MoveSettings
-from berthmaster.deciding.context import MoveContext, PolicyMoves
+from berthmaster.deciding.copies import why_not_broken
 from berthmaster.deciding.decide import ClusterState
+from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.deciding.failover import Replacement, replacement
 from berthmaster.deciding.lifecycle import is_over
-from berthmaster.deciding.refusal import Cause, MoveRefusal
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveState, MoveStrategy, move_of
+from berthmaster.model.move import DRAINING, Cause, MovePhase, MoveReason, MoveRefusal, MoveState, MoveStrategy, move_of
 from berthmaster.model.policy import Placement
+from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.minimal import MinimalDecision, decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import TooLargeError
 
 _READY: Final = "Ready"
 _SHARES: Final = frozenset({DriftKind.WEIGHTS, DriftKind.OVERFLOW})

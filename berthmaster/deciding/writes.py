@@ -35,7 +35,7 @@ from berthmaster.model.move import (
     move_of,
 )
 from berthmaster.model.policy import Placement
-from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.context import FailureKind
 
 MOVING: Final = "Moving"
 """The condition of a binding that moves, waits for a move, or has moved recently."""

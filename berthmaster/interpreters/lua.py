@@ -17,8 +17,7 @@ from berthmaster.model.interpretation import (
     dependencies_of,
     replica_scripts,
 )
-from berthmaster.model.meta import INT32_MAX
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import INT32_MAX, Quantity
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
 
 

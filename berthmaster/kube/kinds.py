@@ -7,17 +7,15 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec.structs
 
-from berthmaster.kube.requests import Collection
+from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, Collection
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
-from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, defaulted
-from berthmaster.model.quota import FederatedResourceQuota
-from berthmaster.model.sharing import SharingReader
-from berthmaster.model.unsupported import decode_checked_policy
+from berthmaster.model.unsupported import SharingReader, decode_checked_policy
 from berthmaster.model.validation import binding_errors
+from berthmaster.model.work import FederatedResourceQuota
 
 T = TypeVar("T")
 
@@ -47,8 +45,6 @@ FEDERATED_QUOTAS = Watched(
     Collection.of("policy.karmada.io/v1alpha1", "federatedresourcequotas"),
     lambda raw: decode_json(FederatedResourceQuota, raw),
 )
-RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
-CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 WORKS: Final = Collection.of("work.karmada.io/v1alpha1", "works")
 KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
@@ -88,11 +84,6 @@ class WatchOptions(NamedTuple):
         """The kinds, and the kinds that they need, in a fixed order."""
         found = {*self.kinds, *(needed for kind in self.kinds for needed in _NEEDED.get(kind, ()))}
         return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
-
-
-def binding_collection(key: Key) -> Collection:
-    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
-    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
 
 
 @lru_cache(maxsize=_CLUSTERS)

@@ -32,6 +32,11 @@ def key_text(key: Key) -> str:
     return f"{key[0]}/{key[1]}" if key[0] else key[1]
 
 
+def api_root(api_version: str) -> str:
+    """Return the path of a group and version, as in ``/apis/apps/v1``."""
+    return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
+
+
 class Collection(NamedTuple):
     """All objects of a kind in the whole cluster. ``path`` is the path on the API server, as in ``/api/v1/nodes``."""
 
@@ -60,6 +65,15 @@ class Collection(NamedTuple):
         """
         path = f"{self.within(key[0])}/{_segment(key[1])}"
         return f"{path}/{subresource}" if subresource else path
+
+
+RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+
+
+def binding_collection(key: Key) -> Collection:
+    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
 
 
 class APIRequest(NamedTuple):
@@ -184,11 +198,6 @@ def delete(collection: Collection, key: Key, *, uid: str = "", resource_version:
     given = {name: value for name, value in preconditions.items() if value}
     body = {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
     return APIRequest(collection.object(key), method="DELETE", body=encode_json(body))
-
-
-def api_root(api_version: str) -> str:
-    """Return the path of a group and version, as in ``/apis/apps/v1``."""
-    return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
 
 
 def micro_time(moment: datetime) -> str:

@@ -7,16 +7,17 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Row, func, select
 
-from berthmaster.ledger.batches import clusters_of, row_of
-from berthmaster.ledger.entries import (
+from berthmaster.ledger.batches import (
     GENESIS,
     Entry,
     NoteEntry,
     RecordRow,
     SealedBatch,
     batch_digest,
+    clusters_of,
     decode_batch,
     opening_digest,
+    row_of,
 )
 from berthmaster.ledger.past import documents_of, unpacked
 from berthmaster.ledger.schema import batches, ledger, records, segments, touched

@@ -1,4 +1,7 @@
-"""What changed in the inputs between two decisions, and which changes made the difference."""
+"""Questions about recorded decisions, answered with the fleet as it was.
+
+Also: what changed in the inputs between two decisions, and which changes made the difference.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,14 +10,154 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.deciding.decision_recorder import GroupKey
-from berthmaster.ledger.past import PastDecision, Recalled, Scene, profile_of
-from berthmaster.ledger.records import ChangeRecord, InputDifference
-from berthmaster.model.binding import Binding
+from berthmaster.deciding.decide import ClusterState, lost_clusters
+from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
+from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.deciding.writes import effective
+from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
+from berthmaster.ledger.past import PastDecision, Recalled, Scene, SegmentReader, profile_of
+from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation, Query, RecordId
+from berthmaster.ledger.store import Store
+from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import InputError, NotRecordedError
+from berthmaster.model.unsupported import unsupported_parts
+from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import free_amount
+from berthmaster.simulation.report import explanation
+from berthmaster.simulation.run import WorkloadResult
+from berthmaster.simulation.why_not import WhyNot, why_not
+from berthmaster.simulation.workload import SimulatedWorkload
+
+
+def explain_decision(store: Store, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
+    """Explain a recorded decision.
+
+    Args:
+        wanted: the id of the decision, or a query: the latest decision that it finds is explained.
+
+    Raises:
+        InputError: the ledger is damaged, or a plugin that the decision used is not installed.
+    """
+    recalled = recall(store, wanted)
+    explained = past_explanation(recalled)
+    previous = recall_previous(store, recalled.past) if difference else None
+    if previous is None:
+        return explained
+    return msgspec.structs.replace(explained, difference=input_difference(previous, recalled))
+
+
+def why_not_then(store: Store, wanted: Query | RecordId, cluster: str) -> WhyNot:
+    """Return the smallest change under which a recorded decision would have taken a cluster.
+
+    Raises:
+        InputError: the fleet of the decision has no such cluster, or the placement is not supported; or as
+            ``explain_decision``.
+    """
+    past, clusters = recall(store, wanted)
+    unsupported = unsupported_parts(past.binding.spec.placement)
+    if unsupported:
+        raise InputError(f"no scheduler places decision {past.id}: {past.outcome.message}")
+    scene = Scene(profile_of(past.configuration), clusters)
+    notes = [] if scene.decide(past) == past.outcome else [_differs(past)]
+    answer = why_not(scene.scheduler, _request(scene, past), cluster)
+    return msgspec.structs.replace(answer, unknown=[*notes, *answer.unknown])
+
+
+def recall(store: Store, wanted: Query | RecordId) -> Recalled:
+    """Return a decision by its id, or the latest one that a query finds; raises as ``explain_decision``."""
+    if isinstance(wanted, RecordId):
+        return SegmentReader(store, wanted.segment).decision(batch_of(store, wanted), wanted.sequence)
+    found = latest_decision(store, wanted)
+    if found is None:
+        raise NotRecordedError("the ledger has no such decision; `berthmaster history` shows what it has")
+    key, batch = found
+    return SegmentReader(store, key.segment).decision(batch, key.sequence)
+
+
+def recall_previous(store: Store, past: PastDecision) -> Recalled | None:
+    """Return the last decision on the same binding before another one; None if the ledger has none.
+
+    A binding that was deleted and created again has another uid; its decisions do not count.
+    """
+    resource = past.binding.spec.resource
+    query = Query(resource.namespace, resource.kind, resource.name)
+    found = previous_decision(store, query, RecordId(past.segment, past.entry.sequence))
+    if found is None:
+        return None
+    key, batch = found
+    recalled = SegmentReader(store, key.segment).decision(batch, key.sequence)
+    return recalled if recalled.past.binding.metadata.uid == past.binding.metadata.uid else None
+
+
+def past_explanation(recalled: Recalled) -> PastExplanation:
+    """Explain a recorded decision. Raises ``InputError`` if a plugin that it used is not installed."""
+    past, clusters = recalled
+    scene = Scene(profile_of(past.configuration), clusters)
+    again = scene.decide(past)
+    result = _result(scene, past, again)
+    reproduced = again == past.outcome
+    notes = []
+    if not reproduced:
+        notes.append(_differs(past))
+    if past.entry.error:
+        notes.append(f"the assignment was not written: {past.entry.error}")
+    if _replaces(scene, past):
+        notes.append("failover kept the replicas on ready clusters; the diagnosis is about the lost ones' new places")
+    if past.bounds is not None:
+        notes.append(f"scheduler estimators limited {len(past.bounds)} clusters")
+    # A move under way is explained as its target. What it wrote is where the copies were from then on.
+    explained = explanation(result, WorkloadResult(result.workload, result.trigger, as_is=True))
+    return PastExplanation(row_for(past.segment, past.entry), explained, reproduced, notes)
+
+
+def _result(scene: Scene, past: PastDecision, outcome: DecisionOutcome) -> WorkloadResult:
+    after = past.binding
+    if outcome.clusters is not None:
+        targets = tuple(TargetCluster(name, replicas) for name, replicas in sorted(outcome.clusters.items()))
+        spec = msgspec.structs.replace(after.spec, clusters=targets)
+        status = msgspec.structs.replace(after.status, scheduler_observing_affinity_name=outcome.group)
+        after = msgspec.structs.replace(after, spec=spec, status=status)
+    workload = _workload(past, after)
+    if unsupported_parts(past.binding.spec.placement):
+        return WorkloadResult(workload, Trigger(outcome.trigger))
+    request = _request(scene, past)
+    decision = scene.scheduler.schedule(request)
+    return WorkloadResult(workload, Trigger(outcome.trigger), decision, explain(scene.scheduler, request, decision))
+
+
+def _request(scene: Scene, past: PastDecision) -> Request:
+    """Return the request that a decision answered. Failover asks for new places of what the lost clusters had."""
+    request = scene.request(past)
+    lost = _replaces(scene, past)
+    if not lost:
+        return request
+    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
+    return replace(request, current=kept, evicted_from=request.evicted_from | lost)
+
+
+def _differs(past: PastDecision) -> str:
+    version = past.configuration.version
+    return f"this version decides differently than {version}, which took the decision; see `replay`"
+
+
+def _replaces(scene: Scene, past: PastDecision) -> frozenset[str]:
+    if past.outcome.evictions is None:
+        return frozenset()
+    options = FailoverOptions(past.configuration.failover_after_s, past.configuration.producer)
+    state = ClusterState(scene.scheduler, past.unready_since_s, options)
+    lost, _ = lost_clusters(state, effective(past.binding), past.entry.now_s)
+    return lost
+
+
+def _workload(past: PastDecision, binding: Binding) -> SimulatedWorkload:
+    held_by = holder(past.binding.metadata)
+    return SimulatedWorkload(binding.spec.resource, (), binding, held_by=held_by, present=True)
+
 
 _MAX_FOR_PAIRS: Final = 40
 _MAX_TEXT: Final = 300

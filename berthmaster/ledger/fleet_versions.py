@@ -17,12 +17,11 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from berthmaster.deciding.fleet_log import NO_CLUSTERS, Change, LoggedFleet
+from berthmaster.deciding.decision_recorder import NO_CLUSTERS, Change, LoggedFleet
 from berthmaster.model.cluster import AllocatableModeling, APIEnablement, Cluster, ClusterStatus, ResourceSummary
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError
-from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import ObjectMeta, Quantity
 
 DIGEST_BYTES: Final = 16
 _MASK: Final = (1 << (8 * DIGEST_BYTES)) - 1

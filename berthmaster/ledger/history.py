@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Select, and_, exists, func, or_, select
 
-from berthmaster.ledger.batches import concerned_clusters, evicted_from, trigger_of
-from berthmaster.ledger.entries import DecisionEntry, Entry, decode_batch
+from berthmaster.ledger.batches import DecisionEntry, Entry, concerned_clusters, decode_batch, evicted_from, trigger_of
 from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched

@@ -9,13 +9,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import select
 
-from berthmaster.deciding.context import context_of
 from berthmaster.deciding.decide import ClusterState, outcome_of
-from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey
+from berthmaster.deciding.decision_recorder import DecisionOutcome, GroupKey, context_of
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.deciding.moves import decide_with_moves
-from berthmaster.ledger.entries import (
+from berthmaster.ledger.batches import (
     NO_DOCUMENT,
     BatchContent,
     Configuration,

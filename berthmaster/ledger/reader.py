@@ -30,13 +30,13 @@ class LedgerReader:
             return page(store, query, limit, after)
 
     def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-        from berthmaster.ledger.answers import explain_decision  # noqa: PLC0415 - the same
+        from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - the same
 
         with self._reading() as store:
             return explain_decision(store, wanted, difference=difference)
 
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
-        from berthmaster.ledger.answers import why_not_then  # noqa: PLC0415 - the same
+        from berthmaster.ledger.differences import why_not_then  # noqa: PLC0415 - the same
 
         with self._reading() as store:
             return why_not_then(store, wanted, cluster)

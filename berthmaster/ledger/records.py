@@ -173,7 +173,7 @@ class HistorySource(Protocol):
         """
 
     def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-        """Explain a recorded decision; see ``answers.explain_decision``."""
+        """Explain a recorded decision; see ``differences.explain_decision``."""
 
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
         """Return the smallest change under which a recorded decision would have taken a cluster.

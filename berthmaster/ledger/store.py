@@ -1,16 +1,18 @@
-"""The database of the ledger: opening it, and writing segments and batches. SQLite or PostgreSQL."""
+"""The database of the ledger: opening it, writing batches, removing old segments. SQLite or PostgreSQL."""
 
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
     Connection,
     Engine,
+    Row,
     bindparam,
     create_engine,
     delete,
@@ -26,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from berthmaster.ledger.entries import GENESIS, SealedBatch, batch_digest, opening_digest
+from berthmaster.ledger.batches import GENESIS, SealedBatch, batch_digest, opening_digest
 from berthmaster.ledger.records import END_US
 from berthmaster.ledger.schema import (
     REVISION,
@@ -41,6 +43,7 @@ from berthmaster.ledger.schema import (
     touched,
 )
 from berthmaster.model.errors import InputError, LedgerError, shown
+from berthmaster.model.note import Note
 
 _BUSY_MS: Final = 250
 """How long a write waits for another process that writes to the same SQLite file. The recorder tries again later."""
@@ -386,3 +389,81 @@ def _name(engine: Engine) -> str:
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.set(query={}).render_as_string(hide_password=True)  # the query can hold a password, too
+
+
+STEP_BATCHES: Final = 50
+_MICROSECONDS: Final = 1_000_000
+_SILENT: Final = timedelta(days=2)
+
+
+@dataclass(slots=True)
+class Retention:
+    """What to keep, by age and size. Segments go in their order, in small steps, so that the chain stays whole.
+
+    A note in the chain says what was removed.
+
+    Attributes:
+        age: remove segments whose last record is older.
+        size_bytes: remove the oldest segments while the database stores more.
+        removing: the last segment of those that are being removed; None for none.
+    """
+
+    age: timedelta = timedelta(days=30)
+    size_bytes: int = 5 * 2**30
+    removing: int | None = field(default=None, init=False)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a segment is removed in part."""
+        return self.removing is not None
+
+    def step(self, store: Store, own: int, now: datetime) -> Note | None:
+        """Remove some batches of the oldest segment that need not be kept; in PostgreSQL, the oldest partition.
+
+        Args:
+            own: the segment that the caller writes. It and later ones are kept.
+
+        Returns:
+            A note for the chain if this starts to remove a segment. The caller writes it.
+        """
+        if self.removing is not None:
+            if not store.remove_step(self.removing, STEP_BATCHES):
+                self.removing = None
+            return None
+        end = store.removed_together()
+        if end is None or end >= own:
+            return None
+        with store.transaction() as connection:
+            oldest = connection.execute(
+                select(segments).where(segments.c.segment <= end).order_by(segments.c.segment)
+            ).all()
+        if not oldest or not all(self._ended(store, each, now) for each in oldest):
+            return None
+        last, last_us = oldest[-1], max(each.last_us for each in oldest)
+        old = last_us < (now - self.age).timestamp() * _MICROSECONDS
+        if not old and store.size_bytes() <= self.size_bytes:
+            return None
+        self.removing = last.segment
+        reason = f"older than {self.age.days} days" if old else f"the ledger exceeds {self.size_bytes} bytes"
+        removed = sum(each.records for each in oldest)
+        which = f"segments {oldest[0].segment} to {last.segment}" if len(oldest) > 1 else f"segment {last.segment}"
+        return Note(
+            "retention",
+            f"{removed} records of {which} are removed: {reason}",
+            details={
+                "segment": last.segment, "opening": last.opening.hex(), "digest": last.digest.hex(),
+                "records": removed, "lastUs": last_us,
+            },
+        )  # fmt: skip
+
+    def _ended(self, store: Store, segment: Row[Any], now: datetime) -> bool:
+        """Return whether no process writes a segment any more: it ended, or it is silent for long."""
+        if segment.last_us < (now - _SILENT).timestamp() * _MICROSECONDS:
+            return True
+        with store.transaction() as connection:
+            last = connection.execute(
+                select(records.c.kind).where(
+                    records.c.segment == segment.segment, records.c.sequence == segment.records - 1
+                )
+            ).scalar_one_or_none()
+        return last == "stop"

@@ -25,10 +25,10 @@ from berthmaster.manifests.document import (
 )
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.binding import Binding
+from berthmaster.model.claims import WAITED_FOR, Existing
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ManifestError
-from berthmaster.model.existing import WAITED_FOR, Existing
 from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
@@ -41,9 +41,8 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
     defaulted_spec,
 )
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import Value, negative_amounts
 from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy, Policy, defaulted
-from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors

@@ -20,14 +20,14 @@ goes to the first policy by rank. A stronger policy takes over a held resource o
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 import msgspec
 
 from berthmaster.model.kinds import reason_not_propagated
-from berthmaster.model.meta import Int32, ObjectMeta, Value, is_valid_name
+from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
@@ -446,3 +446,84 @@ def _taker(template: Template, held_by: Policy, matching: Iterable[Claim]) -> Cl
     by_policy = {each.policy.reference: each for each in matching if takes(each.policy, held_by, template)}
     strongest = strongest_first(each.policy for each in by_policy.values())
     return by_policy[strongest[0].reference] if strongest else None
+
+
+OVERRIDES: Final = {"PropagationPolicy": "OverridePolicy", "ClusterPropagationPolicy": "ClusterOverridePolicy"}
+"""The kind of the ``dependentOverrides`` of each kind of policy."""
+PRIORITY_CLASS: Final = "PriorityClass"
+KUBE_PRIORITY_CLASS: Final = "KubePriorityClass"
+"""The only source of a priority that Karmada supports."""
+_POLICY_API: Final = "policy.karmada.io/v1alpha1"
+_API_VERSIONS: Final = {**dict.fromkeys(OVERRIDES.values(), _POLICY_API), PRIORITY_CLASS: "scheduling.k8s.io/v1"}
+WAITED_FOR: Final = frozenset(_API_VERSIONS)
+_OF_EVERY_SERVER: Final = frozenset({"PriorityClass system-cluster-critical", "PriorityClass system-node-critical"})
+
+
+class WaitedFor(NamedTuple):
+    """An object that policies wait for.
+
+    Attributes:
+        key: its namespace, empty for a cluster-scoped one, and its name.
+    """
+
+    api_version: str
+    kind: str
+    key: Key
+
+    @classmethod
+    def of(cls, name: str) -> "WaitedFor":
+        """Return the object with a name of ``waited_for``."""
+        kind, _, path = name.partition(" ")
+        namespace, _, own = path.rpartition("/")
+        return cls(_API_VERSIONS[kind], kind, (namespace, own))
+
+
+class Existing:
+    """What is known about the existence of objects. Immutable.
+
+    Args:
+        known: whether an object exists, by its kind, a space, and ``NAMESPACE/NAME`` or ``NAME``.
+        complete: whether others do not exist: the files are all that there is.
+    """
+
+    __slots__ = ("_complete", "_known")
+
+    def __init__(self, known: Mapping[str, bool] | None = None, *, complete: bool = False) -> None:
+        self._known = dict(known or {})
+        self._complete = complete
+
+    def has(self, name: str) -> bool | None:
+        """Return whether an object exists; None if that is not known."""
+        if name in _OF_EVERY_SERVER:
+            return True
+        return self._known.get(name, False if self._complete else None)
+
+    def changed(self, known: Mapping[str, bool]) -> "Existing":
+        """Return the same after objects were created or deleted."""
+        return Existing({**self._known, **known}, complete=self._complete) if known else self
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        return [each for each in names if self.has(each) is False]
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        return [each for each in names if self.has(each) is None]
+
+
+UNKNOWN: Final = Existing()
+
+
+def overrides_of(policy: Policy) -> list[str]:
+    """Return the names of the overrides without which a policy claims nothing (``IsDependentOverridesPresent``)."""
+    kind, namespace = OVERRIDES[policy.kind], policy.metadata.namespace
+    return [
+        f"{kind} {'/'.join(filter(None, (namespace, each)))}" for each in dict.fromkeys(policy.spec.dependent_overrides)
+    ]
+
+
+def waited_for(policies: Iterable[Policy]) -> Iterator[str]:
+    """Yield the names of the objects that policies wait for."""
+    for policy in policies:
+        yield from overrides_of(policy)
+        priority = policy.spec.schedule_priority
+        if priority is not None and priority.priority_class_source == KUBE_PRIORITY_CLASS:
+            yield f"{PRIORITY_CLASS} {priority.priority_class_name}"

@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Int64, ObjectMeta, Quantity, Timestamp, Value
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"

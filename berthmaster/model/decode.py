@@ -29,8 +29,7 @@ import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import decoding_problem
-from berthmaster.model.meta import Value
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity, Value
 
 T = TypeVar("T")
 

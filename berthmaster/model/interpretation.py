@@ -23,8 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kinds import scope_of
-from berthmaster.model.meta import ObjectMeta, Value
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import ObjectMeta, Quantity, Value
 from berthmaster.model.replicas import (
     BUILT_IN_REPLICA_PATHS,
     Amounts,

@@ -10,7 +10,7 @@ binding is with and without the move. Everything that reads an assignment decide
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec.structs
 
@@ -18,6 +18,43 @@ from berthmaster.model.binding import Binding, TargetCluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
+
+
+class Cause(Enum):
+    """The kind of a reason why a move cannot begin now. Its value stands in the record of the move."""
+
+    NO_PLACE = "no-place"
+    SAME_CLUSTERS = "same-clusters"
+    """The preferred group would use the clusters that the workload is on."""
+    KEEPS_OLD_COPY = "keeps-old-copy"
+    """The purge mode of the policy keeps the old copy, and the workload must not run twice."""
+    STATE_UNREADABLE = "state-unreadable"
+    INVALID_POLICY = "invalid-policy"
+    DRY_RUN = "dry-run"
+    """The mode DryRun only reports."""
+    OLD_COPY = "old-copy"
+    """An old copy on a cluster of the target is still being removed."""
+    WORKS_UNREAD = "works-unread"
+    BRAKE = "brake"
+    PAUSED = "paused"
+    WINDOW = "window"
+    LIMIT = "limit"
+    STARTING = "starting"
+    """The process has led for a short time only."""
+
+
+class MoveRefusal(NamedTuple):
+    """Why something cannot happen.
+
+    Attributes:
+        about: the names and times that the reason is about. Numbers of the fleet, which change all the time, are not
+            part of it. Two refusals with the same cause and the same ``about`` say the same.
+    """
+
+    cause: Cause
+    message: str
+    about: tuple[str, ...] = ()
+
 
 MOVE: Final = "policy.berthmaster.io/move"
 """The annotation of a binding with the state of its move."""
@@ -103,7 +140,7 @@ class MoveState(Value, frozen=True):
         termination_s: how long the pods of the old copies may take to end, in seconds.
         returning: a move with BreakBeforeMake failed, and returns to where it came from.
         message: what the move waits for, or how it ended.
-        cause: the kind of what a move waits for (``deciding.refusal.Cause``); empty in other phases.
+        cause: the kind of what a move waits for (``Cause``); empty in other phases.
     """
 
     reason: MoveReason

@@ -1,4 +1,4 @@
-"""Karmada's Works (``work.karmada.io/v1alpha1``): the copies of a workload, one for each member cluster.
+"""Karmada's Works (``work.karmada.io/v1alpha1``): the copies of a workload, one for each member cluster. And quotas.
 
 A binding with an entry for a cluster says what is wanted there. The Work says what Karmada has asked the member for,
 whether it is being deleted, and what the member reported last.
@@ -11,7 +11,7 @@ import msgspec
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Condition
-from berthmaster.model.meta import ObjectMeta, Value, int64_of
+from berthmaster.model.meta import ObjectMeta, Quantity, Value, int64_of
 
 SPACE: Final = "karmada-es-"
 """How the namespace of the Works of a cluster starts."""
@@ -146,3 +146,37 @@ def _grace_s(spec: Mapping[str, Any]) -> int:
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+# Karmada's FederatedResourceQuota (``policy.karmada.io/v1alpha1``), reduced to what schedulers look at.
+
+
+class FederatedResourceQuotaSpec(Value, frozen=True):
+    """The limits of a namespace, over all clusters, by resource."""
+
+    overall: dict[str, Quantity] | None = None
+
+
+class FederatedResourceQuotaStatus(Value, frozen=True):
+    """What the bindings of a namespace use, by resource."""
+
+    overall_used: dict[str, Quantity] | None = None
+
+
+class FederatedResourceQuota(Value, frozen=True):
+    """A quota. karmada-webhook refuses assignments above it."""
+
+    metadata: ObjectMeta
+    spec: FederatedResourceQuotaSpec = FederatedResourceQuotaSpec()
+    status: FederatedResourceQuotaStatus = FederatedResourceQuotaStatus()
+
+
+def is_looser(before: FederatedResourceQuota, after: FederatedResourceQuota | None) -> bool:
+    """Whether an assignment may pass after a change of a quota that did not pass before it."""
+    if after is None:
+        return True
+    old, new = before.spec.overall or {}, after.spec.overall or {}
+    if any(name not in new or new[name].nanos > limit.nanos for name, limit in old.items()):
+        return True
+    used, use = before.status.overall_used or {}, after.status.overall_used or {}
+    return any(name not in use or use[name].nanos < amount.nanos for name, amount in used.items())

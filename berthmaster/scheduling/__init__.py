@@ -13,10 +13,18 @@ Plugins of third parties import from this package alone. docs/extending.md descr
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.filters import Filter, PlacementFilter
+from berthmaster.scheduling.filters import (
+    MAX_SCORE,
+    MIN_SCORE,
+    ColumnScore,
+    Filter,
+    PlacementFilter,
+    RelativeScore,
+    Score,
+    UnscorableError,
+)
 from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scores import MAX_SCORE, MIN_SCORE, ColumnScore, RelativeScore, Score, UnscorableError
 
 __all__ = [
     "MAX_SCORE",

@@ -15,9 +15,16 @@ from berthmaster.model.policy import (
     ReplicaSchedulingStrategy,
 )
 from berthmaster.model.selector import LABEL_OPERATORS, Requirement
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.columns import (
+    AFFINITY_STEPS,
+    BYTES_OF_JSON,
+    BoolArray,
+    BoundedCache,
+    Column,
+    IntArray,
+    column_steps,
+)
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.work import AFFINITY_STEPS, BYTES_OF_JSON, BoundedCache, column_steps
 
 _NAME_STEPS: Final = 10
 _MAX_SHARED: Final = 64

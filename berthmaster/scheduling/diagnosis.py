@@ -14,12 +14,10 @@ import msgspec
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind
-from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter
+from berthmaster.scheduling.context import Attempt, Context, Decision, Failure, FailureKind
+from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter, Score
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.scores import Score
 
 AFFINITY: Final = ClusterAffinityFilter.name
 """The filter that rejects the clusters outside of a group."""

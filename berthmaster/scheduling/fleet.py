@@ -10,9 +10,17 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray, InternedValues, InvertedIndex, Journal, Scalar
+from berthmaster.scheduling.columns import (
+    ArrayBudget,
+    BoolArray,
+    Column,
+    IntArray,
+    InternedValues,
+    InvertedIndex,
+    Journal,
+    Scalar,
+)
 from berthmaster.scheduling.resources import Resources
-from berthmaster.scheduling.work import ArrayBudget
 
 _FIRST_CAPACITY: Final = 16
 _COLUMNS: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.context import Decision
 from berthmaster.scheduling.karmada.division import allocate, fewest_that_hold
 from berthmaster.scheduling.karmada.goal import NOTHING, Counts, DriftKind, Goal, Keeping, Part
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.errors import FieldError
-from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
-from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
-from berthmaster.scheduling.work import ArrayBudget
+from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN, Quantity
+from berthmaster.scheduling.columns import ArrayBudget, Column, IntArray, Journal, Scalar
 
 PODS: Final = "pods"
 CPU: Final = "cpu"

@@ -12,16 +12,22 @@ import numpy as np
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import Placement
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.columns import (
+    BYTES_OF_JSON,
+    CANDIDATE_STEPS,
+    BoolArray,
+    BoundedCache,
+    Column,
+    IntArray,
+    TooLargeError,
+    Work,
+)
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement, Group
-from berthmaster.scheduling.context import Candidates, Context, Peers
-from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
-from berthmaster.scheduling.filters import Filter, PlacementFilter
+from berthmaster.scheduling.context import Attempt, Candidates, Context, Decision, Failure, FailureKind, Mode, Peers
+from berthmaster.scheduling.filters import Filter, PlacementFilter, UnscorableError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scores import UnscorableError
-from berthmaster.scheduling.work import BYTES_OF_JSON, CANDIDATE_STEPS, BoundedCache, TooLargeError, Work
 
 _OBJECT_BYTES: Final = 4096
 _NOTHING: Final[BoolArray] = np.zeros(0, dtype=np.bool_)

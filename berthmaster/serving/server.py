@@ -23,7 +23,7 @@ from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
-from berthmaster.runtime.memory import keep_existing_objects, return_large_blocks
+from berthmaster.runtime.stopping import keep_existing_objects, return_large_blocks
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 from berthmaster.serving.request_parser import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection

@@ -14,10 +14,9 @@ import msgspec
 import msgspec.structs
 
 from berthmaster.model.binding import Binding, ObjectReference
-from berthmaster.model.claims import PERMANENT_ID, PolicyCatalog, Resource, permanent_id
+from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, Resource, permanent_id, waited_for
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
-from berthmaster.model.existing import UNKNOWN, Existing, waited_for
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector

@@ -30,7 +30,9 @@ from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of
 from berthmaster.model.claims import (
     PERMANENT_ID,
+    UNKNOWN,
     Claim,
+    Existing,
     Holding,
     MatchLevel,
     PolicyCatalog,
@@ -51,7 +53,6 @@ from berthmaster.model.claims import (
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.interpretation import (
     Dependency,
     Interpreter,

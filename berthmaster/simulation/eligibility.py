@@ -25,14 +25,21 @@ from typing import Final, NamedTuple
 import msgspec.structs
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
-from berthmaster.deciding.refusal import MoveRefusal
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, TargetCluster
-from berthmaster.model.claims import MANAGED_BY
+from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_CLASS, Existing, overrides_of
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, name_list
-from berthmaster.model.existing import KUBE_PRIORITY_CLASS, PRIORITY_CLASS, Existing, overrides_of
-from berthmaster.model.move import MovePhase, MoveReason, MoveState, as_before, as_moved, move_of, move_problem
+from berthmaster.model.move import (
+    MovePhase,
+    MoveReason,
+    MoveRefusal,
+    MoveState,
+    as_before,
+    as_moved,
+    move_of,
+    move_problem,
+)
 from berthmaster.model.policy import DEFAULT_SCHEDULER, AffinityTerm, Placement, Policy
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.fleet import Fleet

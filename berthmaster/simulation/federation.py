@@ -19,7 +19,7 @@ from berthmaster.model.federated_object import SCHEDULING_TRIGGERS
 from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
-from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
+from berthmaster.scheduling.context import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied

@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.compiled_placement import Group
-from berthmaster.scheduling.decision import Attempt, Decision, FailureKind, Mode
+from berthmaster.scheduling.context import Attempt, Decision, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import AFFINITY, GroupDiagnosis, explain_groups
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import TooLargeError
 
 MAX_GROUPS: Final = 64
 _OTHER: Final = "other filters"

@@ -15,8 +15,8 @@ import msgspec
 
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
+from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.work import TooLargeError, Work
 from berthmaster.simulation.change_set import (
     ChangedWorkloads,
     ChangeSet,

@@ -16,10 +16,9 @@ from berthmaster.model.gaps import Reader
 from berthmaster.model.move import move_of as recorded_move
 from berthmaster.model.policy import Placement, Policy, PolicyReference
 from berthmaster.model.replicas import template_of
-from berthmaster.scheduling.component_sets import demand_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.scheduling.decision import FailureKind, Mode
+from berthmaster.scheduling.context import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.eligibility import move_note

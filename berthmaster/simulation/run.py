@@ -14,15 +14,15 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
+from berthmaster.model.meta import Key
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.scheduling.context import Peers
-from berthmaster.scheduling.decision import Decision, Failure
+from berthmaster.scheduling.context import Decision, Failure, Peers
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.minimal import rescheduled
-from berthmaster.scheduling.pending_replicas import AssumedCluster, Key, PendingReplicas
+from berthmaster.scheduling.pending_replicas import AssumedCluster, PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

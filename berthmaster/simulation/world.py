@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Protocol
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.claims import UNKNOWN, Existing
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
-from berthmaster.model.existing import UNKNOWN, Existing
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy

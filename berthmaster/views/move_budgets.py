@@ -12,11 +12,9 @@ from typing import Final, NamedTuple, get_args
 
 import msgspec.structs
 
-from berthmaster.deciding.budget_record import budgets_of
 from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, subject_of
-from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord
-from berthmaster.deciding.windows import Window
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, Window, subject_of
+from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import InputError, name_list

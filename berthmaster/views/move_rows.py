@@ -13,7 +13,7 @@ import msgspec
 from berthmaster.deciding.budgets import MoveCandidate, candidate_of
 from berthmaster.deciding.lease_record import BrakeRecord, SourcesRecord
 from berthmaster.model.binding import Binding
-from berthmaster.model.duration import duration_text
+from berthmaster.model.meta import duration_text
 from berthmaster.model.move import MOVE, UNDER_WAY, WAITING, MovePhase, MoveState, read_move
 
 

@@ -20,9 +20,9 @@ from berthmaster.kube.served_types import ServedType, ServedTypes, discover_type
 from berthmaster.manifests.document import Document, FleetSnapshot, ListRecord
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name
+from berthmaster.model.claims import WaitedFor, waited_for
 from berthmaster.model.decode import convert, encode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError, shown
-from berthmaster.model.existing import WaitedFor, waited_for
 from berthmaster.model.gaps import Gap
 from berthmaster.model.interpretation import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.kinds import group_of, metadata_suffices

@@ -14,13 +14,20 @@ from msgspec.structs import replace
 from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, lease_record
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.http_client import connect
-from berthmaster.kube.informer import Informer
-from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
+from berthmaster.kube.informer import Informer, SourceCheck
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import ListPage, decode_identity, decode_response, get, page
+from berthmaster.kube.requests import (
+    CLUSTER_RESOURCE_BINDINGS,
+    RESOURCE_BINDINGS,
+    ListPage,
+    decode_identity,
+    decode_response,
+    get,
+    page,
+)
 from berthmaster.kube.served_types import discover_types
-from berthmaster.kube.source_check import SourceCheck
 from berthmaster.manifests import Document, read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster

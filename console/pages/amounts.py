@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 from berthmaster.native_api.fleet import FleetAmount
 from berthmaster.native_api.outlook import Room
 from berthmaster.views.texts import bytes_text, cores_text

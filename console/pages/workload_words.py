@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
-from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.group_outlook import GroupOutlook
 

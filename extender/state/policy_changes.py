@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.manifests import Document
-from berthmaster.model.existing import waited_for
+from berthmaster.model.claims import waited_for
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 
 _MAX_CHANGED: Final = 100

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.informer import Informer
+from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.kube.kinds import (
     BINDINGS,
     CLUSTER_KINDS,
@@ -24,7 +24,6 @@ from berthmaster.kube.kinds import (
     Watched,
     WatchOptions,
 )
-from berthmaster.kube.source_check import SourceCheck
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError

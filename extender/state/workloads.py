@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 from berthmaster.kube.informer import Informer
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
-from berthmaster.model.claims import PERMANENT_ID, PolicyCatalog
+from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, WaitedFor, waited_for
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, ManifestError
-from berthmaster.model.existing import UNKNOWN, Existing, WaitedFor, waited_for
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency
 from berthmaster.model.kinds import group_of, reason_not_propagated

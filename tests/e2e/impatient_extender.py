@@ -5,7 +5,7 @@ The command itself, options and all; only the pauses and the limits of the check
 
 import sys
 
-from berthmaster.kube import source_check
+from berthmaster.kube import informer as source_check
 from berthmaster_cli.main import run
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ from e2e.processes import Processes, wait_for
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import load_client
-from berthmaster.kube.kinds import RESOURCE_BINDINGS
-from berthmaster.kube.requests import create, page
+from berthmaster.kube.requests import RESOURCE_BINDINGS, create, page
 from berthmaster.model.work import PERMANENT_ID, SPACE
 
 pytestmark = pytest.mark.e2e

@@ -15,7 +15,7 @@ from karmada_model.objects import Ident, News, Objects, ident, stamp
 from karmada_model.works import EXECUTION, SPACE, TEMPLATE_GENERATION, cluster_of
 from kube_store import JSON
 
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 from berthmaster.model.replicas import replicas_of
 
 CLUSTER_VERSION: Final = "cluster.karmada.io/v1alpha1"

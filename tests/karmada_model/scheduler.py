@@ -12,10 +12,9 @@ from kube_store import Place
 from berthmaster.controllers.binding_scheduler.cluster_cache import Ask
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.moves.waiting import ROUND_S
+from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.deciding.admissions import Admissions
-from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.budgets import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig
 from berthmaster.kube.events import EventContent
 

@@ -10,10 +10,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from berthmaster.deciding.admissions import QUIET_S, Admissions
-from berthmaster.deciding.budgets import Budgets, MoveCandidate
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject
-from berthmaster.deciding.windows import Window, Windows
+from berthmaster.deciding.budgets import QUIET_S, Admissions, Budgets, MoveCandidate
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window, Windows
 from berthmaster.model.move import MoveReason
 
 KEYS = [("shop", f"b{number}") for number in range(7)]

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.scheduling.decision import Decision, FailureKind
+from berthmaster.scheduling.context import Decision, FailureKind
 from berthmaster.scheduling.diagnosis import explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile

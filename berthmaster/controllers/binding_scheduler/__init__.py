@@ -2,6 +2,6 @@
 
 It behaves as karmada-scheduler does. ``docs/differences.md`` lists the intended differences.
 
-A binding passes through these modules: ``event_handlers`` updates the ``cache`` and the ``queue``; the ``reconciler``
-takes a key, calls ``decide`` (and with it ``failover``) through the ``cache``, and sends the ``writes``.
+A binding passes through these modules: ``event_handlers`` updates the caches and the queue; the ``reconciler``
+takes a key, calls ``decide`` (and with it ``failover``) through the ``cluster_cache``, and sends the ``writes``.
 """

@@ -7,14 +7,14 @@ from typing import Final, NamedTuple, TypeVar
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.writes import effective
 from berthmaster.kube.informer import Handler, Informer
-from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
 from berthmaster.model.policy import AffinityTerm, ClusterAffinity, PolicyReference
-from berthmaster.model.sharing import SharingReader
+from berthmaster.model.unsupported import SharingReader
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,8 +9,6 @@ import msgspec.structs
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of, stuck_query_of
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.deciding.assumed_replicas import AssumedReplicas
-from berthmaster.deciding.context import MoveContext, MoveTrace
 from berthmaster.deciding.copies import CopiesNotReadError, missing_replicas
 from berthmaster.deciding.decide import (
     BindingDecision,
@@ -19,9 +17,8 @@ from berthmaster.deciding.decide import (
     needs_decision,
     trigger_for,
 )
-from berthmaster.deciding.decision_recorder import DecisionInputs
+from berthmaster.deciding.decision_recorder import DecisionInputs, FleetLog, MoveContext, MoveTrace
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.deciding.fleet_log import FleetLog
 from berthmaster.deciding.lifecycle import CopiesChange
 from berthmaster.deciding.move_targets import about_to_move, is_draining
 from berthmaster.deciding.moves import decide_refused, decide_with_moves
@@ -33,16 +30,15 @@ from berthmaster.model.move import as_moved
 from berthmaster.model.policy import Placement
 from berthmaster.model.work import Copies
 from berthmaster.runtime.clock import Clock
-from berthmaster.scheduling.component_sets import demand_of
+from berthmaster.scheduling.columns import TooLargeError
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.pending_replicas import PendingReplicas
+from berthmaster.scheduling.pending_replicas import AssumedReplicas, PendingReplicas
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import TooLargeError
 
 _HEALTHY: Final = "Healthy"
 

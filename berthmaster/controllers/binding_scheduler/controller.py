@@ -12,27 +12,21 @@ from typing import Final
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
-from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, IgnoredGates, SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
-from berthmaster.controllers.metrics import ControllerLoad
+from berthmaster.controllers.metrics import ControllerLoad, MoveMetrics, SchedulingMetrics
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.metrics import MoveMetrics
-from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
-from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor
-from berthmaster.controllers.moves.works import WorkReader
+from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor, PolicyAnnotations, WorkReader
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import QUOTA_EXCEEDED
 from berthmaster.kube.kinds import FEDERATED_QUOTAS, KARMADA_CLUSTERS
 from berthmaster.model.binding import SCHEDULED, Binding, names_scheduler
 from berthmaster.model.meta import Key
-from berthmaster.model.quota import FederatedResourceQuota, is_looser
+from berthmaster.model.work import FederatedResourceQuota, is_looser
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.stopping import RepeatingThread
 

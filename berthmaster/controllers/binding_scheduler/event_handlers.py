@@ -1,25 +1,181 @@
-"""The event handlers: which changes queue which bindings (karmada ``event_handler.go``, with additions)."""
+"""The queue of bindings, and the event handlers: which changes queue which bindings.
 
+The handlers are those of karmada-scheduler (``event_handler.go``), with additions.
+"""
+
+import heapq
+import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
+
+from prometheus_client import Gauge
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, has_move
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.controller import WorkQueue
 from berthmaster.controllers.estimators.estimators import Estimators
-from berthmaster.controllers.moves.supervisor import MoveSupervisor
-from berthmaster.controllers.moves.waiting import LIMIT
+from berthmaster.controllers.metrics import SchedulingMetrics
+from berthmaster.controllers.moves.supervisor import LIMIT, MoveSupervisor
 from berthmaster.deciding.move_targets import is_draining
+from berthmaster.kube.requests import key_text
 from berthmaster.model.binding import Binding, names_scheduler
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, MovePhase, move_of
 from berthmaster.model.policy import Placement, PolicyReference
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, Gate
+from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import amount_of
+
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 10.0
+LATE_SHARE: Final = 32
+"""Of this many keys that are taken, at least one is a late key. Late keys so progress during a long burst."""
+LONGEST_UNSCHEDULABLE_S: Final = 300.0
+"""An unschedulable binding is tried again after this time even if no cluster changes."""
+
+
+_Entry = tuple[int, int, int, Key]
+"""The negative priority, the turn of the namespace, the order, and the key."""
+
+
+class SchedulingQueue(WorkQueue[Key]):
+    """A work queue that returns the key with the highest priority first.
+
+    karmada-scheduler has three queues (``internal/queue``): active, backoff and unschedulable. Three things differ
+    here. A changed priority counts at once. Namespaces of equal priority take turns: of one namespace the key that
+    waited longest comes first, and a namespace with many keys does not delay another one. A cluster that gains capacity
+    activates unschedulable bindings; they do not wait for the next five-minute flush.
+    """
+
+    def __init__(self, clock: Clock, priority_of: Callable[[Key], int]) -> None:
+        super().__init__(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
+        self._priority_of = priority_of
+        self._heap: list[_Entry] = []
+        self._entry: dict[Key, _Entry] = {}
+        self._turn = 0
+        self._last_turns: dict[str, int] = {}
+        self._unschedulable: dict[Key, float] = {}
+        self._order = 0
+        self._late: set[Key] = set()
+        self._late_order: deque[Key] = deque()
+        self._taken_count = 0
+
+    def add(self, key: Key) -> None:
+        """Queue a key. If it waits already, it moves to the position of its current priority."""
+        with self._changed:
+            self._unschedulable.pop(key, None)
+            if key in self._late:
+                self._late.discard(key)
+                if key not in self._taken:
+                    self._push(key)
+            super().add(key)
+            if key in self._entry and self._entry[key][0] != -self._priority_of(key):
+                self._push(key)
+
+    def add_late(self, key: Key) -> None:
+        """Queue a key behind all keys that are not late, present and future ones."""
+        with self._changed:
+            if key not in self._dirty:
+                self._late.add(key)
+                super().add(key)
+
+    @property
+    def busy(self) -> bool:
+        """Whether keys that are not late wait for a worker."""
+        return len(self._dirty) > len(self._late)
+
+    def add_unschedulable(self, key: Key) -> None:
+        """Hold a key back until it is activated or added, at most five minutes."""
+        with self._changed:
+            if key not in self._dirty:
+                self._unschedulable.pop(key, None)  # the keys stay in the order of their times
+                self._unschedulable[key] = self._clock.monotonic_s()
+
+    def activate(self, keys: Iterable[Key]) -> int:
+        """Queue those of the keys that are unschedulable or being reconciled; return how many that are.
+
+        A key that is being reconciled is queued once more: its decision may have missed the change.
+        """
+        with self._changed:
+            activated = [key for key in keys if key in self._unschedulable or key in self._taken]
+            for key in activated:
+                self.add(key)
+            return len(activated)
+
+    def activate_expired(self) -> None:
+        """Queue the keys that were unschedulable for five minutes."""
+        with self._changed:
+            before_s = self._clock.monotonic_s() - LONGEST_UNSCHEDULABLE_S
+            self.activate([key for key, _ in takewhile(lambda each: each[1] <= before_s, self._unschedulable.items())])
+
+    def unschedulable(self) -> list[Key]:
+        """Return the unschedulable keys, the oldest first, and those that are being reconciled and may be next."""
+        with self._changed:
+            return [*self._unschedulable, *(self._taken - self._unschedulable.keys())]
+
+    def backing_off(self) -> list[Key]:
+        """Return the keys that wait for a time, as after a failed write, and those that are being reconciled."""
+        with self._changed:
+            return list(self._due_s.keys() | self._taken)
+
+    def remove(self, key: Key) -> None:
+        """Forget a key that needs no more work: its wait, its backoff and its failures."""
+        with self._changed:
+            self._unschedulable.pop(key, None)
+            self._due_s.pop(key, None)
+            self._failures.pop(key, None)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of waiting keys, by Karmada's names of the queues."""
+        with self._changed:
+            return {"active": len(self._dirty), "backoff": len(self._due_s), "unschedulable": len(self._unschedulable)}
+
+    def _push(self, key: Key) -> None:
+        if key in self._late:
+            self._late_order.append(key)
+            return
+        self._order += 1
+        namespace = key[0]
+        turn = self._last_turns[namespace] = max(self._turn, self._last_turns.get(namespace, 0)) + 1
+        entry = self._entry[key] = (-self._priority_of(key), turn, self._order, key)
+        heapq.heappush(self._heap, entry)
+
+    def _pop(self) -> Key | None:
+        self._taken_count += 1
+        first, second = self._pop_first, self._pop_late
+        if self._taken_count % LATE_SHARE == 0:
+            first, second = second, first
+        key = first() or second()
+        if key is not None:
+            self._unschedulable.pop(key, None)
+        return key
+
+    def _pop_first(self) -> Key | None:
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            _, turn, _, key = entry
+            self._turn = max(self._turn, turn)
+            if self._last_turns.get(key[0]) == turn:
+                del self._last_turns[key[0]]
+            if self._entry.get(key) is entry:  # else it has a newer entry
+                del self._entry[key]
+                return key
+        return None
+
+    def _pop_late(self) -> Key | None:
+        while self._late_order:
+            key = self._late_order.popleft()
+            if key in self._late:  # else it is not late any more
+                self._late.discard(key)
+                return key
+        return None
+
 
 ACTIVATED: Final = 500
 """How many unschedulable bindings of a namespace are tried again each second. Clusters gain capacity all the time."""
@@ -238,3 +394,41 @@ def _affects_bindings(before: Cluster, after: Cluster) -> bool:
         or before.metadata.labels != after.metadata.labels
         or before.metadata.generation != after.metadata.generation
     )
+
+
+IGNORED_GATES: Final = Gauge(
+    "berthmaster_scheduler_ignored_gate",
+    "1 if a binding uses a feature of Karmada whose gate is off here, by gate.",
+    ("gate",),
+)
+_LOG: Final = logging.getLogger("berthmaster.binding_scheduler")
+
+
+class IgnoredGates:
+    """Reports, once for each gate, that a binding uses a feature of Karmada whose gate is off here."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._off = {each for each in (WORKLOAD_AFFINITY, MULTIPLE_POD_TEMPLATES) if not gates.on(each)}
+
+    def binding_changed(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
+        if not self._off or after is None:
+            return
+        for gate in used_gates(after) & self._off:
+            self._off.discard(gate)
+            IGNORED_GATES.labels(gate.name).set(1)
+            _LOG.warning(
+                "a binding uses a feature whose gate is off here, and it is ignored: set --feature-gates %s=true",
+                gate.name,
+                extra=fields(binding=key_text(key)),
+            )
+
+
+def used_gates(binding: Binding) -> set[Gate]:
+    """Return the gates whose fields a binding has. Karmada sets these fields only if its own gate is on."""
+    spec = binding.spec
+    used = set()
+    if spec.workload_affinity_groups is not None:
+        used.add(WORKLOAD_AFFINITY)
+    if spec.components:
+        used.add(MULTIPLE_POD_TEMPLATES)
+    return used

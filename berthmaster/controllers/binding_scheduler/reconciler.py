@@ -10,11 +10,10 @@ import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import eligible
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.decide import BindingDecision, outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
@@ -27,8 +26,7 @@ from berthmaster.deciding.writes import (
 )
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import NOTE_BYTES, EventContent, Reference, truncate
-from berthmaster.kube.kinds import binding_collection
-from berthmaster.kube.requests import ONLY_METADATA, key_text, merge_patch
+from berthmaster.kube.requests import ONLY_METADATA, binding_collection, key_text, merge_patch
 from berthmaster.model.binding import SCHEDULED, Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError

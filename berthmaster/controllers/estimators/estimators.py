@@ -1,4 +1,4 @@
-"""The estimators of all clusters: which of them a decision asks, and the requests to them."""
+"""The estimators: of each cluster its channel and its circuit breaker, and which of them a decision asks."""
 
 import asyncio
 import logging
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.controllers.estimators.cluster_estimator import CircuitBreaker, ClusterEstimator, EstimateResult
 from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import (
     Metadata,
@@ -31,14 +30,205 @@ from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.logs import fields
+from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import TooLargeError, Work
 
 if TYPE_CHECKING:  # gRPC is an optional dependency
     from berthmaster.controllers.estimators.channels import GRPCConnector
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from berthmaster.controllers.estimators.messages import answered_number
+from berthmaster.model.errors import ServiceError
+from berthmaster.runtime.clock import Backoff
+
+FAILURES_UNTIL_BROKEN: Final = 3
+"""The number of consecutive failures that decisions wait for."""
+FIRST_TRIAL_WAIT_S: Final = 5.0
+LONGEST_TRIAL_WAIT_S: Final = 60.0
+
+_LOG: Final = logging.getLogger("berthmaster.estimators")
+_TRIAL_LIMIT_S: Final = 120.0  # longer than any trial takes, so that only one runs at a time
+_NO_OPINION: Final = -1
+"""The answer of an estimator that cannot estimate. Smaller numbers count as the same."""
+
+if TYPE_CHECKING:  # gRPC is an optional dependency
+    from berthmaster.controllers.estimators.channels import GRPCChannel, GRPCConnector
+
+
+class EstimatorHealth(Enum):
+    """The state of a circuit breaker."""
+
+    HEALTHY = "healthy"
+    FAILING = "failing"
+    """The last request failed. The next one may succeed."""
+    BROKEN = "broken"
+    """Decisions do not wait for the estimator until a trial in the background succeeds."""
+
+
+class CircuitBreaker:
+    """Counts consecutive failures, and schedules trials of a broken estimator.
+
+    Trials run in the background, so decisions never wait for a broken estimator.
+    """
+
+    def __init__(self, clock: Clock, trial_backoff: Backoff | None = None) -> None:
+        self.health = EstimatorHealth.HEALTHY
+        self._clock = clock
+        self._trial_backoff = trial_backoff or Backoff(FIRST_TRIAL_WAIT_S, LONGEST_TRIAL_WAIT_S)
+        self._failures = 0
+        self._due_s = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether decisions wait for the estimator."""
+        return self.health is not EstimatorHealth.BROKEN
+
+    def begin_trial(self) -> bool:
+        """Whether a trial is due. The caller that gets True runs it, and reports its result."""
+        now_s = self._clock.monotonic_s()
+        if self.closed or now_s < self._due_s:
+            return False
+        self._due_s = now_s + _TRIAL_LIMIT_S
+        return True
+
+    def succeeded(self) -> None:
+        self.health, self._failures = EstimatorHealth.HEALTHY, 0
+        self._trial_backoff.reset()
+
+    def failed(self) -> None:
+        """Report a failed request of a decision. It does not delay the next trial."""
+        self._failures += 1
+        if self.health is EstimatorHealth.BROKEN:
+            return
+        self.health = EstimatorHealth.FAILING
+        if self._failures >= FAILURES_UNTIL_BROKEN:
+            self.open()
+
+    def open(self) -> None:
+        """Report that there is no connection, or that a trial failed: the next trial waits, longer each time."""
+        self.health = EstimatorHealth.BROKEN
+        self._due_s = self._clock.monotonic_s() + self._trial_backoff.next_s()
+
+
+class EstimateResult(Enum):
+    """The result of asking one estimator, by its name in metrics."""
+
+    ANSWERED = "answered"
+    NO_OPINION = "no-opinion"
+    FAILED = "failed"
+    OVERDUE = "overdue"
+    SKIPPED = "skipped"
+    """The circuit breaker is open: the decision did not wait."""
+
+
+class ClusterEstimator:
+    """One cluster's estimator. All methods run in one event loop."""
+
+    def __init__(self, cluster: str, connector: "GRPCConnector", breaker: CircuitBreaker) -> None:
+        self.cluster = cluster
+        self.breaker = breaker
+        self._connector = connector
+        self._channel: GRPCChannel | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connecting = self._start(self._connect())
+
+    async def ask(self, question: Question, metadata: Metadata, timeout_s: float) -> tuple[EstimateResult, int]:
+        """Ask for the available replicas or sets; the number counts only with ``ANSWERED``.
+
+        The call takes at most ``timeout_s`` and raises no error.
+        """
+        if not self.breaker.closed:
+            if self.breaker.begin_trial():
+                self._start(self._try(question, metadata, timeout_s))
+            return EstimateResult.SKIPPED, 0
+        try:
+            async with asyncio.timeout(timeout_s):
+                replicas = await self._call(question, metadata, timeout_s)
+        except TimeoutError:
+            self._report(f"no response within {timeout_s:g} s")
+            return EstimateResult.OVERDUE, 0
+        except ServiceError as error:
+            self._report(str(error))
+            return EstimateResult.FAILED, 0
+        self._report()
+        return (EstimateResult.NO_OPINION, 0) if replicas <= _NO_OPINION else (EstimateResult.ANSWERED, replicas)
+
+    async def wait_until_connected(self) -> None:
+        """Wait until the first connection succeeded or failed."""
+        await asyncio.wait([self._connecting])
+
+    async def close(self) -> None:
+        """Close the connection. Pending requests end without an answer."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        await self._disconnect()
+
+    async def _call(self, question: Question, metadata: Metadata, timeout_s: float) -> int:
+        if self._channel is None:
+            await self.wait_until_connected()
+        if self._channel is None:
+            raise ServiceError("there is no connection to the estimator")
+        request = question.request(self.cluster)
+        return answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
+
+    async def _connect(self) -> None:
+        try:
+            self._channel = await self._connector.connect(self.cluster)
+        except ServiceError as error:
+            self._report(str(error), broken=True)
+
+    async def _try(self, question: Question, metadata: Metadata, timeout_s: float) -> None:
+        """Run a trial over a new connection: the Service or the certificates may have changed."""
+        try:
+            await self._disconnect()
+            self._channel = await self._connector.connect(self.cluster)
+            async with asyncio.timeout(timeout_s):
+                await self._call(question, metadata, timeout_s)
+        except TimeoutError:
+            self._report(f"no response within {timeout_s:g} s", broken=True)
+        except ServiceError as error:
+            self._report(str(error), broken=True)
+        else:
+            self._report()
+
+    async def _disconnect(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+    def _report(self, problem: str = "", *, broken: bool = False) -> None:
+        """Report a success (no problem) or a failure to the circuit breaker, and log a change of its state."""
+        before = self.breaker.health
+        if not problem:
+            self.breaker.succeeded()
+        elif broken:
+            self.breaker.open()
+        else:
+            self.breaker.failed()
+        if self.breaker.health is before:
+            return
+        if not problem:
+            _LOG.info("a scheduler estimator answers again", extra=fields(cluster=self.cluster))
+            return
+        state = "is skipped" if self.breaker.health is EstimatorHealth.BROKEN else "failed"
+        _LOG.warning(
+            "a scheduler estimator %s; the cluster's summary is used",
+            state,
+            extra=fields(cluster=self.cluster, problem=problem),
+        )
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
 
 T = TypeVar("T")
 
@@ -57,7 +247,6 @@ BROKEN_ESTIMATORS: Final = Gauge(
     "Clusters with an open circuit breaker: decisions do not wait for their estimators.",
 )
 
-_LOG: Final = logging.getLogger("berthmaster.estimators")
 _MAX_LOOKUPS: Final = 16
 _GRACE_S: Final = 1.0  # for the event loop to notice the timeout
 _CLOSING_LIMIT_S: Final = 5.0

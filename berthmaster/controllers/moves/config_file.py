@@ -11,6 +11,7 @@ import msgspec
 
 from berthmaster.deciding.config import (
     DEFAULT_BUDGET,
+    MAX_DURATION_S,
     BrakeSettings,
     Budget,
     Mode,
@@ -22,15 +23,17 @@ from berthmaster.deciding.config import (
     RebalanceOverride,
     SourceOverride,
     SourceSettings,
+    Window,
+    Windows,
+    check_schedule,
     parse_percent,
+    zone_of,
 )
-from berthmaster.deciding.windows import MAX_DURATION_S, Window, Windows, check_schedule, zone_of
 from berthmaster.manifests.document import ManifestLimits
 from berthmaster.manifests.files import read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields
-from berthmaster.model.duration import duration_text, parse_duration_s
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.meta import Value
+from berthmaster.model.meta import Value, duration_text, parse_duration_s
 from berthmaster.model.move import MoveStrategy
 from berthmaster.model.selector import LabelSelector
 from berthmaster.model.validation import label_selector_errors

@@ -5,10 +5,15 @@ from typing import Final
 
 from berthmaster.controllers.controller import Controller, QueueController, Requeue, WorkQueue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.preemption.event_handlers import PolicyHandler, PreemptionKey, ResourceWatches
-from berthmaster.controllers.preemption.messages import PreemptionEvents
-from berthmaster.controllers.preemption.policy_index import ClaimStore, NamedKind, PolicyIndex
-from berthmaster.controllers.preemption.takeover import Takeover
+from berthmaster.controllers.preemption.event_handlers import (
+    ClaimStore,
+    NamedKind,
+    PolicyHandler,
+    PolicyIndex,
+    PreemptionKey,
+    ResourceWatches,
+)
+from berthmaster.controllers.preemption.takeover import PreemptionEvents, Takeover
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.served_types import Discovery
 from berthmaster.model.claims import (

@@ -21,8 +21,7 @@ from berthmaster.controllers.rebalancer.progress import (
 )
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
-from berthmaster.kube.kinds import binding_collection
-from berthmaster.kube.requests import APIRequest, Collection, delete, get, merge_patch
+from berthmaster.kube.requests import APIRequest, Collection, binding_collection, delete, get, merge_patch
 from berthmaster.model.binding import MINIMAL, REBALANCE, binding_name, minimal_mark
 from berthmaster.model.decode import builtins, decode_json
 from berthmaster.model.errors import ApiError, FieldError, shown

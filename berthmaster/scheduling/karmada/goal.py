@@ -30,8 +30,7 @@ import numpy as np
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Candidates
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.context import Candidates, Decision
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.division import divide_by_votes, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement

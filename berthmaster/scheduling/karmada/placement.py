@@ -6,7 +6,7 @@ import numpy as np
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement, ReplicaSchedulingStrategy, SpreadConstraint
-from berthmaster.scheduling.columns import Column, IntArray, Journal
+from berthmaster.scheduling.columns import AFFINITY_STEPS, Column, IntArray, Journal
 from berthmaster.scheduling.compiled_placement import (
     Affinities,
     AffinityColumn,
@@ -15,7 +15,6 @@ from berthmaster.scheduling.compiled_placement import (
     strategy_of,
 )
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.work import AFFINITY_STEPS
 
 
 class KarmadaPlacement(CompiledPlacement):

@@ -15,15 +15,16 @@ from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Context
-from berthmaster.scheduling.decision import Attempt
+from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Attempt, Context
 from berthmaster.scheduling.filters import (
+    MAX_SCORE,
     APIEnablementFilter,
     ClusterAffinityFilter,
     ClusterEvictionFilter,
     ClusterTerminatingFilter,
     Filter,
     PlacementFilter,
+    Score,
     TaintTolerationFilter,
 )
 from berthmaster.scheduling.fleet import Fleet
@@ -33,7 +34,6 @@ from berthmaster.scheduling.karmada.selection import candidates_of, estimate_of,
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
 from berthmaster.scheduling.resources import UNLIMITED
-from berthmaster.scheduling.scores import MAX_SCORE, Score
 
 
 class KarmadaReasons:

@@ -26,16 +26,13 @@ import numpy as np
 
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.model.validation import OPTION
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray, Work
 from berthmaster.scheduling.compiled_placement import CompiledPlacement, Strategy
-from berthmaster.scheduling.component_sets import sets_column
-from berthmaster.scheduling.context import Candidates, Context
-from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Request, sets_column
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
-from berthmaster.scheduling.work import PYTHON_STEPS, Work
 
 MAX_COST: Final = 2**28
 """The largest search, however many steps a decision may take: 256 MiB and some seconds."""

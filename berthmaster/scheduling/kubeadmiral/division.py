@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.columns import fnv1_32, fnv1_32_of_name
 from berthmaster.scheduling.compiled_placement import CompiledPlacement
-from berthmaster.scheduling.context import Candidates, Context
-from berthmaster.scheduling.decision import Attempt
+from berthmaster.scheduling.context import Attempt, Candidates, Context
 from berthmaster.scheduling.filters import untolerated_counts
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation

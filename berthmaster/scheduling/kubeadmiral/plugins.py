@@ -15,20 +15,22 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import NO_EXECUTE, PREFER_NO_SCHEDULE, Cluster
 from berthmaster.model.kubeadmiral import JOINED
-from berthmaster.model.meta import INT64_MAX
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import INT64_MAX, Quantity
 from berthmaster.model.selector import Requirement
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import CompiledPlacement
-from berthmaster.scheduling.context import Candidates, Context
-from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.filters import (
+    MAX_SCORE,
     APIEnablementFilter,
     ClusterAffinityFilter,
     ClusterEvictionFilter,
     ClusterTerminatingFilter,
+    ColumnScore,
     Filter,
     PlacementFilter,
+    RelativeScore,
+    Score,
     TaintTolerationFilter,
     untolerated_counts,
 )
@@ -45,8 +47,6 @@ from berthmaster.scheduling.kubeadmiral.unit import (
     unit_of,
 )
 from berthmaster.scheduling.resources import CPU, amount_of
-from berthmaster.scheduling.scores import MAX_SCORE, ColumnScore, RelativeScore, Score
-from berthmaster.scheduling.work import PYTHON_STEPS
 
 _MILLI: Final = 1000
 

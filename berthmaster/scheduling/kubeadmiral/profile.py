@@ -14,7 +14,7 @@ from berthmaster.model.kubeadmiral import PluginReference, PluginSet, Scheduling
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
-from berthmaster.scheduling.filters import Filter
+from berthmaster.scheduling.filters import Filter, Score
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
 from berthmaster.scheduling.kubeadmiral.plugins import (
@@ -38,7 +38,6 @@ from berthmaster.scheduling.kubeadmiral.webhook_plugin import (
     select_by_webhook,
 )
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
-from berthmaster.scheduling.scores import Score
 
 _WEBHOOK: Final = "Webhook"
 _BUILT_IN: Final[Mapping[str, Mapping[str, object]]] = {"filter": FILTERS, "score": SCORES, "select": SELECTORS}

@@ -30,8 +30,7 @@ from berthmaster.model.federated_object import (
     TOLERATIONS,
 )
 from berthmaster.model.kubeadmiral import JOINED, KubeAdmiralPolicy, KubeAdmiralSpec, RescheduleWhen
-from berthmaster.model.meta import Int64, Value
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Int64, Quantity, Value
 from berthmaster.scheduling.columns import fnv1_32
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 from berthmaster.scheduling.resources import amount_of

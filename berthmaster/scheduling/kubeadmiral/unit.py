@@ -17,8 +17,8 @@ import numpy as np
 from berthmaster.model.cluster import Cluster, Toleration
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
+from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import ClusterAffinity, Placement
-from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import (
     NODE_OPERATORS,
     Requirement,
@@ -28,12 +28,11 @@ from berthmaster.model.selector import (
 )
 from berthmaster.model.validation import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.scheduling.columns import BoolArray
-from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.context import Context, Decision
+from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
-from berthmaster.scheduling.scores import UnscorableError
 
 GPU = "nvidia.com/gpu"
 

@@ -13,9 +13,18 @@ import msgspec
 
 from berthmaster.deciding.lease_record import SOURCES, sources_record
 from berthmaster.kube.client import ask_if_found, read_body
-from berthmaster.kube.kinds import CLUSTER_RESOURCE_BINDINGS, KARMADA_CLUSTERS, RESOURCE_BINDINGS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.requests import APIRequest, Collection, ListMeta, create, get, page
+from berthmaster.kube.requests import (
+    CLUSTER_RESOURCE_BINDINGS,
+    RESOURCE_BINDINGS,
+    APIRequest,
+    Collection,
+    ListMeta,
+    create,
+    get,
+    page,
+)
 from berthmaster.model.binding import SCHEDULED
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster_cli.doctor.facts import BindingFacts, DryRunFacts, EndpointFacts, FleetFacts, LeaseFacts, WebhookFacts

@@ -18,9 +18,9 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import LabelSelector
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.runtime.logs import fields
+from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.work import TooLargeError, Work
 from extender.protocols.kube_scheduler.nodes import (
     REJECTED,
     CachedNodes,

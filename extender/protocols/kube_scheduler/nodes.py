@@ -17,18 +17,16 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
-from berthmaster.scheduling.columns import BoolArray, IntArray
+from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
 from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, AffinityColumn, Group
 from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter
+from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.scores import Score
-from berthmaster.scheduling.work import CANDIDATE_STEPS, Work
 
 REJECTED: Final = 2**62
 """The rank of a node that no group accepts."""

@@ -15,9 +15,9 @@ from berthmaster.model.meta import OwnerReference
 from berthmaster.model.policy import Placement, Policy, defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_errors, placement_excess
+from berthmaster.scheduling.columns import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
-from berthmaster.scheduling.work import BYTES_OF_JSON, BoundedCache
 from extender.protocols.kube_scheduler.wire import Pod
 
 ANNOTATION: Final = "policy.berthmaster.io/placement"

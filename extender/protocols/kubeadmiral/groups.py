@@ -22,10 +22,10 @@ from berthmaster.model.kubeadmiral import as_summary
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.policy import AffinityTerm, ClusterAffinityTerm, Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
+from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import Requests, free_amount
-from berthmaster.scheduling.work import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from extender.protocols.kubeadmiral.wire import Member, PluginSchedulingUnit
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"

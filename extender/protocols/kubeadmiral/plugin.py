@@ -18,8 +18,8 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.validation import DEFAULT_LIMITS, OPTION, PlacementLimits
 from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import fields
+from berthmaster.scheduling.columns import PYTHON_STEPS, TooLargeError, Work
 from berthmaster.scheduling.resources import Requests, requests_of
-from berthmaster.scheduling.work import PYTHON_STEPS, TooLargeError, Work
 from extender.protocols.cost import is_light
 from extender.protocols.kubeadmiral.groups import (
     NO_SCHEDULE_ONLY,

@@ -17,10 +17,10 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, ManifestError
 from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
+from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
-from berthmaster.scheduling.scores import UnscorableError
 from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
 from extender.protocols.kubeadmiral.groups import DIVIDE, AffinityGroup, group_of, groups_of, located
 from extender.protocols.kubeadmiral.plugin import PREFIX, select_for

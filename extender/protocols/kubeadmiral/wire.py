@@ -2,8 +2,7 @@
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm, FederatedClusterResources, FederatedClusterSpec
-from berthmaster.model.meta import Int64, ObjectMeta, Value
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Int64, ObjectMeta, Quantity, Value
 
 
 class PlacementPreferences(Value, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 from berthmaster.native_api.wire import Problem
 from berthmaster.version import __version__
 from extender.protocols.problem import PROBLEM_JSON

@@ -19,13 +19,13 @@ from berthmaster.model.unsupported import unknown_placement_fields
 from berthmaster.model.validation import OPTION, binding_errors, cluster_errors, placement_excess
 from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, Problem, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.columns import Work
+from berthmaster.scheduling.context import Decision
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import Work
 from berthmaster.simulation.eligibility import due
 from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid

@@ -22,12 +22,12 @@ from kube_store import JSON
 from spans import recorded, tree
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.controllers.binding_scheduler import queue
+from berthmaster.controllers.binding_scheduler import event_handlers as queue
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
-from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.requests import RESOURCE_BINDINGS, APIRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.trigger import Trigger
 

@@ -18,7 +18,8 @@ from waiting import LIMIT_S, wait_for
 from berthmaster.controllers.registry import REGISTRY, SHADOW
 from berthmaster.controllers.run import RunOptions, Runtime
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.decode import builtins
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.main import main

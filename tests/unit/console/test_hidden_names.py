@@ -13,8 +13,7 @@ from kube_in_memory import KubeInMemory
 from ledger_histories import Scheduling, recorder_at, sqlite_url
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
-from berthmaster.deciding.budget_record import budget_records
-from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord, budget_records
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster

@@ -17,8 +17,8 @@ from berthmaster.controllers import metrics
 from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
 from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, SHADOW, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
+from berthmaster.controllers.run import KarmadaTarget, read_target, release_of, report_target
 from berthmaster.controllers.settings import GATES
-from berthmaster.controllers.target import KarmadaTarget, read_target, release_of, report_target
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster_cli.controllers import command
@@ -122,7 +122,9 @@ def test_preemption_alone_without_its_gate_is_an_error():
         gated(PREEMPTION, FeatureGates(GATES))
 
 
-PAGE = (Path(__file__).parents[3] / "docs" / "controllers.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "controllers.md").read_text()
+METRIC_PAGES = PAGE + (DOCS / "binding-scheduler.md").read_text() + (DOCS / "moves-config.md").read_text()
 PLACES = {"cluster": "everywhere", "lease": "the lease's namespace", "estimators": "the estimators' namespace"}
 ALL_RULES = [
     *(("everything", rule) for rule in RUNTIME),
@@ -168,7 +170,7 @@ def test_every_gate_is_documented(gate):
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.describe()[0].name)
 def test_every_metric_is_documented(metric):
     name = f"{metric.describe()[0].name}_total" if isinstance(metric, Counter) else metric.describe()[0].name
-    [line] = [line for line in PAGE.splitlines() if line.startswith("| `") and f"`{name}`" in line]
+    [line] = [line for line in METRIC_PAGES.splitlines() if line.startswith("| `") and f"`{name}`" in line]
     assert all(label in line for label in metric._labelnames)  # noqa: SLF001 - prometheus_client has no other way to the labels of a metric
 
 

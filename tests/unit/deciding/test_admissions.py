@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from berthmaster.deciding.admissions import QUIET_S, Admissions
-from berthmaster.deciding.budgets import Budgets, MoveCandidate
+from berthmaster.deciding.budgets import QUIET_S, Admissions, Budgets, MoveCandidate
 from berthmaster.deciding.config import Budget, MovesConfig, MoveSubject
 from berthmaster.model.move import MoveReason
 

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.deciding.assumed_replicas import LIFETIME_S, AssumedReplicas
 from berthmaster.model.cluster import AllocatableModeling, Cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import (
+    LIFETIME_S,
     MAX_NODE_CLASSES,
     MAX_NODES,
     AssumedCluster,
+    AssumedReplicas,
     ModelNodes,
     NodeClass,
     PendingReplicas,

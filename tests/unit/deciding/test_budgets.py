@@ -3,8 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject
-from berthmaster.deciding.windows import Window, Windows
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window, Windows
 from berthmaster.model.move import MoveReason
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

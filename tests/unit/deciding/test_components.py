@@ -12,11 +12,9 @@ from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
-from berthmaster.deciding.assumed_replicas import LIFETIME_S
 from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version
@@ -24,6 +22,7 @@ from berthmaster.model.binding import Binding, Component, TargetCluster, TargetC
 from berthmaster.model.meta import Key
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.pending_replicas import LIFETIME_S
 
 KEY = "default", "job"
 ONE_CLUSTER = [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]

@@ -6,8 +6,8 @@ import pytest
 from builders import binding, cluster, placement
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
-from berthmaster.deciding.refusal import MoveRefusal
 from berthmaster.model.binding import Binding, BindingStatus, GracefulEvictionTask
+from berthmaster.model.move import MoveRefusal
 from berthmaster.model.policy import ClusterFailoverBehavior, FailoverBehavior
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.deciding.fleet_log import NO_CLUSTERS, FleetLog
+from berthmaster.deciding.decision_recorder import NO_CLUSTERS, FleetLog
 from berthmaster.model.cluster import APIEnablement, APIResource
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 
 NAMES = st.sampled_from("abc")
 STEPS = st.lists(st.tuples(NAMES, st.booleans()), max_size=12)
@@ -28,7 +28,7 @@ def play(log, expected, steps):
 @given(first=STEPS, second=STEPS)
 def test_a_snapshot_stays_as_it_was(most, first, second):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("berthmaster.deciding.fleet_log._LEAST_CHANGES", most)
+        patch.setattr("berthmaster.deciding.decision_recorder._LEAST_CHANGES", most)
         log, clusters = FleetLog(), {}
         play(log, clusters, first)
         before, expected_before = log.snapshot(), dict(clusters)
@@ -70,7 +70,7 @@ def test_a_change_says_if_only_allocating_amounts_differ():
 @given(steps=st.lists(st.tuples(NAMES, st.integers(-1, 3)), max_size=12), data=st.data())
 def test_allocating_amounts_are_followed_from_any_snapshot_to_any_other(most, steps, data):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("berthmaster.deciding.fleet_log._LEAST_CHANGES", most)
+        patch.setattr("berthmaster.deciding.decision_recorder._LEAST_CHANGES", most)
         log, clusters = FleetLog(), {}
         snapshots = [(log.snapshot(), {})]
         for name, cpu in steps:

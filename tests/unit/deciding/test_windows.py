@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from berthmaster.deciding.windows import Window, Windows, check_schedule, zone_of
+from berthmaster.deciding.config import Window, Windows, check_schedule, zone_of
 from berthmaster.model.errors import InputError
 
 HOUR = 3600

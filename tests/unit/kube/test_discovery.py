@@ -9,9 +9,9 @@ from faults import nothing, refuse
 from kube_in_memory import KubeInMemory, ScriptedClient
 
 from berthmaster.kube.client import APIClient, MetadataOnlyClient
+from berthmaster.kube.informer import UNCONFIRMED_S, SourceCheck
 from berthmaster.kube.requests import ONLY_METADATA_LIST, Collection, get, merge_patch, page, watch
 from berthmaster.kube.served_types import CACHE_S, Discovery, ServedKind
-from berthmaster.kube.source_check import UNCONFIRMED_S, SourceCheck
 from berthmaster.model.errors import ApiError, InputError
 
 

@@ -5,10 +5,10 @@ import pytest
 from builders import cluster
 from msgspec.structs import replace
 
-from berthmaster.deciding.fleet_log import FleetLog
+from berthmaster.deciding.decision_recorder import FleetLog
 from berthmaster.ledger.fleet_versions import ClusterChange, FleetReader, FleetWriter, digest_of
 from berthmaster.model.errors import InputError
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 
 
 def quantities(**amounts):

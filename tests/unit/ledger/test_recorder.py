@@ -15,8 +15,7 @@ from berthmaster.ledger.audit import audit
 from berthmaster.ledger.history import page
 from berthmaster.ledger.past import replay
 from berthmaster.ledger.records import Query, RecordId
-from berthmaster.ledger.retention import Retention
-from berthmaster.ledger.store import SegmentLostError, open_store
+from berthmaster.ledger.store import Retention, SegmentLostError, open_store
 from berthmaster.model.errors import InputError, LedgerError
 from berthmaster.model.note import Note
 

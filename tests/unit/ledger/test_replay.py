@@ -22,7 +22,7 @@ from ledger_histories import (
     wanted,
 )
 
-from berthmaster.controllers.moves.waiting import ROUND_S
+from berthmaster.controllers.moves.supervisor import ROUND_S
 from berthmaster.deciding.config import MovesConfig, RebalanceSettings
 from berthmaster.ledger import history
 from berthmaster.ledger.past import replay

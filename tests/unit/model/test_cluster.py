@@ -20,9 +20,8 @@ from berthmaster.model.cluster import (
 )
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.gaps import ANY_READER, NO_NAMES, Reader, about
-from berthmaster.model.quota import FederatedResourceQuota, is_looser
-from berthmaster.model.sharing import SharedParts, SharingReader
-from berthmaster.model.unsupported import decode_checked_binding
+from berthmaster.model.unsupported import SharedParts, SharingReader, decode_checked_binding
+from berthmaster.model.work import FederatedResourceQuota, is_looser
 
 NOT_READY = taint("not-ready:NoSchedule")
 GPU = taint("gpu=true:NoExecute")

@@ -16,7 +16,7 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
     defaulted_spec,
 )
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.meta import Quantity
 
 FULL = {
     "schedulingProfile": "fast",

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.model.decode import convert
-from berthmaster.model.duration import MAX_DURATION_S, duration_text, parse_duration_s
 from berthmaster.model.errors import InputError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.meta import MAX_DURATION_S, Quantity, duration_text, parse_duration_s
 from berthmaster.model.policy import Placement, Policy
-from berthmaster.model.quantity import Quantity
 from berthmaster.model.validation import (
     DEFAULT_LIMITS,
     LIMIT_NAMES,

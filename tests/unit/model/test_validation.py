@@ -23,8 +23,8 @@ from berthmaster.model.errors import (
     shown,
 )
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
+from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import Placement
-from berthmaster.model.quantity import Quantity
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.unsupported import (
     checked_placement,

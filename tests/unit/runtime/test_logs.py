@@ -10,7 +10,7 @@ import pytest
 from fake_clock import FakeClock
 from spans import recorded, tree
 
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
+from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs, traces
 from berthmaster.runtime.clock import TokenBucket

@@ -118,7 +118,7 @@ def test_an_extra_comes_from_where_the_copy_came_from(monkeypatch, origin, remed
 
 _PROGRAM = """
 from pathlib import Path
-from berthmaster.runtime.memory import return_large_blocks
+from berthmaster.runtime.stopping import return_large_blocks
 
 def resident_kib():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceSummary
-from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.component_sets import MAX_SETS, SetTemplate, demand_of, sets_column, sets_on_nodes
+from berthmaster.model.meta import Quantity
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import MAX_SETS, SetTemplate, demand_of, sets_column, sets_on_nodes
 from berthmaster.scheduling.resources import NodeGrade
 
 GI = 2**30

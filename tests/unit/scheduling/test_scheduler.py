@@ -9,14 +9,13 @@ from msgspec.structs import replace
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.policy import Placement
 from berthmaster.scheduling import scheduler as module
-from berthmaster.scheduling.columns import Column
+from berthmaster.scheduling.columns import BoundedCache, Column
 from berthmaster.scheduling.filters import PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_profile
 from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.work import BoundedCache
 
 
 def group(name, *clusters, **fields):

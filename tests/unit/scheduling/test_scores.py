@@ -3,9 +3,9 @@ from builders import cluster
 from decisions import asked, outcome, schedule, spread
 
 from berthmaster.model.errors import PluginError
+from berthmaster.scheduling.filters import Score
 from berthmaster.scheduling.karmada.profile import ClusterLocalityScore, karmada_profile
 from berthmaster.scheduling.profile import Plugins
-from berthmaster.scheduling.scores import Score
 
 
 def total(clusters, workload, *plugins):

@@ -6,7 +6,7 @@ import pytest
 from builders import binding, cluster, placement
 
 from berthmaster.model.binding import BindingStatus
-from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request

@@ -9,8 +9,14 @@ from karmada_plane import binding, deployment, policy, selector
 from msgspec.structs import replace
 
 from berthmaster.controllers.moves.config_file import parse_moves_config
-from berthmaster.deciding.budget_record import BudgetRecord, budget_records, budgets_of
-from berthmaster.deciding.lease_record import BrakeRecord, LeaseRecord, SourcesRecord
+from berthmaster.deciding.lease_record import (
+    BrakeRecord,
+    BudgetRecord,
+    LeaseRecord,
+    SourcesRecord,
+    budget_records,
+    budgets_of,
+)
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.move import MOVE, PAUSE

@@ -21,12 +21,12 @@ from console_answers import (
 from console_source import refused_question
 
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
+from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
-from berthmaster.model.quantity import Quantity
 from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.context import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.workload import NotScheduled

@@ -13,16 +13,16 @@ from kube_in_memory import KubeInMemory
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.deciding.assumed_replicas import LIFETIME_S
 from berthmaster.deciding.decide import BindingDecision
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version, status_write
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.kinds import RESOURCE_BINDINGS
+from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
 from berthmaster.model.meta import Key
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.pending_replicas import LIFETIME_S
 
 KEY = "ns", "web"
 

@@ -15,16 +15,13 @@ from waiting import LIMIT_S
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
+from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.deciding.admissions import Admissions
-from berthmaster.deciding.assumed_replicas import AssumedReplicas
-from berthmaster.deciding.budgets import Budgets
+from berthmaster.deciding.budgets import Admissions, Budgets
 from berthmaster.deciding.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import Version, applied_placement
@@ -33,6 +30,7 @@ from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.move import DRAINING, MOVE, MovePhase, MoveReason, MoveState, annotation_of, move_of
 from berthmaster.model.work import Copies
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.pending_replicas import AssumedReplicas
 from berthmaster.scheduling.resources import requests_of
 
 CLUSTERS = [cluster(name, cpu=10) for name in "ab"]

@@ -13,11 +13,16 @@ from retained import retained
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED, EventHandlers, eligible, gains_capacity
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import (
+    ACTIVATED,
+    EventHandlers,
+    SchedulingQueue,
+    eligible,
+    gains_capacity,
+)
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.kube.kinds import RESOURCE_BINDINGS
+from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster

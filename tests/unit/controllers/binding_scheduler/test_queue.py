@@ -4,7 +4,11 @@ import pytest
 from fake_clock import FakeClock
 from retained import retained
 
-from berthmaster.controllers.binding_scheduler.queue import LATE_SHARE, LONGEST_UNSCHEDULABLE_S, SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import (
+    LATE_SHARE,
+    LONGEST_UNSCHEDULABLE_S,
+    SchedulingQueue,
+)
 from berthmaster.model.meta import Key
 
 START_S = FakeClock().passed_s

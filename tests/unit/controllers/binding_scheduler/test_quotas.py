@@ -9,8 +9,8 @@ from builders import binding
 from karmada_model.stage import Stage
 from prometheus_client import REGISTRY
 
-from berthmaster.controllers.binding_scheduler.ignored_gates import IGNORED_GATES, IgnoredGates
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
+from berthmaster.controllers.binding_scheduler.event_handlers import IGNORED_GATES, IgnoredGates
+from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.controllers.settings import GATES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import Component, WorkloadAffinityGroups

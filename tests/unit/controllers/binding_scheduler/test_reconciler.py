@@ -12,12 +12,12 @@ from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
-from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, _with_page
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.decision_recorder import DecisionRecord
 from berthmaster.deciding.failover import FailoverOptions
-from berthmaster.kube.kinds import RESOURCE_BINDINGS
+from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError

@@ -13,7 +13,8 @@ from kube_in_memory import KubeInMemory
 from berthmaster.controllers.binding_scheduler.shadow_controller import PAGE, ShadowScheduler
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import GATES, ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, RESOURCE_BINDINGS
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState

@@ -9,15 +9,17 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread, s
 from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
 
-from berthmaster.controllers.estimators.cluster_estimator import (
+from berthmaster.controllers.estimators.endpoints import addresses
+from berthmaster.controllers.estimators.estimators import (
     FAILURES_UNTIL_BROKEN,
     FIRST_TRIAL_WAIT_S,
     LONGEST_TRIAL_WAIT_S,
     CircuitBreaker,
     EstimatorHealth,
+    EstimatorQuery,
+    open_estimators,
+    query_of,
 )
-from berthmaster.controllers.estimators.endpoints import addresses
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators, query_of
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import Component
 from berthmaster.model.errors import ApiError, ServiceError

@@ -19,8 +19,12 @@ from fake_metrics import FakeMetrics
 from waiting import wait_for
 
 from berthmaster.controllers.estimators import channels
-from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
-from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
+from berthmaster.controllers.estimators.estimators import (
+    FAILURES_UNTIL_BROKEN,
+    LONGEST_TRIAL_WAIT_S,
+    EstimatorQuery,
+    open_estimators,
+)
 from berthmaster.controllers.estimators.messages import UnschedulableReplicas
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.errors import InputError

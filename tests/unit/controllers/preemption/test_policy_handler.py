@@ -11,10 +11,9 @@ from retained import retained
 from waiting import wait_for
 
 from berthmaster.controllers.preemption import event_handlers
-from berthmaster.controllers.preemption.event_handlers import PolicyHandler, claim_state_of
-from berthmaster.controllers.preemption.messages import FAILED, NOT_CLEARED, SUCCEEDED
-from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
+from berthmaster.controllers.preemption.event_handlers import NamedKind, PolicyHandler, PolicyIndex, claim_state_of
 from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
+from berthmaster.controllers.preemption.takeover import FAILED, NOT_CLEARED, SUCCEEDED
 from berthmaster.controllers.rbac import RULES
 from berthmaster.kube.served_types import CACHE_S
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource

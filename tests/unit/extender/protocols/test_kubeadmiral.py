@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from berthmaster.model.decode import convert
 from berthmaster.model.validation import DEFAULT_LIMITS
-from berthmaster.scheduling.work import Work
+from berthmaster.scheduling.columns import Work
 from extender.protocols.kubeadmiral import groups as groups_module
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.kubeadmiral.wire import Member

@@ -14,9 +14,9 @@ from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
 from waiting import wait_for
 
 from berthmaster.kube.http_client import HTTPClient
+from berthmaster.kube.informer import UNCONFIRMED_S
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
 from berthmaster.kube.requests import APIRequest
-from berthmaster.kube.source_check import UNCONFIRMED_S
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns

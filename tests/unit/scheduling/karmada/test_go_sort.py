@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.karmada.go_sort import _GoSorter, order_by_weight
+from berthmaster.scheduling.karmada.division import _GoSorter, order_by_weight
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "go_sort.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
-from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SCORES, PreferredTerms
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 

@@ -11,8 +11,8 @@ from retained import retained
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.validation import DEFAULT_LIMITS
+from berthmaster.scheduling.columns import Work
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.work import Work
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, nodes
 from extender.protocols.kube_scheduler.handlers import HoldCounter
 from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore, RequestNodes, members_of, rank_of

@@ -12,8 +12,7 @@ from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
 from waiting import wait_for
 
-from berthmaster.deciding.budget_record import BudgetRecord
-from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
+from berthmaster.deciding.lease_record import BRAKE, SOURCES, BudgetRecord, SourcesRecord, text_of
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Reader
