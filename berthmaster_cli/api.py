@@ -23,11 +23,9 @@ from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import Explanation
 from berthmaster_cli.explain import explained_in
 from berthmaster_cli.flags import parsed
-from berthmaster_cli.inputs import current_time, profile_from, workload_affinity_on
-from berthmaster_cli.names import name_in, resource_name
+from berthmaster_cli.inputs import current_time, name_in, present_world, profile_from, resource_name
 from berthmaster_cli.output import complaints
 from berthmaster_cli.plan.command import PlanFlags, base_documents, command, planned
-from berthmaster_cli.present import present_world
 
 __all__ = [
     "BerthmasterError", "Explanation", "InputError", "LoadedFleet", "Plan", "ServiceError", "connect_fleet",
@@ -51,14 +49,11 @@ class LoadedFleet:
         with self._reporting():
             documents, origin = base_documents(flags)
             self._flags, self._documents = flags, documents if flags.against else None
-            self._manifests = manifests_of(
-                documents, origin, lenient=flags.lenient, hold_unknown=flags.unknown_fields == "hold"
-            )
+            self._manifests = manifests_of(documents, origin, **flags.reading)
             if self._manifests.federation.clusters:
                 raise InputError(f"{origin}: this API is for Karmada only")
-            affinity = workload_affinity_on(flags.feature_gates)
-            self._profile = profile_from(flags, workload_affinity=affinity)
-            self._world = present_world(self._manifests, (), flags, workload_affinity=affinity)
+            self._profile = profile_from(flags)
+            self._world = present_world(self._manifests, flags)
         self.clusters: Sequence[str] = tuple(self._world.clusters)
         self.workloads: Sequence[str] = tuple(map(str, self._world.workloads))
 

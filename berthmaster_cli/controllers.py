@@ -12,7 +12,7 @@ from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster_cli.flags import Flags, environment_text, option, options
-from berthmaster_cli.inputs import PluginFlags, profile_from
+from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import (
     RecordingFlags,
     configuration_of,
@@ -20,13 +20,7 @@ from berthmaster_cli.ledger_options import (
     recorder_from,
     require_extra,
 )
-from berthmaster_cli.options import (
-    Address,
-    KubeconfigFlags,
-    LogLevelFlags,
-    certificate_pair,
-    config_option,
-)
+from berthmaster_cli.options import Address, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
@@ -219,7 +213,7 @@ def _settings(flags: ControllersFlags) -> ControllerSettings:
         gates=gates,
         scheduler_name=flags.scheduler_name,
         console=ConsoleLink(flags.console_url) if flags.console_url else None,
-        profile=profile_from(
+        profile=plugin_profile(
             flags, workload_affinity=gates.on(WORKLOAD_AFFINITY), component_sets=gates.on(MULTIPLE_POD_TEMPLATES)
         ),
         concurrent_bindings=flags.concurrent_bindings,

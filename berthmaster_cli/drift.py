@@ -17,11 +17,9 @@ from berthmaster.simulation.drift import (
 )
 from berthmaster.views.texts import assignment_text, columns_of, cost_text, count_text, numbers, without_zeros
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import SourceFlags, current_time, profile_from, workload_affinity_on
+from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout
-from berthmaster_cli.present import present_world, report_unused
-from berthmaster_cli.sources import read_manifests
 
 _REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
 _LEGEND: Final = (
@@ -62,12 +60,11 @@ def command(flags: DriftFlags) -> None:
       berthmaster drift -n shop --tolerance 25 -o wide
       berthmaster drift -f fleet.yaml --check
     """
-    workload_affinity = workload_affinity_on(flags.feature_gates)
-    profile = profile_from(flags, workload_affinity=workload_affinity)
-    manifests, replica_paths = read_manifests(flags)
+    profile = profile_from(flags)
+    manifests = read_manifests(flags)
     if manifests.federation.clusters:
         raise InputError("drift is computed for Karmada only, and this is a KubeAdmiral federation")
-    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    world = present_world(manifests, flags)
     if world.workloads and not world.has_bindings:
         raise InputError("the input has no bindings, so that nothing can drift; read a control plane or a dump of one")
     now = manifests.read_at or current_time()

@@ -30,13 +30,20 @@ from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.flags import declared, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.inputs import (
+    AssumptionFlags,
     InputFlags,
     WorkloadNamespaceFlags,
+    completed_types,
     current_time,
     explain_remotely,
+    name_in,
+    present_world,
     profile_from,
+    read_workload_manifests,
+    reads_live,
+    rebalances,
     remote_from,
-    workload_affinity_on,
+    resource_argument,
 )
 from berthmaster_cli.ledger_options import (
     ENVIRONMENT,
@@ -46,12 +53,8 @@ from berthmaster_cli.ledger_options import (
     opened,
     optional_ledger_option,
 )
-from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout, styled
-from berthmaster_cli.plan.table import print_assumptions, print_preemption
-from berthmaster_cli.present import AssumptionFlags, present_world, rebalances
-from berthmaster_cli.sources import read_workload_manifests, reads_live
-from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_group
+from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
 from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, changes_from
 
 if TYPE_CHECKING:
@@ -197,23 +200,20 @@ def command(flags: ExplainFlags, *, resource: tuple[str, ...], limit: int | None
     if remote is not None and changes:
         raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
     name = resource_argument(resource, flags.namespace)
-    workload_affinity = workload_affinity_on(flags.feature_gates)
     if remote is not None:
         _show(explain_remotely(remote, name_in(Manifests(), name, flags.namespace)), output, limit, link)
         return
-    manifests, replica_paths, name = read_workload_manifests(
-        flags, name, workload_affinity=workload_affinity, with_others=bool(changes)
-    )
+    manifests, name = read_workload_manifests(flags, name, with_others=bool(changes))
     if manifests.federation.clusters:
         from berthmaster_cli.federation import explain_in_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
         explained = explain_in_federation(
-            manifests, replica_paths, name, changes, duplicate_limits=flags.duplicate_limits
+            manifests, flags.replica_fields, name, changes, duplicate_limits=flags.duplicate_limits
         )
         _show_federation(explained, output, limit)
         return
-    profile = profile_from(flags, workload_affinity=workload_affinity)
-    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    profile = profile_from(flags)
+    world = present_world(manifests, flags)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
     if output in {"table", "wide"}:
         print_preemption(stdout(), manifests, world)

@@ -5,11 +5,10 @@ from typing import Final
 
 import click
 
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster_cli.flags import environment_text, option, options
-from berthmaster_cli.inputs import SchedulingFlags, profile_from, workload_affinity_on
+from berthmaster_cli.inputs import SchedulingFlags, profile_from
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option
 from berthmaster_cli.serving_options import ServingFlags, server_options_from, serving_defaults
@@ -103,10 +102,9 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
 )
 def command(flags: ExtenderFlags) -> None:
     """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
-    workload_affinity = workload_affinity_on(flags.feature_gates)
     logs.configure(flags.log_level)
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
-    from berthmaster_cli.policy_findings import policy_findings  # noqa: PLC0415 - the same
+    from berthmaster_cli.rule_options import policy_findings  # noqa: PLC0415 - the same
     from extender.protocols.kube_scheduler import KubeSchedulerOptions  # noqa: PLC0415 - the same
     from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
@@ -121,9 +119,9 @@ def command(flags: ExtenderFlags) -> None:
             limits=RequestLimits(flags.max_body_bytes, flags.max_line_bytes, flags.max_batch_lines),
             stream_timeout_s=flags.stream_timeout_s,
             interval_s=flags.interval_s,
-            replica_paths=[ReplicaPath.parse(text) for text in flags.replica_paths],
-            workload_affinity=workload_affinity,
-            profile=profile_from(flags, workload_affinity=workload_affinity),
+            replica_paths=flags.replica_fields,
+            workload_affinity=flags.workload_affinity,
+            profile=profile_from(flags),
             pass_in_doubt=flags.pass_in_doubt,
             ledger=checked_url(flags.ledger_url),
             lease=(flags.lease_namespace, flags.lease_name),

@@ -27,8 +27,7 @@ from berthmaster.simulation.world import Change
 from berthmaster.views.texts import assignment_text, count_text
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.output import complain_about, print_line, stdout, styled
-from berthmaster_cli.tables import is_left, print_changes, print_group, print_results
-from berthmaster_cli.view import View, require_known
+from berthmaster_cli.tables import View, is_left, print_changes, print_group, print_results, require_known
 from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 

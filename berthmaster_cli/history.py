@@ -11,9 +11,8 @@ from berthmaster.model.errors import LedgerError
 from berthmaster.model.kinds import BUILT_IN_NAMES, Scope, resolve, scope_of_group
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.flags import argument, option, options
-from berthmaster_cli.inputs import NamespaceFlags
+from berthmaster_cli.inputs import NamespaceFlags, completed_types, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
-from berthmaster_cli.names import completed_types, resource_argument
 from berthmaster_cli.output import (
     OutputFlags,
     complain,

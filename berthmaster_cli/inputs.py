@@ -1,29 +1,51 @@
-"""The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
+"""The input of simulate, explain and plan: files, a control plane or an extender, and the world that it describes.
 
-from collections.abc import Callable, Iterable, Sequence
+Also names of resources on the command line, as kubectl accepts them.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests.document import ManifestLimits
-from berthmaster.manifests.files import read_yaml
+from berthmaster.deciding.lease_record import DEFAULT_BRAKE, lease_record
+from berthmaster.interpreters.lua import LuaInterpreter
+from berthmaster.interpreters.worker import ScriptProcess, is_available
+from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid, read_documents
 from berthmaster.model.binding import binding_name
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, ServiceError
-from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
+from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, group_of, guessed_names, reason_not_propagated
+from berthmaster.model.policy import DEFAULT_NAMESPACE, TAINT_POLICY
+from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.validation import update_errors
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
+from berthmaster.runtime.installation import extra_remedy
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.prices import NO_PRICES, ClusterCost, Prices, price_errors
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
+from berthmaster.simulation.changes import Rebalance, full_name, parsed_name
 from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, Switch, assumptions, evicting_policies
 from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import Change, World, file_gaps, world_of
 from berthmaster_cli.flags import Flags, option
-from berthmaster_cli.options import KubeconfigFlags, PlacementLimitsFlags, ReadTimeoutFlags, certificate_pair
-from berthmaster_cli.output import complain
+from berthmaster_cli.options import (
+    KubeconfigFlags,
+    LeaseFlags,
+    PlacementLimitsFlags,
+    ReadTimeoutFlags,
+    certificate_pair,
+    yaml_document,
+)
+from berthmaster_cli.output import complain, complain_about
 
 if TYPE_CHECKING:
     from berthmaster.native_api import wire
@@ -31,13 +53,57 @@ if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
 
     Connect = Callable[[], Client]
+    from berthmaster.kube.kubeconfig import ClusterAccess
+    from berthmaster_cli.live.collections import ReadLimits
+    from berthmaster_cli.live.source import LiveDocuments
+
+
+def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the types that complete a word. The user adds ``/NAME`` or a space and the name."""
+    return [names.plural for names in BUILT_IN_NAMES if names.plural.startswith(incomplete) and _is_propagated(names)]
+
+
+def _is_propagated(names: KindNames) -> bool:
+    return reason_not_propagated(f"{names.group}/v1" if names.group else "v1", names.kind) is None
+
+
+def resource_name(text: str) -> ResourceName:
+    """Parse the name of a resource."""
+    try:
+        return parsed_name(text)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def resource_argument(words: Sequence[str], namespace: str) -> ResourceName:
+    """Parse a resource as kubectl does: ``TYPE/NAME`` or ``TYPE NAME``; also ``NAMESPACE/TYPE/NAME``."""
+    if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
+        raise click.UsageError(f"{' '.join(words)!r} is not one resource; accepted is TYPE/NAME or TYPE NAME")
+    name = resource_name("/".join(words))
+    if namespace and name.namespace not in {"", namespace}:
+        raise click.UsageError(f"{words[0]!r} is in another namespace than -n {namespace}")
+    return name
+
+
+def name_in(manifests: Manifests, name: ResourceName, namespace: str) -> ResourceName:
+    """Return a name as the manifests have it: with the kind that a plural or short name means, and the namespace.
+
+    Args:
+        manifests: the manifests. Their kinds are known beside the built-in ones, with guessed plurals.
+    """
+    present = {(group_of(each.api_version), each.kind) for each in manifests.templates}
+    present |= {(group_of(each.spec.resource.api_version), each.spec.resource.kind) for each in manifests.bindings}
+    # Kinds that the manifests contain come first: they are what the name can mean.
+    known = [names for names in BUILT_IN_NAMES if (names.group, names.kind) in present]
+    guessed = [guessed_names(*each) for each in sorted(present)]
+    return full_name(name, namespace, [*known, *guessed])
+
 
 _PRICES_KIND: Final = "Prices"
-_PRICE_BYTES: Final = 2**20
 _PROBLEMS: Final = 10
 _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
-_NOT_FOUND: Final = 404
+_STATUS_NOT_FOUND: Final = 404
 
 
 class PluginFlags(PlacementLimitsFlags):
@@ -75,6 +141,16 @@ class SchedulingFlags(PluginFlags):
         f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(_GATES)}.", "", metavar="LIST"
     )
 
+    @property
+    def workload_affinity(self) -> bool:
+        """Whether the gate WorkloadAffinity is on. Decisions depend on no other gate."""
+        return FeatureGates.parse(self.feature_gates, _GATES).on(WORKLOAD_AFFINITY)
+
+    @property
+    def replica_fields(self) -> list[ReplicaPath]:
+        """The fields that hold the replicas of custom resources."""
+        return [ReplicaPath.parse(text) for text in self.replica_paths]
+
 
 class LiveFlags(KubeconfigFlags, ReadTimeoutFlags):
     """How a control plane is read."""
@@ -106,6 +182,15 @@ class PresentFlags(Flags):
         "Otherwise both are errors.",
     )  # fmt: skip
 
+    @property
+    def reading(self) -> dict[str, bool]:
+        """How manifests are read: the arguments of ``manifests_of``."""
+        return {"lenient": self.lenient, "hold_unknown": self.unknown_fields == "hold"}
+
+
+class SimulationFlags(SchedulingFlags, PresentFlags):
+    """What is simulated, and how it is scheduled."""
+
 
 class NamespaceFlags(Flags):
     """The namespace of all workloads."""
@@ -122,7 +207,7 @@ class WorkloadNamespaceFlags(NamespaceFlags):
     )  # fmt: skip
 
 
-class SourceFlags(LiveFlags, SchedulingFlags, PresentFlags, NamespaceFlags):
+class SourceFlags(LiveFlags, SimulationFlags, NamespaceFlags):
     """Manifests or a control plane, and how to schedule what they hold."""
 
     paths: tuple[str, ...] = option(
@@ -141,13 +226,13 @@ class InputFlags(SourceFlags):
     client_key_file: Path | None = option("With --server: the key of that certificate, in PEM.", type=_EXISTING_FILE)
 
 
-def workload_affinity_on(feature_gates: str) -> bool:
-    """Return whether the gate WorkloadAffinity is on. Decisions depend on no other gate."""
-    return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
-
-
-def profile_from(flags: PluginFlags, *, workload_affinity: bool, component_sets: bool = True) -> Profile:
+def profile_from(flags: SchedulingFlags) -> Profile:
     """Return the scheduling profile from flags, including plugins of third parties."""
+    return plugin_profile(flags, workload_affinity=flags.workload_affinity)
+
+
+def plugin_profile(flags: PluginFlags, *, workload_affinity: bool, component_sets: bool = True) -> Profile:
+    """Return the profile of plugins as ``profile_from`` does, with the features of gates."""
     prices = NO_PRICES if flags.prices is None else prices_in(flags.prices)
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
     if flags.cost_weight:
@@ -168,20 +253,13 @@ def prices_in(path: Path) -> Prices:
     Raises:
         InputError: the file cannot be read, or it is no valid list of prices. The message has the path of the value.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_PRICE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > _PRICE_BYTES:
-        raise InputError(f"{path}: is larger than {_PRICE_BYTES:,} bytes; use fewer entries")
-    raw = [each for _, each in read_yaml(data, str(path), ManifestLimits(depth=8, documents=1)) if each is not None]
-    if not raw or not isinstance(raw[0], dict) or raw[0].get("kind") != _PRICES_KIND:
+    raw = yaml_document(path)
+    if raw.get("kind") != _PRICES_KIND:
         raise InputError(f"{path}: is no list of prices; accepted is a document with kind: {_PRICES_KIND}")
     try:
-        if unknown := unknown_fields(Prices, raw[0]):
+        if unknown := unknown_fields(Prices, raw):
             raise unknown[0]
-        prices = convert(Prices, raw[0])
+        prices = convert(Prices, raw)
         prices.check()
     except FieldError as error:
         raise InputError(f"{path}: {error}") from None
@@ -228,7 +306,7 @@ def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":
         try:
             answer = client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
         except ServiceError as error:
-            if error.status != _NOT_FOUND or name.namespace:
+            if error.status != _STATUS_NOT_FOUND or name.namespace:
                 raise
             answer = client.decision(binding)
     report_gaps(answer.gaps, answer.staleness)
@@ -242,3 +320,251 @@ def report_gaps(gaps: Sequence[str], staleness: "wire.Staleness | None") -> None
     if staleness is not None and staleness.stale_since is not None:
         since = staleness.stale_since.isoformat(timespec="seconds")
         complain(f"the extender is stale since {since}: {staleness.problem}")
+
+
+def read_manifests(flags: SourceFlags) -> Manifests:
+    """Read the manifests of a simulation.
+
+    Without ``-f`` it reads a control plane. With ``-f`` it reads one only if an option asks for it, and lays the files
+    over what is stored there.
+    """
+    if not reads_live(flags):
+        return of_namespace(_from_files(flags), flags.namespace)
+    from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
+
+    over = _changed_files(flags)
+    live = live_fleet(find_control_plane(flags, asked=flags.live), read_limits(flags), flags.namespace, over)
+    return of_namespace(_laid_over(live, over, flags), flags.namespace)
+
+
+def read_workload_manifests(
+    flags: SourceFlags, name: ResourceName, *, with_others: bool = False
+) -> tuple[Manifests, ResourceName]:
+    """Read the manifests that concern one workload, as ``read_manifests``. Return them, and the name with its kind."""
+    if not reads_live(flags):
+        manifests = _from_files(flags)
+        return manifests, name_in(manifests, name, flags.namespace)
+    from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
+
+    over = _changed_files(flags)
+    live = live_workload(
+        find_control_plane(flags, asked=flags.live),
+        read_limits(flags),
+        name,
+        flags.namespace,
+        over,
+        with_peers=flags.workload_affinity,
+        with_others=with_others or bool(over),
+    )
+    return _laid_over(live, over, flags), live.name or name
+
+
+def reads_live(flags: SourceFlags) -> bool:
+    """Return whether the options ask for a control plane."""
+    live = not flags.paths or flags.live or flags.kubeconfig is not None or flags.context is not None
+    if flags.dump is not None and not live:
+        raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
+    if flags.redact and flags.dump is None:
+        raise click.UsageError("--redact needs --dump")
+    return live
+
+
+def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
+    """Return the manifests without workloads of other namespaces. An empty namespace means all."""
+    if not namespace:
+        return manifests
+    return replace(
+        manifests,
+        templates=[each for each in manifests.templates if each.namespace == namespace],
+        bindings=[each for each in manifests.bindings if each.metadata.namespace == namespace],
+        ignored=[each for each in manifests.ignored if each.document.namespace == namespace],
+    )
+
+
+def _from_files(flags: SourceFlags) -> Manifests:
+    manifests = load_manifests(
+        flags.paths, stdin=sys.stdin.buffer, lenient=flags.lenient, hold_unknown=flags.unknown_fields == "hold"
+    )
+    complain_about(manifests.gaps)
+    return manifests
+
+
+def _laid_over(live: "LiveDocuments", over: list[Document], flags: SourceFlags) -> Manifests:
+    """Write the dump, and return the manifests of the stored objects with files laid over them."""
+    from berthmaster_cli.live.source import write_dump  # noqa: PLC0415 - files need no client
+
+    if flags.dump is not None:
+        write_dump(live, flags.dump, redact=flags.redact)
+    manifests = manifests_of(overlaid(live.all(), over), live.snapshot.name, **flags.reading)
+    complain_about(manifests.gaps)
+    return manifests
+
+
+def _changed_files(flags: SourceFlags) -> list[Document]:
+    read = read_documents(flags.paths, stdin=sys.stdin.buffer) if flags.paths else ()
+    return [document.with_namespace() for document in read]
+
+
+def find_control_plane(
+    flags: KubeconfigFlags, instead: str = "manifests with -f PATH", *, asked: bool = False
+) -> "ClusterAccess":
+    """Return the access to the control plane that the options ask for.
+
+    Args:
+        instead: what to name if there is no access and no option asks for one.
+    """
+    from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+
+    try:
+        return find_access(flags.kubeconfig, flags.context)
+    except InputError as error:
+        if flags.kubeconfig is not None or flags.context is not None or asked:
+            raise
+        raise InputError(f"{error}, or {instead}") from None
+
+
+def read_limits(flags: ReadTimeoutFlags) -> "ReadLimits":
+    """Return the limits of reading a control plane that the options ask for."""
+    from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
+
+    lease = flags.lease if isinstance(flags, LeaseFlags) else None
+    return ReadLimits(timeout_s=flags.read_timeout_s, lease=lease)
+
+
+_SWITCHES: Final = click.Choice([each.value for each in Switch])
+
+
+class AssumptionFlags(LeaseFlags):
+    """The switches of the running controllers that decide what moves."""
+
+    failover: str = option(
+        "What moves off a lost cluster. off: nothing. on: what does not tolerate a NoExecute taint, as with "
+        "Karmada's gate Failover, --enable-no-execute-taint-eviction and such a taint. auto: as the running "
+        "controllers of Berthmaster record for their bindings; otherwise off, which is Karmada's default, unless "
+        "eviction tasks show that Karmada evicts.",
+        Switch.AUTO.value, _SWITCHES,
+    )  # fmt: skip
+    preemption: str = option(
+        "Whether policies with preemption Always take workloads over. auto: as the running controllers of "
+        "Berthmaster record; otherwise off, which is the default of Karmada's gate PropagationPolicyPreemption.",
+        Switch.AUTO.value, _SWITCHES,
+    )  # fmt: skip
+
+
+def present_world(manifests: Manifests, flags: SimulationFlags) -> World:
+    """Build the world of manifests. Without ``AssumptionFlags`` nothing is assumed."""
+    check_policies(manifests, lenient=flags.lenient)
+    check_replica_paths(flags.replica_fields, (document.raw for document in manifests.templates))
+    reported = len(manifests.gaps)
+    with ScriptProcess() as run:
+        world = world_of(
+            manifests,
+            flags.replica_fields,
+            workload_affinity=flags.workload_affinity,
+            interpreter=interpreter_of(manifests, run),
+            schedulers=SCHEDULERS | set(flags.schedulers),
+            assumptions=_assumptions(manifests, flags),
+        )
+    complain_about(manifests.gaps[reported:])
+    report_prices(world.clusters.values())
+    if not world.workloads:
+        complain_about(file_gaps(manifests, world))
+    return world
+
+
+def _assumptions(manifests: Manifests, flags: PresentFlags) -> Assumptions:
+    """Return what the options and the Lease of the controllers among the manifests say about the switches.
+
+    A command without these options assumes nothing.
+    """
+    if not isinstance(flags, AssumptionFlags):
+        return ALL_OFF
+    now = manifests.read_at or current_time()
+    leases = [lease_record(each.document.raw) for each in manifests.ignored if is_lease(each.document, flags.lease)]
+    running = next(filter(None, (each.running(now) for each in leases)), None)
+    return assumptions(
+        Switch(flags.failover),
+        Switch(flags.preemption),
+        running,
+        manifests.bindings,
+        braked=any(each.brake.reason for each in leases),
+        brake=next((each.brake_limits for each in leases), DEFAULT_BRAKE),
+        tainted_by=evicting_policies(manifests.taint_policies, manifests.clusters),
+    )
+
+
+def is_lease(document: Document, key: tuple[str, str]) -> bool:
+    """Return whether a document is the Lease with this namespace and name."""
+    kind = document.api_version, document.kind
+    return kind == ("coordination.k8s.io/v1", "Lease") and (document.namespace, document.name) == key
+
+
+class _MissingInterpreter:
+    """Takes the place of the interpreter if Lua is not installed: the replicas of its kinds are not known."""
+
+    def __init__(self, kinds: Collection[tuple[str, str]]) -> None:
+        self._kinds = frozenset(kinds)
+
+    def replicas(self, raw: Mapping[str, Any]) -> UnknownReplicas | None:
+        kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+        if kind not in self._kinds:
+            return None
+        return UnknownReplicas(
+            f"a script of a ResourceInterpreterCustomization computes the replicas of {kind[1]}, which needs "
+            f"the extra `interpreters`: {extra_remedy('interpreters')}"
+        )
+
+
+def interpreter_of(manifests: Manifests, run: ScriptProcess) -> Interpreter | None:
+    """Return the interpreter of the scripts of a control plane; None without scripts."""
+    kinds = replica_scripts(manifests.customizations)
+    if not kinds:
+        return None
+    return LuaInterpreter(manifests.customizations, run) if is_available() else _MissingInterpreter(kinds)
+
+
+def check_policies(manifests: Manifests, *, lenient: bool) -> None:
+    """Refuse the policies of files that the webhook would refuse. A stored policy is only reported.
+
+    Raises:
+        ManifestError: a policy of a file is refused.
+    """
+    if not manifests.policy_documents:
+        return
+    from webhook.admission.reviews import lint  # noqa: PLC0415 - importing all rules takes a while
+    from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
+    from webhook.admission.schema import UNKNOWN_FIELD  # noqa: PLC0415
+    from webhook.admission.settings import AdmissionSettings, Level  # noqa: PLC0415
+
+    # The loader has judged unknown fields, and knows which of them hold a workload.
+    settings = AdmissionSettings(peer_checks=True, levels={UNKNOWN_FIELD: Level.OFF})
+    context = AdmissionContext(settings, lambda: "")
+    edits = {after.reference: before for before, after in manifests.policy_edits if before is not None}
+    for document, policy in zip(manifests.policy_documents, manifests.policies, strict=True):
+        found, before = lint(document.raw, context, DEFAULT_NAMESPACE), edits.get(policy.reference)
+        problems = [FieldError(each.path, each.detail) for each in (found.errors if found is not None else ())]
+        for problem in (*problems, *(update_errors(before, policy) if before is not None else ())):
+            error = document.error(problem)
+            if not (lenient or document.stored):
+                raise error
+            complain(f"{error} (the webhook would refuse this policy)")
+
+
+def rebalances(manifests: Manifests, world: World) -> list[Change]:
+    """Return the changes that the WorkloadRebalancers of manifests bring, and report workloads without a binding."""
+    changes = [Rebalance(each) for each in manifests.rebalancers]
+    for change in changes:
+        for workload in change.without_binding(world):
+            name = change.rebalancer.metadata.name
+            complain(f"WorkloadRebalancer {name}: {workload} has no binding, so that nothing is rescheduled")
+    return [change for change in changes if change.open_workloads()]
+
+
+def report_unused(manifests: Manifests) -> None:
+    """Report on standard error what was not used, and what is suspicious."""
+    for ignored in manifests.ignored:
+        if ignored.document.kind in {"Lease", TAINT_POLICY}:
+            continue  # they are read for the switches of the controllers, and for losses
+        complain(f"{ignored.document.place}: ignored: {ignored.reason}")
+    for sentence in manifests.warnings:
+        complain(sentence)

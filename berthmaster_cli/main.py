@@ -66,7 +66,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Operate a fleet": {
         "moves": ("berthmaster_cli.moves.command", "Show what moves, what waits and for what, and what is blocked."),
         "drain": ("berthmaster_cli.moves.drain", "Move all workloads off clusters, and keep new ones away."),
-        "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
+        "undrain": ("berthmaster_cli.moves.drain:undrain", "Allow workloads on clusters again."),
         "history": ("berthmaster_cli.history", "Show what moved when, why, and by which policy, from the ledger."),
         "replay": ("berthmaster_cli.replay", "Decide recorded decisions again, and show what differs."),
         "ledger": ("berthmaster_cli.ledger", "Verify and export the ledger of decisions, and remove old records."),
@@ -124,7 +124,8 @@ class _LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _ = COMMANDS[cmd_name]
         try:
-            command: click.Command = importlib.import_module(module).command
+            name, _, attribute = module.partition(":")
+            command: click.Command = getattr(importlib.import_module(name), attribute or "command")
         except ModuleNotFoundError as error:
             raise _without_library(cmd_name, error) from error
         name_variables(command)

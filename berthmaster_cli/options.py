@@ -147,10 +147,11 @@ def config_option(command: Any) -> Any:  # noqa: ANN401 - a decorator of click's
 
 def _load_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
     if path is not None:
-        ctx.default_map = {**(ctx.default_map or {}), **_values(_document(path), ctx.command, path)}
+        ctx.default_map = {**(ctx.default_map or {}), **_values(yaml_document(path), ctx.command, path)}
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def yaml_document(path: Path) -> Mapping[str, Any]:
+    """Return the mapping that a YAML file of limited size holds; an empty one for an empty file."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
@@ -163,7 +164,7 @@ def _document(path: Path) -> Mapping[str, Any]:
         raise InputError(f"{path}: has {len(documents)} documents; accepted is one")
     document = documents[0] if documents else {}
     if not isinstance(document, dict):
-        raise InputError(f"{path}: {shown(document)} is not a mapping of options to values")
+        raise InputError(f"{path}: {shown(document)} is not a mapping")
     return document
 
 

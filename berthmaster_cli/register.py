@@ -12,7 +12,7 @@ from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.certificate_options import CertificateFlags, certificate_context, certificate_options
+from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options
 from berthmaster_cli.flags import Flags, declared, environment_text, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo

@@ -16,7 +16,7 @@ from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import PluginFlags, profile_from
+from berthmaster_cli.inputs import PluginFlags, plugin_profile
 from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import OutputFlags, complain, echo, print_data, print_table, stdout
@@ -100,7 +100,7 @@ def _profile(ctx: click.Context, flags: PluginFlags) -> "Profile | None":
     default = click.core.ParameterSource.DEFAULT
     if all(ctx.get_parameter_source(name) is default for name in _PLUGIN_OPTIONS):
         return None
-    return profile_from(flags, workload_affinity=True)
+    return plugin_profile(flags, workload_affinity=True)
 
 
 def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":

@@ -20,10 +20,13 @@ from berthmaster.views.heat_map import heat_map
 from berthmaster.views.texts import columns_of, count_text, numbers
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
+    AssumptionFlags,
     SourceFlags,
     current_time,
+    present_world,
     profile_from,
-    workload_affinity_on,
+    read_manifests,
+    report_unused,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import (
@@ -37,8 +40,6 @@ from berthmaster_cli.output import (
     stdout,
     styled,
 )
-from berthmaster_cli.present import AssumptionFlags, present_world, report_unused
-from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.what_if import SharedCapacityFlags
 
 T = TypeVar("T")
@@ -208,12 +209,11 @@ def command(flags: ResilienceFlags) -> None:
         raise InputError("--shard and --shard-file need each other")
     if flags.shard and (flags.limit or flags.heat_map is not None or flags.check):
         raise InputError("--shard writes a part; give --limit, --heat-map and --check with --merge")
-    workload_affinity = workload_affinity_on(flags.feature_gates)
-    profile = profile_from(flags, workload_affinity=workload_affinity)
-    manifests, replica_paths = read_manifests(flags)
+    profile = profile_from(flags)
+    manifests = read_manifests(flags)
     if manifests.federation.clusters:
         raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
-    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    world = present_world(manifests, flags)
     domains = [FailureDomain(each) for each in dict.fromkeys(flags.domains)]
     lost = losses(world.clusters, domains)
     if not lost:

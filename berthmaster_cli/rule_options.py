@@ -1,15 +1,22 @@
-"""The options for admission rules, the same for the webhook and for lint."""
+"""The options for admission rules, and what the rules find in stored policies for services without the webhook."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 import click
 
+from berthmaster.model.decode import builtins
 from berthmaster.model.kinds import Scope
+from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy
+from berthmaster.model.unsupported import PLACEMENT, unsupported_message, unsupported_parts
+from berthmaster.model.validation import PlacementLimits
+from berthmaster.views.policy_rows import PolicyFinding
 from berthmaster_cli.flags import option
 from berthmaster_cli.options import PlacementLimitsFlags
-from webhook.admission.rule_catalog import RULE_IDS
-from webhook.admission.settings import Level
+from webhook.admission.outcome import FieldProblem
+from webhook.admission.reviews import lint
+from webhook.admission.rule_catalog import RULE_IDS, AdmissionContext
+from webhook.admission.settings import AdmissionSettings, Level
 
 
 class RuleFlags(PlacementLimitsFlags):
@@ -65,3 +72,27 @@ def scopes(cluster_scoped: Iterable[str], namespaced: Iterable[str]) -> dict[tup
             if known.setdefault((group, kind), scope) is not scope:
                 raise click.UsageError(f"{text!r} is both cluster-scoped and namespaced")
     return known
+
+
+_UNSUPPORTED = "unsupported-placement"
+
+
+def policy_findings(limits: PlacementLimits) -> Callable[[Policy], Sequence[PolicyFinding]]:
+    """Return a pure function that says what the rules find in a stored policy, at their default levels."""
+    context = AdmissionContext(AdmissionSettings(peer_checks=True, limits=limits), lambda: "")
+
+    def findings(policy: Policy) -> list[PolicyFinding]:
+        parts = unsupported_parts(policy.spec.placement)
+        if parts:
+            return [PolicyFinding(_UNSUPPORTED, "error", PLACEMENT, unsupported_message(parts))]
+        linted = lint(builtins(policy), context, policy.metadata.namespace or DEFAULT_NAMESPACE)
+        if linted is None:
+            return []
+        found = (("error", linted.errors), ("warning", linted.warnings))
+        return [_finding(severity, each) for severity, problems in found for each in problems]
+
+    return findings
+
+
+def _finding(severity: str, problem: FieldProblem) -> PolicyFinding:
+    return PolicyFinding(problem.rule or "invalid", severity, problem.path, problem.detail)

@@ -18,33 +18,34 @@ from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
+    AssumptionFlags,
     InputFlags,
     current_time,
+    present_world,
     profile_from,
+    read_manifests,
+    rebalances,
     remote_from,
     report_gaps,
-    workload_affinity_on,
+    report_unused,
 )
 from berthmaster_cli.ledger_options import LedgerFlags, ledger_options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import WorkloadOutputFlags, print_data, stdout
-from berthmaster_cli.plan.table import print_assumptions, print_clusters, print_preemption, print_summary
-from berthmaster_cli.present import (
-    AssumptionFlags,
-    present_world,
-    rebalances,
-    report_unused,
+from berthmaster_cli.tables import (
+    TRIGGERS_HELP,
+    View,
+    ViewFlags,
+    print_assumptions,
+    print_changes,
+    print_clusters,
+    print_preemption,
+    print_results,
+    print_summary,
+    require_known,
+    view_from,
 )
-from berthmaster_cli.sources import read_manifests
-from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results
-from berthmaster_cli.view import View, ViewFlags, require_known, view_from
-from berthmaster_cli.what_if import (
-    CHANGES_HELP,
-    ChangeFlags,
-    DuplicateLimitsFlags,
-    SharedCapacityFlags,
-    changes_from,
-)
+from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, SharedCapacityFlags, changes_from
 
 if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
@@ -96,8 +97,7 @@ def command(flags: SimulateFlags) -> None:
       berthmaster simulate -f examples --reschedule
     """
     remote = remote_from(flags)
-    workload_affinity = workload_affinity_on(flags.feature_gates)
-    profile = profile_from(flags, workload_affinity=workload_affinity)
+    profile = profile_from(flags)
     changes = changes_from(flags)
     _check_usage(flags, changes)
     if flags.jsonl:
@@ -108,7 +108,7 @@ def command(flags: SimulateFlags) -> None:
     if remote is not None:
         all_placed = _simulate_remotely(remote, changes, flags)
     else:
-        manifests, replica_paths = read_manifests(flags)
+        manifests = read_manifests(flags)
         if manifests.federation.clusters:
             from berthmaster_cli.federation import simulate_federation  # noqa: PLC0415 - only KubeAdmiral needs it
 
@@ -116,10 +116,10 @@ def command(flags: SimulateFlags) -> None:
                 raise InputError("--ledger records decisions for Karmada only, and this is a KubeAdmiral federation")
             view = view_from(flags, manifests)
             all_placed = simulate_federation(
-                manifests, replica_paths, changes, flags.output, view, duplicate_limits=flags.duplicate_limits
+                manifests, flags.replica_fields, changes, flags.output, view, duplicate_limits=flags.duplicate_limits
             )
         else:
-            world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+            world = present_world(manifests, flags)
             all_placed = _simulate(world, manifests, changes, profile, flags)
     if flags.check and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)

@@ -1,18 +1,44 @@
-"""The tables of simulate and explain, for Karmada and for KubeAdmiral."""
+"""The tables of simulate, explain and plan, for Karmada and for KubeAdmiral, and which workloads they show."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
+import click
 from rich.console import Console
 from rich.text import Text
 
+from berthmaster.manifests import Manifests
+from berthmaster.model.claims import PolicyCatalog
+from berthmaster.model.cluster import NO_EXECUTE
+from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.selector import LabelSelector, parse_selector
 from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.changes import AddTaint
+from berthmaster.simulation.detector import PolicyEdit, preemptors
 from berthmaster.simulation.federation import FederationChange, FederationRow
+from berthmaster.simulation.plan_answer import Assumptions, ClusterTotal, Loss, Plan, PlanSummary
 from berthmaster.simulation.report import ChangeRow, Row
-from berthmaster.views.texts import assignment_text, columns_of, numbers, without_zeros
+from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import Change, World
+from berthmaster.views.assumption_texts import preemption_line
+from berthmaster.views.plan_sections import (
+    INCOMPLETE,
+    assumed,
+    cluster_section,
+    headline,
+    left_behind,
+    moved_text,
+    opening,
+    sections,
+)
+from berthmaster.views.texts import Section, assignment_text, columns_of, numbers, without_zeros
+from berthmaster_cli.flags import argument, option
+from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
 from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
 _STYLES: Final = {
@@ -204,3 +230,157 @@ def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str | Text, .
 def _counts(clusters: Sequence[ClusterDiagnosis]) -> str:
     counts = Counter(each.rejections[0].plugin if each.rejections else each.outcome.value for each in clusters)
     return ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
+
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Only(StrEnum):
+    """What happens to a workload."""
+
+    MOVES = "moves"
+    FAILS = "fails"
+    STAYS = "stays"
+
+
+class ViewFlags(NamespaceFlags):
+    """Which workloads are printed."""
+
+    resources: tuple[str, ...] = argument(nargs=-1, metavar="[TYPE/NAME]...")
+    selector: str = option(
+        "Print only workloads with these labels, as in kubectl.", "", names=("-l", "--selector"), metavar="SELECTOR"
+    )
+    only: tuple[str, ...] = option(
+        "Print only workloads that move, that cannot be scheduled, or that stay. Repeatable.",
+        type=click.Choice([each.value for each in Only]),
+    )  # fmt: skip
+    show_all: bool = option("With changes: print the workloads that stay, too.", names=("--all",))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The workloads to print."""
+
+    names: tuple[ResourceName, ...] = ()
+    selector: LabelSelector | None = None
+    only: frozenset[Only] = frozenset()
+    show_all: bool = False
+
+    def shows(self, resource: str, labels: Mapping[str, str] = _NO_LABELS) -> bool:
+        """Return whether a workload is printed, by its name (``NAMESPACE/KIND/NAME``) and labels."""
+        if self.selector is not None and not self.selector.matches(labels):
+            return False
+        return not self.names or any(_means(name, resource) for name in self.names)
+
+    def of_results(self, rows: Results) -> list[Any]:
+        wanted = self.only or frozenset(Only)
+        return [each for each in rows if (Only.FAILS if is_left(each) else Only.STAYS) in wanted]
+
+    def of_changes(self, rows: Changes, *, table: bool) -> list[Any]:
+        """Return the rows of changes to print. A table has what moves or fails because of the changes."""
+        if self.only:
+            return [each for each in rows if self.only & _what_happens(each)]
+        if not table or self.show_all or self.names:
+            return list(rows)
+        return [each for each in rows if each.moves or _stops(each) or (is_left(each.after) and _is_caused(each))]
+
+
+def _stops(row: ChangeRow | FederationChange) -> bool:
+    return isinstance(row, ChangeRow) and bool(row.stops)
+
+
+def view_from(flags: ViewFlags, manifests: Manifests | None = None) -> View:
+    """Return the view. Without manifests, kinds are the built-in ones."""
+    names = [resource_name(text) for text in flags.resources]
+    known = manifests or Manifests()
+    return View(
+        tuple(name_in(known, name, flags.namespace) for name in names),
+        parse_selector(flags.selector) if flags.selector else None,
+        frozenset(Only(each) for each in flags.only),
+        flags.show_all,
+    )
+
+
+def require_known(view: View, resources: Sequence[str]) -> None:
+    """Check that every name of a view is among the workloads."""
+    for name in view.names:
+        if not any(_means(name, resource) for resource in resources):
+            raise InputError(f"there is no {name} among {len(resources)} workloads")
+
+
+def _means(name: ResourceName, resource: str) -> bool:
+    *namespace, kind, own = resource.split("/")
+    return (
+        name.name == own
+        and name.kind.lower() == kind.lower()
+        and name.namespace in {"", namespace[0] if namespace else ""}
+    )
+
+
+def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane
+    found = {Only.MOVES} if row.moves else {Only.STAYS}
+    return found | ({Only.FAILS} if is_left(row.after) or (isinstance(row, ChangeRow) and row.left) else set())
+
+
+def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plane
+    return isinstance(row.after, FederationRow) or row.caused
+
+
+def print_plan(console: Console, plan: Plan) -> None:
+    """Print a plan: the headline with its id, what is not known, and the tables."""
+    for line in opening(plan):
+        print_line(console, line)
+    worst = bool(plan.summary.new_failures or plan.overcommitted)
+    print_line(console, styled("Plan", "bold"), f" {plan.id}: ", styled(headline(plan), "bold red" if worst else ""))
+    if not plan.complete:
+        print_line(console, styled(INCOMPLETE, "bold red"))
+        for gap in plan.gaps:
+            print_line(console, f"not known: {gap}")
+    for section in sections(plan):
+        print_section(console, section)
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a table with its title."""
+    console.print()
+    print_line(console, styled(section.title, "bold"))
+    rows = [[styled(each.text, "bold red") if each.is_bad else each.text for each in row] for row in section.rows]
+    print_table(console, section.columns, rows)
+
+
+_NAMED: Final = 5
+
+
+def print_assumptions(
+    console: Console, assumptions: Assumptions, loss: Loss | None, moved: int, changes: Sequence[Change]
+) -> None:
+    """Print what the answer assumes about the control plane, and what stops running."""
+    taints = any(isinstance(each, AddTaint) and each.taint.effect == NO_EXECUTE for each in changes)
+    lines = assumed(assumptions, loss, moved, evicting_taints=taints)
+    for number, line in enumerate(lines):
+        print_line(console, styled(line, "bold") if not number else line)
+
+
+def print_preemption(console: Console, manifests: Manifests, world: World) -> None:
+    """Print what an answer assumes about preemption, if a policy of a file can take workloads over."""
+    edits = [PolicyEdit(before, after) for before, after in manifests.policy_edits]
+    catalog = PolicyCatalog(manifests.policies)
+    if any(each.has_effect and any(True for _ in preemptors(each, catalog)) for each in edits):
+        print_line(console, preemption_line(world.assumptions))
+
+
+def print_summary(console: Console, summary: PlanSummary) -> None:
+    """Print what moves in total, as one sentence, then the workloads that are left without a place."""
+    left: list[str | Text] = []
+    for each in left_behind(summary):
+        left += ["; ", styled(f"{each.workloads} {each.text}", "bold red"), each.also]
+    print_line(console, styled("Plan", "bold"), f": {moved_text(summary)}", *left)
+    if summary.new_failures:
+        print_line(console, f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
+
+
+def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
+    """Print replicas and resources of the clusters that change; of all clusters on demand."""
+    shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
+    if shown:
+        print_section(console, cluster_section(shown))

@@ -18,9 +18,12 @@ from berthmaster_cli.history import workload_query
 from berthmaster_cli.inputs import (
     SourceFlags,
     WorkloadNamespaceFlags,
+    completed_types,
     current_time,
+    present_world,
     profile_from,
-    workload_affinity_on,
+    read_workload_manifests,
+    resource_argument,
 )
 from berthmaster_cli.ledger_options import (
     ENVIRONMENT,
@@ -30,10 +33,7 @@ from berthmaster_cli.ledger_options import (
     opened,
     optional_ledger_option,
 )
-from berthmaster_cli.names import completed_types, resource_argument
 from berthmaster_cli.output import OutputFlags, print_data, print_line, stdout, styled
-from berthmaster_cli.present import present_world
-from berthmaster_cli.sources import read_workload_manifests
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,13 +86,12 @@ def _past(resource: Sequence[str], cluster: str, at: "datetime", flags: WhyNotFl
 
 
 def _present(resource: Sequence[str], cluster: str, flags: WhyNotFlags) -> WhyNot:
-    workload_affinity = workload_affinity_on(flags.feature_gates)
     name = resource_argument(resource, flags.namespace)
-    manifests, replica_paths, name = read_workload_manifests(flags, name, workload_affinity=workload_affinity)
+    manifests, name = read_workload_manifests(flags, name)
     if manifests.federation.clusters:
         raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
-    profile = profile_from(flags, workload_affinity=workload_affinity)
-    world = present_world(manifests, replica_paths, flags, workload_affinity=workload_affinity)
+    profile = profile_from(flags)
+    world = present_world(manifests, flags)
     settled, results = run(world, profile, manifests.read_at or current_time())
     found = [result for result in results if name.matches(result.workload.resource)]
     if len(found) != 1:

@@ -11,12 +11,7 @@ import msgspec.structs
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.meta import INT32_MAX, INT64_MAX, MILLI_NANOS, NANOS, Quantity
-from berthmaster.model.policy import (
-    ClusterAffinity,
-    ClusterAffinityTerm,
-    Placement,
-    StaticClusterWeight,
-)
+from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.request import Request

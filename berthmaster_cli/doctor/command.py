@@ -21,11 +21,7 @@ from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, Adoption, adoption
 from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import (
-    ClusterFlags,
-    cluster_clients,
-    config_option,
-)
+from berthmaster_cli.options import ClusterFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, print_data, print_line, print_table, stdout, styled
 
 _ENVIRONMENT: Final = "BERTHMASTER_DOCTOR"

@@ -37,8 +37,7 @@ from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
-from berthmaster_cli.live.source import ListingBars
+from berthmaster_cli.live.source import KARMADA, ListingBars, concurrently, list_allowed
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
 _CLUSTER: Final = KARMADA[0]

@@ -21,9 +21,8 @@ from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
 from berthmaster.simulation.world import World
-from berthmaster_cli.names import name_in, resource_name
+from berthmaster_cli.inputs import check_policies, interpreter_of, name_in, resource_name
 from berthmaster_cli.output import complain
-from berthmaster_cli.present import check_policies, interpreter_of
 
 _CLUSTER: Final = "Cluster"
 _GROUPS: Final = frozenset({"policy.karmada.io", "cluster.karmada.io"})

@@ -9,7 +9,6 @@ import click
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, read_documents
 from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.model.gaps import Gap
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime import traces
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.plan_answer import Plan
@@ -17,15 +16,20 @@ from berthmaster.simulation.planner import first_scheduled, plan
 from berthmaster.simulation.world import World
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import option, options
-from berthmaster_cli.inputs import PresentFlags, SchedulingFlags, current_time, profile_from, workload_affinity_on
+from berthmaster_cli.inputs import (
+    AssumptionFlags,
+    SimulationFlags,
+    current_time,
+    find_control_plane,
+    present_world,
+    profile_from,
+    read_limits,
+)
 from berthmaster_cli.options import KubeconfigFlags, ReadTimeoutFlags
 from berthmaster_cli.output import complain, complain_about, print_data, print_page, stdout
 from berthmaster_cli.plan.changes import change_set, checked_objects, deletions, pruned
-from berthmaster_cli.plan.markdown import markdown_lines
-from berthmaster_cli.plan.page import SERVICES, page, write_comment
-from berthmaster_cli.plan.table import print_plan
-from berthmaster_cli.present import AssumptionFlags, present_world
-from berthmaster_cli.sources import find_control_plane, read_limits
+from berthmaster_cli.plan.page import SERVICES, markdown_lines, page, write_comment
+from berthmaster_cli.tables import print_plan
 
 FORMATS: Final = ("table", "json", "yaml", "markdown", "html")
 
@@ -121,7 +125,7 @@ def _exceeded(plan: Plan, limits: Limits) -> Iterator[str]:
 _PATHS: Final = click.Path(allow_dash=True)
 
 
-class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SchedulingFlags, PresentFlags, AssumptionFlags):
+class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SimulationFlags, AssumptionFlags):
     """The options of ``berthmaster plan``."""
 
     paths: tuple[str, ...] = option(
@@ -174,26 +178,24 @@ class PlanInput(NamedTuple):
     manifests: Manifests
 
 
-def read_input(flags: PlanFlags, *, workload_affinity: bool, known: list[Document] | None = None) -> PlanInput:
+def read_input(flags: PlanFlags, known: list[Document] | None = None) -> PlanInput:
     """Read the control plane, or the files of ``--against``, and the changed objects."""
     changed = _changed_documents(flags)
     if known is None:
         base, origin = base_documents(flags, changed)
     else:
         base, origin = known, ", ".join(flags.against)
-    reading: Any = {"lenient": flags.lenient, "hold_unknown": flags.unknown_fields == "hold"}
-    manifests = manifests_of(base, origin, **reading)
+    manifests = manifests_of(base, origin, **flags.reading)
     if manifests.federation.clusters:
         raise InputError(f"{origin}: plans are for Karmada only; use `berthmaster simulate` for KubeAdmiral")
-    paths = [ReplicaPath.parse(text) for text in flags.replica_paths]
     identities = {each.identity for each in changed}
     over = overlaid([each for each in base if each.identity in identities], changed)
-    objects = checked_objects(over, **reading)
+    objects = checked_objects(over, **flags.reading)
     removed = deletions(flags.deleted, manifests)
     if flags.prune:
         removed = removed.joined(pruned(flags.selector, base, identities))
-    world = present_world(manifests, paths, flags, workload_affinity=workload_affinity)
-    changes = change_set(objects, removed, manifests, paths, world)
+    world = present_world(manifests, flags)
+    changes = change_set(objects, removed, manifests, flags.replica_fields, world)
     return PlanInput(world, changes, _known_gaps(manifests), manifests)
 
 
@@ -287,10 +289,9 @@ def command(flags: PlanFlags) -> None:
 
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for."""
-    workload_affinity = workload_affinity_on(flags.feature_gates)
-    profile = profile_from(flags, workload_affinity=workload_affinity)
+    profile = profile_from(flags)
     with traces.inner_span("read"):
-        read = read_input(flags, workload_affinity=workload_affinity, known=known)
+        read = read_input(flags, known)
     now = read.manifests.read_at or current_time()
     world = read.world
     if not read.manifests.knows_bindings and world.workloads:

@@ -1,7 +1,7 @@
-"""A plan as a page of its own: HTML without scripts, that needs nothing from a network.
+"""A plan as a document: Markdown, a page of its own, or a comment on a pull request (GitHub) or merge request (GitLab).
 
-A plan as a comment on a pull request (GitHub) or a merge request (GitLab). A later plan replaces the comment.
-
+The page is HTML without scripts, and needs nothing from a network. In Markdown, names and messages are written with
+character references, so that no renderer reads markup, mentions or links in them. A later plan replaces the comment.
 The variables that each CI system sets name the request. The API of both is that of GitHub 2022-11-28 and GitLab v4.
 """
 
@@ -20,6 +20,62 @@ from berthmaster.simulation.plan_answer import Plan
 from berthmaster.views.plan_drawing import TITLE, drawing
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections
 from berthmaster.views.texts import Cell, Section, TableColumn
+
+MAX_ROWS: Final = 50
+"""The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
+_MAX_CELL: Final = 200
+_MAX_GAPS: Final = 20
+_SPECIAL: Final = re.compile(r"[^A-Za-z0-9 /.,;()=→%…-]|(?<=www)\.")
+
+
+def markdown_lines(plan: Plan, problems: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a plan in Markdown. ``problems`` are the limits that it exceeds."""
+    for problem in problems:
+        yield f"**{_escaped(problem, len(problem))}**"
+        yield ""
+    yield f"### Plan <code>{plan.id}</code>: {_escaped(headline(plan), len(headline(plan)))}"
+    yield ""
+    for line in opening(plan):
+        yield _escaped(line, len(line))
+        yield ""
+    if not plan.complete:
+        yield f"**{_escaped(INCOMPLETE)}**"
+        yield ""
+        yield from (f"- not known: {_escaped(gap, 2 * _MAX_CELL)}" for gap in plan.gaps[:_MAX_GAPS])
+        if len(plan.gaps) > _MAX_GAPS:
+            yield f"- and {len(plan.gaps) - _MAX_GAPS} more"
+        yield ""
+    for section in sections(plan):
+        yield from _table(section)
+
+
+def _table(section: Section) -> Iterator[str]:
+    used = section.used()
+    yield f"**{section.title}**"
+    yield ""
+    yield _row([heading(each.name) for _, each in used])
+    yield _row(["---:" if each.is_number else "---" for _, each in used])
+    for row in section.rows[:MAX_ROWS]:
+        yield _row([_code_cell(row[index]) for index, _ in used])
+    yield ""
+    if len(section.rows) > MAX_ROWS:
+        yield f"and {len(section.rows) - MAX_ROWS} more"
+        yield ""
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _code_cell(cell: Cell) -> str:
+    escaped = _escaped(cell.text)
+    return f"<code>{escaped}</code>" if any(each.is_name for each in cell.words) else escaped
+
+
+def _escaped(text: str, limit: int = _MAX_CELL) -> str:
+    """Return text that every renderer shows as it is, on one line and with a limited length."""
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text, limit))
+
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;

@@ -8,7 +8,7 @@ from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, 
 from click.testing import CliRunner
 
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster_cli import certificate_options, register
+from berthmaster_cli import register
 from berthmaster_cli.certs import command as certs
 from berthmaster_cli.register import command as registering
 
@@ -24,7 +24,7 @@ LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
 def installation(monkeypatch):
     made = Installation()
     monkeypatch.setattr(LOAD_CLIENT, lambda *_: made.cluster)
-    monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
+    monkeypatch.setattr("berthmaster_cli.certs.SystemClock", lambda: made.clock)
     monkeypatch.setattr("berthmaster.kube.events._POLL_S", 0.01)
     return made
 

@@ -9,7 +9,7 @@ from builders import deployment
 from click.testing import CliRunner
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
 
-from berthmaster_cli import present
+from berthmaster_cli import inputs
 from berthmaster_cli.main import main
 
 POLICY = stored_policy("p", to=["a"], placement=DIVIDED)
@@ -154,7 +154,7 @@ SCRIPTED = {
 @pytest.mark.parametrize("installed", [True, False], ids=["with Lua", "without Lua"])
 def test_a_customization_among_the_input_counts(run, monkeypatch, installed):
     if not installed:
-        monkeypatch.setattr(present, "is_available", lambda: False)
+        monkeypatch.setattr(inputs, "is_available", lambda: False)
     policy = stored_policy("p", selects="example.io/v1/Widget", new=True)
     widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}, "spec": {"size": 3}}
     served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}

@@ -29,8 +29,7 @@ from berthmaster.kube.served_types import discover_types
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.fleet import KUBEADMIRAL, read_fleet
-from berthmaster_cli.live.source import read_waited_for, read_workload, resolved
+from berthmaster_cli.live.source import KUBEADMIRAL, read_fleet, read_waited_for, read_workload, resolved
 from berthmaster_cli.main import main
 
 

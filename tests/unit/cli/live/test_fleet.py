@@ -16,8 +16,7 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.fleet import read_fleet
-from berthmaster_cli.live.source import read_workload, resolved
+from berthmaster_cli.live.source import read_fleet, read_workload, resolved
 
 
 class NoProgress:

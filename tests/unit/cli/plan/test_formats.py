@@ -10,8 +10,7 @@ import pytest
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan_answer import Plan, PlannedMove, PlanSummary
 from berthmaster.views.plan_drawing import drawing, flows
-from berthmaster_cli.plan.markdown import MAX_ROWS, markdown_lines
-from berthmaster_cli.plan.page import page
+from berthmaster_cli.plan.page import MAX_ROWS, markdown_lines, page
 
 HOSTILE = "a|b`c\n# d<script>alert(1)</script>&amp; [x](http://e) @team **bold** ::error::"
 

@@ -16,7 +16,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.why import PolicyList, PolicyView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of
-from berthmaster_cli.policy_findings import policy_findings
+from berthmaster_cli.rule_options import policy_findings
 from extender.protocols import native
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
