@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from servers import FAST_ONLY, Answer, Wire, request
+from servers import Answer, Wire, request
 from waiting import LIMIT_S
 
 from extender.protocols.native import examples
@@ -83,14 +83,6 @@ def test_a_good_request_is_answered_with_json(server, sample):
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
     assert isinstance(msgspec.json.decode(answer.body), dict)
-
-
-def test_a_connection_serves_pipelined_requests(server, sample):
-    with Wire(server.port) as wire:
-        wire.send(good(sample, X_Request_Id="a") + good(sample, X_Request_Id="b"))
-        assert [wire.answer().headers["x-request-id"] for _ in range(2)] == ["a", "b"]
-        wire.send(good(sample, X_Request_Id="c"))
-        assert wire.answer().headers["x-request-id"] == "c"
 
 
 @pytest.mark.parametrize(
@@ -175,31 +167,3 @@ def test_an_incomplete_body_is_refused_at_the_deadline(hasty, sample):
         assert sample.refused(wire.answer(), 408)
         assert 0.5 < time.monotonic() - start < LIMIT_S
         assert wire.ended()
-
-
-def test_an_incomplete_head_ends_the_connection_at_the_deadline(hasty, sample):
-    with Wire(hasty.port) as wire:
-        wire.send(good(sample)[:20])
-        assert wire.ended()
-
-
-def test_clients_that_disconnect_early_do_not_affect_others(server, sample):
-    for _ in range(20):
-        with Wire(server.port) as wire:
-            wire.send(good(sample)[:-10])
-    with Wire(server.port) as wire:
-        wire.send(good(sample))
-        assert wire.answer().status == 200
-
-
-@FAST_ONLY
-def test_silent_clients_do_not_delay_others(server, sample):
-    silent = [Wire(server.port) for _ in range(40)]
-    halves = [Wire(server.port) for _ in range(60)]  # fifteen times the threads, each with two minutes of time
-    for wire in halves:
-        wire.send(good(sample)[:-10])
-    with Wire(server.port) as wire:
-        wire.send(good(sample))
-        assert wire.answer().status == 200
-    for wire in (*silent, *halves):
-        wire.socket.close()

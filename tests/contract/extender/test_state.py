@@ -218,30 +218,6 @@ def test_a_batch_over_tls_may_be_sent_whole_before_an_answer_is_read(secured, au
         assert wire.answer().body.count(b'"decision"') == 700
 
 
-def test_running_requests_are_answered_before_the_end(tmp_path):
-    with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server:
-        with Wire(server.port) as idle, Wire(server.port) as busy:
-            idle.send(GOOD)
-            assert idle.answer().status == 200
-            busy.send(GOOD[:-10])
-            time.sleep(0.3)
-            server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
-            busy.send(GOOD[-10:])
-            assert busy.answer().status == 200
-        assert server.process.wait(timeout=30) == 0
-
-
-def test_a_draining_service_answers_and_is_not_ready(tmp_path):
-    with running("extender", "--workers", 1, "--drain-s", 300, log=tmp_path / "log") as server, ExitStack() as stack:
-        stack.callback(server.process.send_signal, signal.SIGQUIT)  # ends the time for which it drains
-        server.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: server.probe("/readyz") == (503, "draining\n"))
-        with Wire(server.port) as wire:
-            wire.send(GOOD)
-            assert wire.answer().status == 200
-
-
 def test_clients_that_have_connected_before_the_stop_are_answered_and_later_ones_refused(tmp_path):
     with running("extender", "--workers", 1, "--grace-s", 60, log=tmp_path / "log") as server, ExitStack() as stack:
         [worker] = filter(stops_at_term, children(server.process.pid))

@@ -63,39 +63,6 @@ def test_a_request_is_answered_however_it_arrives_and_so_is_the_next(server, sen
             assert answers(client, 1) == [True]
 
 
-def test_requests_of_all_kinds_may_be_pipelined(server):
-    chunked = request("Transfer-Encoding: chunked", body=CHUNKED)
-    with closing(opened(server)) as client:
-        client.sendall((request() + chunked + request()) * 20)
-        assert answers(client, 60) == [True] * 60
-
-
-def test_a_client_that_expects_100_continue_gets_it(server):
-    with closing(opened(server)) as client:
-        client.sendall(request(f"Content-Length: {len(REVIEW)}", "Expect: 100-continue", body=b""))
-        assert client.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        client.sendall(REVIEW)
-        assert answers(client, 1) == [True]
-
-
-def test_connection_close_ends_the_connection_after_the_answer(server):
-    with closing(opened(server)) as client:
-        client.sendall(request(f"Content-Length: {len(REVIEW)}", "Connection: close"))
-        assert answers(client, 1) == [True]
-        assert client.recv(1) == b""
-
-
-def test_a_client_that_reads_nothing_does_not_delay_others(server, connection):
-    with closing(opened(server)) as greedy:
-        greedy.settimeout(0.2)
-        with pytest.raises(OSError):  # noqa: PT011 - a timeout, or the server disconnects
-            greedy.sendall(request() * 50_000)
-        started = time.monotonic()
-        connection.request("POST", "/mutate-propagationpolicy", REVIEW, {"Content-Type": "application/json"})
-        assert connection.getresponse().status == 200
-        assert time.monotonic() - started < SOON_S
-
-
 @FAST_ONLY
 def test_chunked_bodies_that_never_end_do_not_delay_others(server):
     with ExitStack() as stack:

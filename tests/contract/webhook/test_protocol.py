@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing
 import pytest
 from recorded_requests import encoded, recorded
 from reviews import UID, admission_review
-from servers import FAST_ONLY
 from waiting import LIMIT_S, wait_for
 
 from webhook.admission.reviews import ROUTES
@@ -97,11 +96,6 @@ def test_recorded_requests_are_answered(server, case):
         assert client.recv(65536).startswith(f"HTTP/1.1 {case['status']} ".encode())
 
 
-def test_a_review_may_be_chunked(connection):
-    answer, response = post(connection, body=iter([REVIEW[:50], REVIEW[50:]]), encode_chunked=True)
-    assert (answer.status, response["allowed"]) == (200, True)
-
-
 def test_an_incomplete_body_is_answered_at_the_deadline_and_does_not_delay_others(server, connection):
     lines = (f"POST {PATH} HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(REVIEW)}")
     half = "\r\n".join((*lines, "", "")).encode() + REVIEW[:100]
@@ -116,42 +110,6 @@ def test_an_incomplete_body_is_answered_at_the_deadline_and_does_not_delay_other
         for client in clients:
             assert client.recv(4096).startswith(b"HTTP/1.1 408 ")
     assert time.monotonic() - started < SOON_S
-
-
-@FAST_ONLY
-def test_more_slow_clients_than_threads_do_not_delay_others(server, connection):
-    half = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode()
-    with ExitStack() as slow:
-        for _ in range(12):  # of 8 threads
-            client = slow.enter_context(closing(raw(server)))
-            client.sendall(half)
-        started = time.monotonic()
-        assert post(connection)[0].status == 200
-        assert time.monotonic() - started < SOON_S
-
-
-@FAST_ONLY
-def test_silent_connections_hold_no_thread(server, connection):
-    with ExitStack() as silent:
-        for _ in range(40):  # of 8 threads
-            silent.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S))
-        started = time.monotonic()
-        assert post(connection)[0].status == 200
-        assert time.monotonic() - started < SOON_S / 2, "gunicorn's own worker waits 5 s for each"
-
-
-@FAST_ONLY
-def test_trickled_headers_end_at_the_deadline(server, connection):
-    with closing(raw(server)) as slow:
-        started = time.monotonic()
-        try:
-            for each in b"POST / HTTP/1.1\r\nX-Slow: " + b"x" * 1000:
-                slow.sendall(bytes([each]))
-                time.sleep(0.02)
-        except OSError:
-            pass
-        assert time.monotonic() - started < SOON_S
-    assert post(connection)[0].status == 200
 
 
 def test_old_tls_is_refused(server):

@@ -10,7 +10,6 @@ from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
-from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError
@@ -256,19 +255,6 @@ def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
 def test_an_invalid_request_names_the_field(plane, request_fields, path):
     with pytest.raises(FieldError, match=path):
         plane().ask(**request_fields)
-
-
-def test_a_lost_watch_is_not_an_answer(plane):
-    running = plane()
-
-    def fail(_request: APIRequest):
-        raise ApiError(0, "", "connection refused")
-
-    running.api.before = fail
-    running.api.cut_watches()
-    running.wait(lambda: running.services.state.freshness.stale_since is not None)
-    with pytest.raises(Refusal, match="stale since"):
-        running.ask(update=[web(MOVED)])
 
 
 DOWN = {"type": "down", "cluster": "member1"}
