@@ -274,6 +274,8 @@ def test_a_temporary_refusal_is_retried_without_a_report(bench):
     bench.api.before = nothing
     assert (bench.status, bench.store.events) == ({}, [])
     assert bench.clusters.assumed_count() == 1, "the write may have happened"
+    bench.clusters.observe(KEY, bench.store.get(KEY))
+    assert bench.clusters.assumed_count() == 0, "the observed binding has no assignment"
 
 
 def test_a_success_after_a_failure_gets_an_event(bench):
