@@ -158,7 +158,7 @@ PLACED = placements(**{"eu-1": {"maxReplicas": 4}})
         pytest.param(unit(EU, US, mode="Duplicate"), [(US_1, 5), (EU_1, 1)], ["eu-1"], id="no capacity for Duplicate"),
         pytest.param(unit(US, replicas=0), [(US_1, 1), (US_2, 2)], ["us-2", "us-1"], id="no replicas need no capacity"),
         pytest.param(unit(replicas=100), [(US_1, 1), (EU_1, 1)], ["eu-1", "us-1"], id="without groups all clusters"),
-        pytest.param(unit(maxClusters=1), [(US_1, 2), (EU_1, 1)], ["us-1"], id="without groups the best up to maxClusters"),
+        pytest.param(unit(maxClusters=1), [(US_1, 2), (EU_1, 1)], ["us-1"], id="without groups the best"),
         pytest.param(
             unit(US, replicas=3, placements=[
                 {"cluster": "us-2", "preferences": {"minReplicas": 3}},
