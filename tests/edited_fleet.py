@@ -27,7 +27,7 @@ from berthmaster.manifests.document import FleetSnapshot
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.native_api.what_if import PolicyName
+from berthmaster.native_api.what_if import PlanRequest, PolicyName
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.pending_replicas import LIFETIME_S
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex, changed_workloads, key_of
@@ -281,9 +281,12 @@ class EditedFleet:
         extender = ExtenderInProcess(self.stage.api)
         try:
             stored = {each.reference for each in extender.state.world().policies}
-            known = [[each for each in changes.policies if (each.reference in stored) is old] for old in (False, True)]
-            deleted = [PolicyName(each.kind, each.name, each.namespace) for each in changes.deleted_policies]
-            answer = extender.client().plan(*known, deleted, preemption=Switch.ON).plan
+            created, updated = (
+                tuple(each for each in changes.policies if (each.reference in stored) is old) for old in (False, True)
+            )
+            deleted = tuple(PolicyName(each.kind, each.name, each.namespace) for each in changes.deleted_policies)
+            request = PlanRequest(created, updated, deleted, preemption=Switch.ON)
+            answer = extender.client().plan(request).plan
         finally:
             extender.stop()
         if len(changes.policies) < 2 and (answer.id, answer.gaps) != (found.id, found.gaps):

@@ -54,16 +54,18 @@ class Operation(NamedTuple):
     """What clients know about a route besides its path, its parameters and the content types of its body.
 
     Attributes:
+        bodies: examples of the body.
         refusals: the statuses of refusals besides those that every route has.
+        example: whether the description has the answer to the first of ``bodies``.
     """
 
     id: str
     summary: str
     answer: type
-    example: Callable[[], Any] | None = None
     body: type | None = None
     bodies: Mapping[str, Any] = {}
     refusals: tuple[int, ...] = ()
+    example: bool = False
 
 
 class Route(NamedTuple):

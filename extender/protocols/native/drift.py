@@ -17,14 +17,12 @@ from berthmaster.simulation.eligibility import why_not_scheduled
 from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, count, flag, number, refused, text
+from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, flag, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
 
 _MOST: Final = 1000
-_MAX_OFFSET: Final = 10_000_000
 _REFRESH_S: Final = 300.0
 _READERS: Final = 16
 _NOTHING: Final[dict[str, int]] = {}
@@ -35,42 +33,26 @@ _ORDERS: Final[Mapping[str, Callable[[WorkloadDrift], int | str]]] = {
 }
 PARAMETERS: Final = {
     "q": text("Only workloads whose NAMESPACE/KIND/NAME contains this, in any case."),
-    "kind": Parameter("Only this kind of drift.", {"type": "string", "enum": [each.value for each in DriftKind]}),
+    "kind": word("Only this kind of drift.", [each.value for each in DriftKind]),
     "policy": text("Only workloads whose policy contains this, in any case."),
     "cluster": text("Only workloads with replicas on a cluster whose name contains this, before or after a repair."),
-    "tolerance": Parameter(
+    "tolerance": count(
         "By how many percent the share of a cluster may differ from its weight.",
-        {"type": "integer", "minimum": 0, "maximum": 100, "default": DriftQuery().tolerance},
+        100,
+        least=0,
+        default=DriftQuery().tolerance,
     ),
-    "sort": Parameter(
-        "The order; a dash before it reverses it. Default: the most moves first.",
-        {"type": "string", "enum": ["", *(sign + each for each in DRIFT_SORTS for sign in ("", "-"))]},
-    ),
-    "offset": count("How many workloads to leave out first.", _MAX_OFFSET, least=0),
+    "sort": sort("The order; a dash before it reverses it. Default: the most moves first.", DRIFT_SORTS),
+    "offset": count("How many workloads to leave out first.", MAX_OFFSET, least=0),
     "limit": count("The most workloads; 0 for the figures without any list.", _MOST, least=0),
-    "stale": Parameter(
-        "Whether to answer at once, with the last figures.", {"type": "boolean", "default": DriftQuery().stale}
-    ),
+    "stale": flag("Whether to answer at once, with the last figures."),
+    **NAMESPACES,
 }
 
 
 def drift_query(query: Mapping[str, str], reader: Reader) -> DriftQuery:
     """Return the question of a request."""
-    sort, kind = query.get("sort", ""), query.get("kind", "")
-    if sort and sort.removeprefix("-") not in DRIFT_SORTS:
-        raise refused("sort", sort, ", ".join(DRIFT_SORTS))
-    return DriftQuery(
-        query.get("q", ""),
-        choice("kind", kind, DriftKind).value if kind else "",
-        query.get("policy", ""),
-        query.get("cluster", ""),
-        number(query, "tolerance", DriftQuery().tolerance, 100, least=0),
-        reader.namespaces,
-        sort,
-        number(query, "offset", 0, _MAX_OFFSET, least=0),
-        number(query, "limit", DriftQuery().limit, _MOST, least=0),
-        flag(query, "stale"),
-    )
+    return DriftQuery(**values(PARAMETERS, query), namespaces=reader.namespaces)
 
 
 class DriftQuestion(NamedTuple):

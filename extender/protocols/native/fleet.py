@@ -1,8 +1,23 @@
-"""The fleet of the service, as the native API shows it."""
+"""``/v1/clusters``, ``/v1/fleet`` and ``/v1/version``: the clusters, and what is assigned to them."""
 
+from collections.abc import Collection, Iterable
+
+from berthmaster.deciding.move_targets import is_draining
+from berthmaster.kube.kinds import BINDINGS
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.gaps import NO_NAMES
+from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, StateVersion
 from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView, Staleness
-from extender.state.state import FleetCache, Freshness
+from berthmaster.scheduling.resources import amount_of
+from extender.protocols.services import Services
+from extender.state.placed_index import PlacedIndex
+from extender.state.placed_totals import ClusterUse
+from extender.state.state import FleetCache, Freshness, State
+
+_UNWATCHED = (
+    "bindings are not watched: what is assigned to clusters is not known; start the service with --watch bindings "
+    "(chart: extender.watch) on Karmada's API server"
+)
 
 
 def cluster_page(cache: FleetCache, freshness: Freshness, after: str, limit: int) -> ClusterList:
@@ -39,3 +54,79 @@ def _view(cluster: Cluster) -> ClusterView:
 def staleness_of(freshness: Freshness) -> Staleness:
     """Return how current a state is."""
     return Staleness(freshness.loaded_at, freshness.stale_since, freshness.problem)
+
+
+def state_version(services: Services) -> StateVersion:
+    """Return the version of the state."""
+    state = services.state
+    return StateVersion(state.version, staleness_of(state.freshness))
+
+
+def fleet_view(services: Services) -> FleetView:
+    """Return all clusters, and what is assigned to them as far as bindings are known."""
+    state = services.state
+    version, staleness = state.version, staleness_of(state.freshness)  # before the data, see ``State.version``
+    gaps = state.gaps(NO_NAMES)
+    with state.reading() as cache:
+        clusters = [each for each in cache.fleet.clusters if each is not None]
+    clusters.sort(key=lambda each: each.name)
+    if not knows_bindings(state):
+        return FleetView([cluster_row(each, None) for each in clusters], version, [*gaps, _UNWATCHED], staleness)
+    with state.placed() as index:
+        rows = list(_rows(clusters, index, reported=state.observed is not None))
+    return FleetView(rows, version, gaps, staleness)
+
+
+def knows_bindings(state: State) -> bool:
+    """Return whether it is known what is assigned to clusters."""
+    return state.watched is None or BINDINGS in state.watched
+
+
+def _rows(clusters: Iterable[Cluster], index: PlacedIndex, *, reported: bool) -> Iterable[FleetCluster]:
+    return (cluster_row(each, index.use(each.name), reported=reported) for each in clusters)
+
+
+def cluster_row(cluster: Cluster, use: ClusterUse | None, *, reported: bool = False) -> FleetCluster:
+    """Return a cluster and what is assigned to it."""
+    spec, condition = cluster.spec, next((each for each in cluster.status.conditions if each.type == "Ready"), None)
+    why = "it reports no condition Ready"
+    if condition is not None:
+        why = condition.message or condition.reason or f"its condition Ready is {condition.status}"
+    return FleetCluster(
+        name=cluster.name,
+        region=spec.region,
+        provider=spec.provider,
+        zones=spec.zones or ((spec.zone,) if spec.zone else ()),
+        kubernetes_version=cluster.status.kubernetes_version,
+        ready=cluster.ready,
+        ready_message="" if cluster.ready else why,
+        deleting=cluster.deleting,
+        draining=is_draining(cluster),
+        taints=spec.taints,
+        resources=amounts(cluster, use if reported else None),
+        workloads=None if use is None else use.workloads,
+        replicas=None if use is None else use.replicas,
+        by_group=None if use is None else use.groups(),
+        without_groups=None if use is None else use.without_groups,
+        arriving=None if use is None else use.arriving,
+        leaving=None if use is None else use.leaving,
+    )
+
+
+def amounts(cluster: Cluster, use: ClusterUse | None, wanted: Collection[str] | None = None) -> dict[str, FleetAmount]:
+    """Return what a cluster has of each resource, or of the wanted ones."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return {}
+    # Karmada always reports the number of pods. A node reports nothing about its pods.
+    knows_used = bool(summary.allocated or summary.allocating)
+    found = {}
+    for name, allocatable in summary.allocatable.items():
+        if wanted is not None and name not in wanted:
+            continue
+        used = None
+        if knows_used:
+            parts = (summary.allocated.get(name), summary.allocating.get(name))
+            used = sum(amount_of(name, each) for each in parts if each is not None)
+        found[name] = FleetAmount(amount_of(name, allocatable), used, None if use is None else use.assumed[name])
+    return found

@@ -1,61 +1,54 @@
 """``/v1/history`` and the decisions on one binding: what the ledger has."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
-from berthmaster.ledger.records import Query, RecordId
-from berthmaster.model.errors import InputError, LedgerError, shown
+from berthmaster.ledger.records import HistorySource, Query, RecordId
+from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import is_valid_name
-from berthmaster.native_api.wire import HistoryPage, InvalidField
-from extender.protocols.native.parameters import count, flag, text, time
+from berthmaster.native_api.wire import HistoryPage
+from extender.protocols.native.parameters import count, flag, text, time, values
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Parameter
 from extender.protocols.services import Services
 
-MAX_PAGE: Final = 1000
+T = TypeVar("T")
+_RETRY: Final = (("Retry-After", "5"),)
+_PAGE: Final = 50
+_MAX_PAGE: Final = 1000
+_MAX_NAME: Final = 512
 BINDING_PARAMETERS: Final = {
     "after": text("The page contains the records before this one, by its id."),
-    "limit": count("The most records of the page.", MAX_PAGE),
+    "limit": count("The most records of the page.", _MAX_PAGE, default=_PAGE),
     "since": time("Only records from this time on."),
     "until": time("Only records up to this time."),
 }
+_OBJECTS: Final = {
+    "namespace": text("Only objects of this namespace.", maxLength=_MAX_NAME),
+    "kind": text("Only objects of this kind.", maxLength=_MAX_NAME),
+    "name": text("Only objects of this name.", maxLength=_MAX_NAME),
+    "cluster": text("Only records that change the replicas on this cluster.", maxLength=_MAX_NAME),
+    "policy": text("Only workloads of this policy: NAME or NAMESPACE/NAME.", maxLength=_MAX_NAME),
+    "trigger": text("Only decisions with this trigger, records of this kind.", maxLength=_MAX_NAME),
+}
 PARAMETERS: Final = {
     **BINDING_PARAMETERS,
-    "namespace": text("Only objects of this namespace."),
-    "kind": text("Only objects of this kind."),
-    "name": text("Only objects of this name."),
-    "cluster": text("Only records that change the replicas on this cluster."),
-    "policy": text("Only workloads of this policy: NAME or NAMESPACE/NAME."),
-    "trigger": text("Only decisions with this trigger, records of this kind."),
-    "moves": Parameter(
-        "Only decisions that change an assignment or evict from a cluster.", {"type": "boolean", "default": False}
-    ),
+    **_OBJECTS,
+    "moves": flag("Only decisions that change an assignment or evict from a cluster."),
 }
-_MAX_NAME: Final = 512
 
 
-def history(services: Services, query: Mapping[str, str], limit: int, reader: Reader = ANY_READER) -> HistoryPage:
+def history(services: Services, query: Mapping[str, str], reader: Reader = ANY_READER) -> HistoryPage:
     """Return records by the parameters of a request: those of objects that the reader may see."""
-    return _page(
-        services,
-        Query(
-            _text(query, "namespace"),
-            _text(query, "kind"),
-            _text(query, "name"),
-            _text(query, "cluster"),
-            _text(query, "policy"),
-            _text(query, "trigger"),
-            namespaces=reader.namespaces,
-            moves_only=flag(query, "moves"),
-        ),
-        query,
-        limit,
+    given = values(PARAMETERS, query)
+    namespace, kind, name, cluster, policy, trigger = (given.get(name, "") for name in _OBJECTS)
+    wanted = Query(
+        namespace, kind, name, cluster, policy, trigger, namespaces=reader.namespaces, moves_only=given["moves"]
     )
+    return _page(services, wanted, given)
 
 
-def binding_history(services: Services, namespace: str, name: str, query: Mapping[str, str], limit: int) -> HistoryPage:
+def binding_history(services: Services, namespace: str, name: str, query: Mapping[str, str]) -> HistoryPage:
     """Return the decisions on a binding; raises as ``history``.
 
     The name of a binding is that of its workload, a dash and the kind in lower case.
@@ -64,45 +57,32 @@ def binding_history(services: Services, namespace: str, name: str, query: Mappin
     if not dash or not is_valid_name(name):
         raise Refusal(404, f"there is no binding {shown(name)}")
     wanted = Query(namespace, kind, workload, decisions_only=True, cluster_scoped=not namespace)
-    return _page(services, wanted, query, limit)
+    return _page(services, wanted, values(BINDING_PARAMETERS, query))
 
 
-def _page(services: Services, wanted: Query, query: Mapping[str, str], limit: int) -> HistoryPage:
-    if services.ledger is None:
-        raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
-    wanted = wanted._replace(
-        since_us=_time(query, "since", wanted.since_us), until_us=_time(query, "until", wanted.until_us)
-    )
-    after = RecordId.parse(query["after"]) if "after" in query else None
-    try:
-        found = services.ledger.page(wanted, limit, after)
-    except LedgerError as error:
-        services.log.warning("the ledger cannot be read: %s", error)
-        raise Refusal(503, "the ledger cannot be read now", headers=(("Retry-After", "5"),)) from None
-    except InputError as error:
-        raise Refusal(400, str(error)) from None
+def _page(services: Services, wanted: Query, given: Mapping[str, Any]) -> HistoryPage:
+    ledger = ledger_of(services)
+    times = {f"{name}_us": round(given[name].timestamp() * 1e6) for name in ("since", "until") if name in given}
+    after = RecordId.parse(given["after"]) if "after" in given else None
+    found = from_ledger(services, lambda: ledger.page(wanted._replace(**times), given["limit"], after), invalid=400)
     return HistoryPage(found.rows, None if found.after is None else str(found.after))
 
 
-def _text(query: Mapping[str, str], name: str) -> str:
-    value = query.get(name, "")
-    if len(value) > _MAX_NAME:
-        raise _invalid(name, f"{shown(value)} is longer than {_MAX_NAME} characters")
-    return value
+def ledger_of(services: Services) -> HistorySource:
+    """Return the ledger. Raises ``Refusal`` if there is none."""
+    if services.ledger is None:
+        raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
+    return services.ledger
 
 
-def _time(query: Mapping[str, str], name: str, default: int) -> int:
-    if name not in query:
-        return default
+def from_ledger(services: Services, ask: Callable[[], T], *, invalid: int = 409) -> T:
+    """Return what the ledger answers. ``invalid`` is the status for a question that it cannot answer."""
     try:
-        moment = datetime.fromisoformat(query[name])
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        accepted = "a time with its offset, such as 2026-11-21T03:12:00Z"
-        raise _invalid(name, f"{shown(query[name])} is not accepted; accepted is {accepted}")
-    return round(moment.timestamp() * 1e6)
-
-
-def _invalid(name: str, problem: str) -> Refusal:
-    return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])
+        return ask()
+    except LedgerError as error:
+        services.log.warning("the ledger cannot be read: %s", error)
+        raise Refusal(503, "the ledger cannot be read now", headers=_RETRY) from None
+    except NotRecordedError as error:
+        raise Refusal(404, str(error)) from None
+    except InputError as error:
+        raise Refusal(invalid, str(error)) from None

@@ -3,31 +3,30 @@
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import asdict
+
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.model.gaps import Reader
 from berthmaster.native_api.why import MovesView
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
 from berthmaster.views.move_rows import MoveQuery, MoveSort, RowState
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, count, number, refused, text
+from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, count, sort, text, values, word
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.route import Parameter
 from extender.protocols.services import Services
 
 _MOVES: Final = 1000
 _MAX_MOVES: Final = 10_000
-_MAX_OFFSET: Final = 10_000_000
+_STATES: Final = {each.word: each for each in RowState}
 PARAMETERS: Final = {
     "q": text("A part of the name of the workload."),
-    "state": Parameter("Only this state.", {"type": "string", "enum": [each.word for each in RowState]}),
+    "state": word("Only this state.", list(_STATES)),
     "reason": text("Only this reason, such as Failback."),
     "cluster": text("A part of the name of a cluster that the workload leaves or arrives at."),
-    "sort": Parameter(
-        f"The order: {', '.join(each.value for each in MoveSort)}; with a leading - the reverse one.",
-        {"type": "string", "default": MoveSort.STATE.value},
-    ),
-    "offset": count("How many moves to leave out first.", _MAX_OFFSET, least=0),
-    "limit": count("The most moves.", _MAX_MOVES),
+    "sort": sort("The order; a dash before it reverses it. Default: by state.", [each.value for each in MoveSort]),
+    "offset": count("How many moves to leave out first.", MAX_OFFSET, least=0),
+    "limit": count("The most moves.", _MAX_MOVES, default=_MOVES),
+    **NAMESPACES,
 }
 
 
@@ -56,9 +55,8 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
             tuple(filter(None, gaps)),
         )
         report, counts = moves_report(known, query)
-    fields = {name: getattr(report, name) for name in report.__struct_fields__}
     return MovesView(
-        **fields,
+        **asdict(report),
         counts=counts.states,
         matched=counts.matched,
         version=version,
@@ -68,18 +66,11 @@ def moves_view(services: Services, query: MoveQuery) -> MovesView:
 
 def move_query(query: Mapping[str, str], namespaces: frozenset[str] | None) -> MoveQuery:
     """Return the question of a request."""
-    state, sort = query.get("state", ""), query.get("sort", MoveSort.STATE.value)
-    words = {each.word: each for each in RowState}
-    if state and state not in words:
-        raise refused("state", state, ", ".join(words))
+    found = values(PARAMETERS, query)
+    order = found.pop("sort", MoveSort.STATE.value)
     return MoveQuery(
-        q=query.get("q", ""),
-        state=words.get(state),
-        reason=query.get("reason", ""),
-        cluster=query.get("cluster", ""),
+        **{**found, "state": _STATES.get(found.get("state", ""))},
         namespaces=namespaces,
-        sort=choice("sort", sort.removeprefix("-"), MoveSort),
-        descending=sort.startswith("-"),
-        offset=number(query, "offset", 0, _MAX_OFFSET, least=0),
-        limit=number(query, "limit", _MOVES, _MAX_MOVES),
+        sort=MoveSort(order.removeprefix("-")),
+        descending=order.startswith("-"),
     )

@@ -10,8 +10,10 @@ import msgspec
 from berthmaster.model.meta import Quantity
 from berthmaster.native_api.wire import Problem
 from berthmaster.version import __version__
+from extender.protocols.native.examples import answer_of, example_services
 from extender.protocols.problem import PROBLEM_JSON
 from extender.protocols.route import JSON, JSON_LINES, Operation, Route
+from extender.protocols.services import Services
 
 Schema = dict[str, Any]
 
@@ -54,9 +56,9 @@ def description(routes: Iterable[Route]) -> Schema:
         ordered, schema_hook=_custom, ref_template="#/components/schemas/{name}"
     )
     schema, components = dict(zip(ordered, schemas, strict=True)), _plain(components)
-    paths: dict[str, Schema] = {}
+    paths, services = dict[str, Schema](), example_services()
     for route, operation in described:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, operation, schema)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, operation, schema, services)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,10 +73,10 @@ def description(routes: Iterable[Route]) -> Schema:
     }
 
 
-def _operation(route: Route, operation: Operation, schema: Mapping[type, Schema]) -> Schema:
+def _operation(route: Route, operation: Operation, schema: Mapping[type, Schema], services: Services) -> Schema:
     media: Schema = {"schema": schema[operation.answer]}
-    if operation.example is not None:
-        media["example"] = operation.example()
+    if operation.example:
+        media["example"] = answer_of(route, services)
     answer_type = JSON_LINES if route.streamed else JSON
     responses: Schema = {"200": {"description": HTTPStatus.OK.phrase, "content": {answer_type: media}}}
     refusals = _OF_ALL | {*operation.refusals} | (_OF_BODIES if operation.body is not None else set())

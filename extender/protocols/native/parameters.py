@@ -1,8 +1,9 @@
 """Query parameters of the native API: their values, and refusals that name parameter, value and what is accepted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import shown
@@ -14,11 +15,18 @@ from extender.protocols.services import Call
 
 E = TypeVar("E", bound=Enum)
 _BOOLEANS: Final = {"true": True, "false": False}
+_NAMESPACES: Final = "namespaces"
+MAX_OFFSET: Final = 10_000_000
 
 
-def text(description: str) -> Parameter:
+def text(description: str, **schema: int) -> Parameter:
     """Describe a parameter with any text."""
-    return Parameter(description, {"type": "string"})
+    return Parameter(description, {"type": "string", **schema})
+
+
+def flag(description: str) -> Parameter:
+    """Describe a boolean, false by default."""
+    return Parameter(description, {"type": "boolean", "default": False})
 
 
 def time(description: str) -> Parameter:
@@ -26,45 +34,91 @@ def time(description: str) -> Parameter:
     return Parameter(description, {"type": "string", "format": "date-time"})
 
 
-def count(description: str, most: int, *, least: int = 1) -> Parameter:
-    """Describe a parameter that ``number`` reads."""
-    return Parameter(description, {"type": "integer", "minimum": least, "maximum": most})
+def count(description: str, most: int, *, least: int = 1, **schema: int) -> Parameter:
+    """Describe a number."""
+    return Parameter(description, {"type": "integer", "minimum": least, "maximum": most, **schema})
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a boolean, False by default."""
-    value = query.get(name)
-    if value is None:
-        return False
-    if value not in _BOOLEANS:
-        raise refused(name, value, "true or false")
-    return _BOOLEANS[value]
+def word(description: str, accepted: Sequence[str], **schema: str) -> Parameter:
+    """Describe one of some words. An empty one stands for the default."""
+    return Parameter(description, {"type": "string", "enum": list(accepted), **schema})
 
 
-def number(query: Mapping[str, str], name: str, default: int, most: int, *, least: int = 1) -> int:
-    """Return a number."""
-    value = query.get(name)
-    if value is None:
-        return default
-    if not (value.isascii() and value.isdecimal() and len(value) < 10 and least <= int(value) <= most):
-        raise refused(name, value, f"a number from {least} to {most}")
-    return int(value)
+def sort(description: str, accepted: Sequence[str]) -> Parameter:
+    """Describe an order: one of some words, with a leading dash for the reverse order."""
+    return word(description, ["", *(sign + each for each in accepted for sign in ("", "-"))])
 
 
-def names(query: Mapping[str, str], name: str) -> frozenset[str] | None:
-    """Return a list of names; None without the parameter. An empty list has no names, and does not mean all."""
-    return frozenset(filter(None, query[name].split(","))) if name in query else None
+NAMESPACES: Final = {
+    _NAMESPACES: text(
+        "Only objects of these namespaces, separated by commas; - for those without a namespace. Empty for none."
+    )
+}
+"""The parameter that ``reader_of`` reads."""
+
+
+def values(parameters: Mapping[str, Parameter], query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of the parameters that a request has or that have a default, except the reader's namespaces.
+
+    Raises:
+        Refusal: the schema of a parameter does not accept its value.
+    """
+    found = {name: each.schema["default"] for name, each in parameters.items() if "default" in each.schema}
+    for name, each in parameters.items():
+        if name in query and name != _NAMESPACES and (query[name] or "enum" not in each.schema):
+            found[name] = _value(name, query[name], each.schema)
+    return found
+
+
+def _value(name: str, given: str, schema: Mapping[str, Any]) -> object:
+    match schema:
+        case {"type": "boolean"} if given in _BOOLEANS:
+            return _BOOLEANS[given]
+        case {"type": "boolean"}:
+            raise refused(name, given, "true or false")
+        case {"type": "integer", "minimum": least, "maximum": most}:
+            if not (given.isascii() and given.isdecimal() and len(given) < 10 and least <= int(given) <= most):
+                raise refused(name, given, f"a number from {least} to {most}")
+            return int(given)
+        case {"format": "date-time"}:
+            return _moment(name, given)
+        case {"enum": accepted} if given not in accepted:
+            raise refused(name, given, ", ".join(filter(None, accepted)))
+        case {"maxLength": most} if len(given) > most:
+            raise invalid(name, f"{shown(given)} is longer than {most} characters")
+    return given
+
+
+def _moment(name: str, given: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise refused(name, given, "a time with its offset, such as 2026-11-21T03:12:00Z")
+    return moment
+
+
+def key_of(call: Call) -> tuple[str, str]:
+    """Return the namespace and the name in the path; an empty namespace for a cluster-scoped object."""
+    return call.path_values.get("namespace", ""), call.path_values["name"]
 
 
 def reader_of(call: Call) -> Reader:
-    """Return the reader of an answer: of the body, or of the query; one who may see everything without both."""
-    return Reader(decode_json(ReaderRequest, call.body).namespaces if call.body else names(call.query, "namespaces"))
+    """Return the reader of an answer: of the body, or of the query; one who may see everything without both.
+
+    An empty list of namespaces has no namespaces, and does not mean all.
+    """
+    if call.body:
+        return Reader(decode_json(ReaderRequest, call.body).namespaces)
+    listed = call.query.get(_NAMESPACES)
+    return Reader(None if listed is None else frozenset(filter(None, listed.split(","))))
 
 
 def for_readers(route: Route) -> Iterator[Route]:
     """Yield a GET route, and the POST route that takes the namespaces of the reader in the body."""
     yield route
-    query = {name: each for name, each in (route.query or {}).items() if name != "namespaces"}
+    query = {name: each for name, each in (route.query or {}).items() if name != _NAMESPACES}
     yield route._replace(method="POST", accepts=(JSON,), query=query, operation=_for_reader(route.operation))
 
 
@@ -89,5 +143,9 @@ def choice(name: str, value: str, kind: type[E]) -> E:
 
 def refused(name: str, value: str, accepted: str) -> Refusal:
     """Return the refusal of the value of a parameter."""
-    problem = f"{shown(value)} is not accepted; accepted is {accepted}"
+    return invalid(name, f"{shown(value)} is not accepted; accepted is {accepted}")
+
+
+def invalid(name: str, problem: str) -> Refusal:
+    """Return the refusal of a parameter."""
     return Refusal(400, f"query parameter {name}: {problem}", errors=[InvalidField(f"?{name}", problem)])

@@ -10,6 +10,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
+from msgspec.structs import replace
+
 from berthmaster.deciding.lease_record import SourcesRecord
 from berthmaster.kube.kinds import BINDINGS, POLICIES
 from berthmaster.ledger.records import Query
@@ -30,12 +32,22 @@ from berthmaster.views.policy_rows import (
     policy_uses,
     terms_of,
 )
-from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.fleet_view import cluster_row, knows_bindings
-from extender.protocols.native.parameters import count, names, number, refused, text
+from extender.protocols.native.fleet import cluster_row, knows_bindings, staleness_of
+from extender.protocols.native.parameters import (
+    MAX_OFFSET,
+    NAMESPACES,
+    count,
+    key_of,
+    reader_of,
+    refused,
+    sort,
+    text,
+    values,
+    word,
+)
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.native.visible import visible_policy
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Parameter
 from extender.protocols.services import Call, FindPolicy, Services
 
 _ASPECTS: Final[Mapping[str, Callable[[PolicyRow], bool]]] = {
@@ -51,18 +63,15 @@ _ORDERS: Final[Mapping[str, Callable[[PolicyRow], int | str | None]]] = {
     "takeovers": lambda row: None if row.claims is None else len(row.takes) + len(row.loses),
 }
 _MAX_PAGE: Final = 1000
-_MAX_OFFSET: Final = 999_999_999
 PARAMETERS: Final = {
     "q": text("Only policies whose NAMESPACE/NAME contains this."),
-    "kind": Parameter("Only this kind.", {"type": "string", "enum": list(POLICY_KINDS)}),
+    "kind": word("Only this kind.", POLICY_KINDS),
     "name": text("Only this name."),
     "only": text(f"Only policies that have all of: {', '.join(_ASPECTS)}; separated by commas."),
-    "sort": Parameter(
-        "The order; a dash before it reverses it. Default: by kind, namespace and name.",
-        {"type": "string", "enum": ["", *(sign + each for each in POLICY_SORTS for sign in ("", "-"))]},
-    ),
-    "offset": count("How many policies to leave out first.", _MAX_OFFSET, least=0),
+    "sort": sort("The order; a dash before it reverses it. Default: by kind, namespace and name.", POLICY_SORTS),
+    "offset": count("How many policies to leave out first.", MAX_OFFSET, least=0),
     "limit": count("The most policies.", _MAX_PAGE),
+    **NAMESPACES,
 }
 _MAX_DROPS: Final = 200
 _NO_WORKLOADS: Final = "bindings are not watched: it is not known what policies claim"
@@ -71,27 +80,14 @@ _NO_LEDGER: Final = "the ledger cannot be read: recent priority drops are not sh
 Drops = Mapping[PolicyReference, Sequence[PriorityDropRow]]
 
 
-def policy_query(query: Mapping[str, str]) -> PolicyQuery:
+def policy_query(query: Mapping[str, str], reader: Reader) -> PolicyQuery:
     """Return the question of a request."""
-    kind, only = query.get("kind", ""), tuple(filter(None, query.get("only", "").split(",")))
-    if kind not in {"", *POLICY_KINDS}:
-        raise refused("kind", kind, " or ".join(POLICY_KINDS))
+    found = values(PARAMETERS, query)
+    only = tuple(filter(None, found.get("only", "").split(",")))
     unknown = next((each for each in only if each not in _ASPECTS), None)
     if unknown is not None:
         raise refused("only", unknown, ", ".join(_ASPECTS))
-    sort = query.get("sort", "")
-    if sort and sort.removeprefix("-") not in POLICY_SORTS:
-        raise refused("sort", sort, ", ".join(POLICY_SORTS))
-    return PolicyQuery(
-        query.get("q", ""),
-        kind,
-        query.get("name", ""),
-        only,
-        names(query, "namespaces"),
-        sort,
-        number(query, "offset", 0, _MAX_OFFSET, least=0),
-        number(query, "limit", PolicyQuery().limit, _MAX_PAGE),
-    )
+    return PolicyQuery(**{**found, "only": only}, namespaces=reader.namespaces)
 
 
 class Policies:
@@ -101,6 +97,21 @@ class Policies:
         self._computing = threading.Lock()
         self._findings: dict[PolicyReference, tuple[Policy, Sequence[PolicyFinding]]] = {}
         self._uses: tuple[Sequence[SimulatedWorkload], Mapping[PolicyReference, PolicyUse]] = ((), {})
+
+    def listed(self, services: Services, call: Call) -> PolicyList:
+        """Answer a request for a page of the policies that a reader may see."""
+        reader = reader_of(call)
+        found = self.page(services, call, policy_query(call.query, reader))
+        return replace(found, items=[visible_policy(each, reader) for each in found.items])
+
+    def shown(self, services: Services, call: Call) -> PolicyView:
+        """Answer a request for the policy that the path names."""
+        reader, (namespace, name) = reader_of(call), key_of(call)
+        reference = PolicyReference(POLICY_KINDS[not namespace], namespace, name)
+        if not reader.sees(namespace):
+            raise Refusal(404, f"there is no {reference}")
+        found = self.one(services, call, reference, reader)
+        return replace(found, row=visible_policy(found.row, reader))
 
     def page(self, services: Services, call: Call, query: PolicyQuery) -> PolicyList:
         """Return a page of the policies."""

@@ -11,15 +11,35 @@ from berthmaster.model.gaps import NO_NAMES
 from berthmaster.native_api.why import MAX_NAMES, ImpactView, ResilienceView
 from berthmaster.simulation.failures import FailureDomain, Failures, Impact, losses, ranked
 from berthmaster.simulation.plan_answer import Assumptions, Switch
-from extender.protocols.native.background import LIMIT_S, Background, BackgroundTexts, Run
+from extender.protocols.native.background import LIMIT_S, WAIT_S, Background, BackgroundTexts, Run
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, refused
+from extender.protocols.native.parameters import NAMESPACES, choice, count, flag, reader_of, refused, text, values, word
 from extender.protocols.native.schedule import require_watched
+from extender.protocols.native.visible import visible_impact
 from extender.protocols.services import Call, Services
 
 _INSTEAD: Final = "ask for larger parts of the fleet, such as each region, or run `berthmaster resilience`"
 
+_FAILURES: Final = 200
+_MAX_FAILURES: Final = 1000
+
 Domains = tuple[FailureDomain, ...]
+
+
+PARAMETERS: Final = {
+    "by": text(
+        "What fails as a whole: cluster, region, zone, provider, or several of them with commas. Default: cluster."
+    ),
+    "limit": count("The most failures.", _MAX_FAILURES, default=_FAILURES),
+    "stale": flag("Whether to answer soon, with the last figures, or without any with the progress."),
+    "failover": word(
+        "What moves off lost clusters: nothing (off), what does not tolerate a NoExecute taint (on), or what the "
+        "control plane is known to move (auto).",
+        list(Switch),
+        default=Switch.AUTO.value,
+    ),
+    **NAMESPACES,
+}
 
 
 class FailureQuestion(NamedTuple):
@@ -52,6 +72,16 @@ class Resilience:
 
     def __init__(self) -> None:
         self._background = Background("resilience", _texts, _computed)
+
+    def asked(self, services: Services, call: Call) -> ResilienceView:
+        """Answer a request."""
+        given = values(PARAMETERS, call.query)
+        question = FailureQuestion(domains_of(given.get("by", FailureDomain.CLUSTER)), Switch(given["failover"]))
+        if given["stale"]:
+            call = call._replace(deadline_s=min(call.deadline_s, services.clock.monotonic_s() + WAIT_S))
+        found, reader = self.answer(services, call, question, given["limit"]), reader_of(call)
+        impacts = [visible_impact(each, reader) for each in found.impacts]
+        return msgspec.structs.replace(found, impacts=impacts)
 
     def answer(self, services: Services, call: Call, question: FailureQuestion, limit: int) -> ResilienceView:
         """Return what each failure of these domains would do."""

@@ -1,10 +1,11 @@
 """The paths of the native API."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Final, TypeVar
 
+from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.gaps import Reader
 from berthmaster.native_api.connection import REVIEW_PATH
@@ -12,6 +13,15 @@ from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, 
 from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
 from berthmaster.native_api.review import ChangeReview, ReviewAnswer
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
+from berthmaster.native_api.why import (
+    ClaimsView,
+    DriftView,
+    MovesView,
+    PolicyList,
+    PolicyView,
+    ResilienceView,
+    WhyNotView,
+)
 from berthmaster.native_api.wire import (
     BatchAnswer,
     BatchLine,
@@ -22,212 +32,253 @@ from berthmaster.native_api.wire import (
     HistoryPage,
     ScheduleRequest,
 )
-from extender.protocols.native import examples, openapi
-from extender.protocols.native.bindings import described, explained
-from extender.protocols.native.drift import Drifts, drift_of_binding
-from extender.protocols.native.fleet import cluster_page
-from extender.protocols.native.fleet_view import fleet_view, state_version
-from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
-from extender.protocols.native.history import MAX_PAGE as HISTORY_PAGE
-from extender.protocols.native.outlook import binding_outlook, room_of
-from extender.protocols.native.parameters import count, flag, for_readers, number, reader_of, text
+from extender.protocols.native import drift, examples, history, moves, openapi, policies, resilience, workload_page
+from extender.protocols.native.bindings import binding_outlook, described, explained, room_of
+from extender.protocols.native.fleet import cluster_page, fleet_view, state_version
+from extender.protocols.native.parameters import count, flag, for_readers, key_of, reader_of, text, values
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.visible import visible_binding, visible_decision
-from extender.protocols.native.why import claims_of
-from extender.protocols.native.why_routes import binding_key, binding_routes, why_routes
-from extender.protocols.native.workload_page import PARAMETERS as LIST_PARAMETERS
-from extender.protocols.native.workload_page import query_of, workload_page
+from extender.protocols.native.visible import (
+    visible_binding,
+    visible_decision,
+)
+from extender.protocols.native.why import Investigator, claims_of
 from extender.protocols.problem import Refusal
-from extender.protocols.route import JSON, JSON_LINES, Operation, Parameter, Reply, Route, never_cheap
+from extender.protocols.route import JSON, JSON_LINES, Handler, Operation, Parameter, Reply, Route, never_cheap
 from extender.protocols.services import Call, Services
 
+T = TypeVar("T")
+Ask = Callable[[Services, Call], object]
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
-MAX_PAGE: Final = 5000
+_MAX_PAGE: Final = 5000
 _PAGE: Final = 500
-_HISTORY_PAGE: Final = 50
-_EXPLAIN: Final = {
-    "explain": Parameter(
-        "Add the diagnosis: why each group and cluster was rejected, or its score.",
-        {"type": "boolean", "default": False},
-    )
-}
+_EXPLAIN: Final = {"explain": flag("Add the diagnosis: why each group and cluster was rejected, or its score.")}
 _CLUSTERS: Final = {
     "after": text("The page contains the names after this one."),
-    "limit": count("The most clusters of the page.", MAX_PAGE),
+    "limit": count("The most clusters of the page.", _MAX_PAGE, default=_PAGE),
 }
 _OVERVIEW: Final = {
     "group": text("Explain each cluster in this group; empty for a placement without groups."),
-    "clusters": count("The most clusters of each stage of a group; the others are counted. All by default.", MAX_PAGE),
+    "clusters": count("The most clusters of each stage of a group; the others are counted. All by default.", _MAX_PAGE),
 }
 _GROUP: Final = {"group": _OVERVIEW["group"]}
+_WHY_NOT: Final = {
+    "cluster": Parameter("The cluster.", {"type": "string", "minLength": 1, "examples": ["public-1"]}, required=True),
+    "record": text("The id of a recorded decision on the binding; absent for the present."),
+}
 
 
-def routes(planner: Planner | None = None, drifts: Drifts | None = None) -> Sequence[Route]:
-    """Return the routes of the API."""
-    simulator, planner = Simulator(), planner or Planner()
-    reviewer = PlanReviewer(planner)
+def answers(ask: Ask, *, synced: bool = True) -> Handler:
+    """Return the handler that answers with what ``ask`` returns, as JSON.
 
-    def simulate(services: Services, call: Call) -> Reply:
-        request = decode_json(SimulateRequest, call.body)
-        return Reply(encode_json(simulator.simulate(services, call, request)))
+    Args:
+        synced: whether the fleet must be known before it is asked.
+    """
 
-    def plan(services: Services, call: Call) -> Reply:
-        request = decode_json(PlanRequest, call.body)
-        return Reply(encode_json(planner.plan(services, call, request)))
+    def handle(services: Services, call: Call) -> Reply:
+        if synced:
+            require_synced(services)
+        return Reply(encode_json(ask(services, call)))
 
-    def review(services: Services, call: Call) -> Reply:
-        request = decode_json(ChangeReview, call.body)
-        return Reply(encode_json(reviewer.review(services, call, request)))
+    return handle
 
-    def document(_services: Services, _call: Call) -> Reply:
-        return Reply(described_routes())
+
+def routes(planner: Planner | None = None, drifts: drift.Drifts | None = None) -> Sequence[Route]:
+    """Return the routes of the API. What is computed in the background is shared by all of their requests."""
+    simulator, planner, known_drifts = Simulator(), planner or Planner(), drifts or drift.Drifts()
+    reviewer, investigator = PlanReviewer(planner), Investigator()
+    known_policies, failures = policies.Policies(), resilience.Resilience()
+
+    def simulate(services: Services, call: Call) -> SimulateAnswer:
+        return simulator.simulate(services, call, decode_json(SimulateRequest, call.body))
+
+    def plan(services: Services, call: Call) -> PlanAnswer:
+        return planner.plan(services, call, decode_json(PlanRequest, call.body))
+
+    def review(services: Services, call: Call) -> ReviewAnswer:
+        return reviewer.review(services, call, decode_json(ChangeReview, call.body))
+
+    def drifted(services: Services, call: Call) -> DriftView:
+        return known_drifts.answer(services, call, drift.drift_query(call.query, reader_of(call)))
 
     @cache
-    def described_routes() -> bytes:
+    def document() -> bytes:
         return encode_json(openapi.description(found))
 
     found = (
-        Route("POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=_EXPLAIN,
+        Route("POST", "/v1/schedule", _schedule, PROTOCOL, accepts=(JSON,), query=_EXPLAIN,
               brings_fleet=True, cheap=is_cheap,
-              operation=Operation("schedule", "Schedule a binding", Decided, examples.decided, ScheduleRequest,
+              operation=Operation("schedule", "Schedule a binding", Decided, ScheduleRequest,
                                   {"on the service's fleet": examples.SCHEDULE,
-                                   "on a fleet of its own": examples.SCHEDULE_OWN_FLEET}, (404,))),
-        Route("POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=_EXPLAIN,
-              operation=Operation("scheduleBatch", "Schedule many bindings, one per line", BatchAnswer,
-                                  lambda: {"id": "1", "line": 1, "decision": examples.decided()}, BatchLine,
-                                  {"a line": {"id": "1", **examples.SCHEDULE}}, (404,))),
-        Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query={},
-              operation=Operation("simulate", "Simulate changes", SimulateAnswer, examples.simulated, SimulateRequest,
-                                  {"a lost cluster": examples.SIMULATE}, (404, 409, 429))),
-        Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query={},
-              operation=Operation("plan", "Plan changes of policies", PlanAnswer, examples.planned, PlanRequest,
-                                  {"a changed policy": examples.PLAN}, (404, 409))),
-        Route("POST", REVIEW_PATH, review, PROTOCOL, accepts=(JSON,), query={}, cheap=never_cheap,
-              operation=Operation("review", "Review a change of one policy", ReviewAnswer, examples.reviewed,
-                                  ChangeReview, {"a new policy": examples.REVIEW}, (404, 409))),
-        Route("GET", "/v1/clusters", clusters, PROTOCOL, query=_CLUSTERS,
-              operation=Operation("listClusters", "List the clusters of the fleet", ClusterList, examples.listed)),
-        Route("GET", "/v1/version", version, PROTOCOL, query={},
+                                   "on a fleet of its own": examples.SCHEDULE_OWN_FLEET}, (404,), example=True)),
+        Route("POST", "/v1/schedule/batch", _batch, PROTOCOL, streamed=True, accepts=LINES, query=_EXPLAIN,
+              operation=Operation("scheduleBatch", "Schedule many bindings, one per line", BatchAnswer, BatchLine,
+                                  {"a line": {"id": "1", **examples.SCHEDULE}}, (404,), example=True)),
+        Route("POST", "/v1/simulate", answers(simulate, synced=False), PROTOCOL, accepts=(JSON,), query={},
+              operation=Operation("simulate", "Simulate changes", SimulateAnswer, SimulateRequest,
+                                  {"a lost cluster": examples.SIMULATE}, (404, 409, 429), example=True)),
+        Route("POST", "/v1/plan", answers(plan, synced=False), PROTOCOL, accepts=(JSON,), query={},
+              operation=Operation("plan", "Plan changes of policies", PlanAnswer, PlanRequest,
+                                  {"a changed policy": examples.PLAN}, (404, 409), example=True)),
+        Route("POST", REVIEW_PATH, answers(review, synced=False), PROTOCOL, accepts=(JSON,), query={},
+              cheap=never_cheap,
+              operation=Operation("review", "Review a change of one policy", ReviewAnswer, ChangeReview,
+                                  {"a new policy": examples.REVIEW}, (404, 409), example=True)),
+        Route("GET", "/v1/clusters", answers(_clusters), PROTOCOL, query=_CLUSTERS,
+              operation=Operation("listClusters", "List the clusters of the fleet", ClusterList, example=True)),
+        Route("GET", "/v1/version", answers(lambda services, _: state_version(services)), PROTOCOL, query={},
               operation=Operation("getVersion",
                                   "Read the version of the state, which changes whenever another answer may change",
-                                  StateVersion, examples.version)),
-        Route("GET", "/v1/fleet", fleet, PROTOCOL, query={},
+                                  StateVersion, example=True)),
+        Route("GET", "/v1/fleet", answers(_fleet), PROTOCOL, query={},
               operation=Operation("getFleet", "Read all clusters, and what is assigned to them", FleetView,
-                                  examples.fleet)),
-        Route("GET", "/v1/workloads", workloads, PROTOCOL, query=LIST_PARAMETERS,
+                                  example=True)),
+        Route("GET", "/v1/workloads", answers(_workloads), PROTOCOL, query=workload_page.PARAMETERS,
               operation=Operation("listWorkloads", "List workloads, and where they are", WorkloadPage,
-                                  examples.workloads, refusals=(409,))),
-        Route("POST", "/v1/workloads", workloads, PROTOCOL, accepts=(JSON,), query={},
+                                  refusals=(409,), example=True)),
+        Route("POST", "/v1/workloads", answers(_workloads), PROTOCOL, accepts=(JSON,), query={},
               operation=Operation("queryWorkloads", "List workloads by a query that may be too long for a request line",
-                                  WorkloadPage, examples.workloads, WorkloadQuery,
-                                  {"of two namespaces": {"namespaces": ["default", "shop"]}}, (409,))),
-        *binding_routes("", binding_as_known, ("getBinding", "getClusterBinding"),
-                        "Read a binding as the service knows it", BindingView, examples.described, readers=True),
-        *binding_routes("/decision", binding_decision, ("explainBinding", "explainClusterBinding"),
-                        "Explain the decision on a binding", BindingExplanation, examples.explained, readers=True),
-        *binding_routes("/outlook", outlook_of_binding, ("outlookOfBinding", "outlookOfClusterBinding"),
-                        "What each group of a binding could hold", BindingOutlook, examples.outlook_of_binding, _GROUP),
-        *binding_routes("/overview", overview_of_binding, ("overviewOfBinding", "overviewOfClusterBinding"),
-                        "All that the state says about a binding, in one answer",
-                        BindingOverview, query=_OVERVIEW, readers=True),
-        *for_readers(Route(
-            "GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS,
-            operation=Operation("listHistory", "List what the ledger recorded, the latest first", HistoryPage,
-                                refusals=(409,)))),
-        *binding_routes("/decisions", binding_decisions, ("listBindingDecisions", "listClusterBindingDecisions"),
-                        "List the recorded decisions on a binding", HistoryPage, query=BINDING_PARAMETERS),
-        *why_routes(drifts or Drifts()),
-        Route("GET", "/openapi.json", document, PROTOCOL, query={},
+                                  WorkloadPage, WorkloadQuery,
+                                  {"of two namespaces": {"namespaces": ["default", "shop"]}}, (409,), example=True)),
+        *_of_bindings("", answers(_binding_as_known), ("getBinding", "getClusterBinding"),
+                      "Read a binding as the service knows it", BindingView, example=True, readers=True),
+        *_of_bindings("/decision", answers(_binding_decision), ("explainBinding", "explainClusterBinding"),
+                      "Explain the decision on a binding", BindingExplanation, example=True, readers=True),
+        *_of_bindings("/outlook", answers(_outlook), ("outlookOfBinding", "outlookOfClusterBinding"),
+                      "What each group of a binding could hold", BindingOutlook, _GROUP, example=True),
+        *_of_bindings("/overview", answers(_overview), ("overviewOfBinding", "overviewOfClusterBinding"),
+                      "All that the state says about a binding, in one answer",
+                      BindingOverview, query=_OVERVIEW, readers=True),
+        *_listed("/v1/history", answers(
+                     lambda services, call: history.history(services, call.query, reader_of(call)), synced=False),
+                 "listHistory", "List what the ledger recorded, the latest first", HistoryPage, history.PARAMETERS),
+        *_of_bindings("/decisions", answers(
+                          lambda services, call: history.binding_history(services, *key_of(call), call.query),
+                          synced=False),
+                      ("listBindingDecisions", "listClusterBindingDecisions"),
+                      "List the recorded decisions on a binding", HistoryPage, query=history.BINDING_PARAMETERS),
+        *_listed("/v1/moves", answers(_moved), "listMoves", "List what moves and what moves wait for", MovesView,
+                 moves.PARAMETERS),
+        *_listed("/v1/resilience", answers(failures.asked), "listFailures",
+                 "List what each failure alone would do, the worst first", ResilienceView, resilience.PARAMETERS),
+        *_listed("/v1/drift", answers(drifted), "listDrift",
+                 "List which workloads do not satisfy their policies any more", DriftView, drift.PARAMETERS),
+        *_listed("/v1/policies", answers(known_policies.listed), "listPolicies",
+                 "List what policies claim, what rules find, takeovers and priority drops", PolicyList,
+                 policies.PARAMETERS),
+        *_listed("/v1/policies/{namespace}/{name}", answers(known_policies.shown), "getPolicy",
+                 "Read a policy, and which clusters its placement allows", PolicyView, {}, (404, 409)),
+        *_listed("/v1/clusterpolicies/{name}", answers(known_policies.shown), "getClusterPolicy",
+                 "Read a policy for all namespaces, and which clusters it allows", PolicyView, {}, (404, 409)),
+        *_of_bindings("/claims", answers(lambda services, call: claims_of(services, *key_of(call))),
+                      _ids("listClaims"), "Read which policy holds a workload", ClaimsView, example=True),
+        *_of_bindings("/why-not", answers(investigator.asked, synced=False), _ids("whyNot"),
+                      "Find the smallest change under which a cluster would get a workload",
+                      WhyNotView, _WHY_NOT, example=True),
+        *_of_bindings("/decisions/{record}", answers(investigator.explained, synced=False), _ids("explainRecord"),
+                      "Explain a recorded decision with the fleet as it was", PastExplanation, readers=True),
+        Route("GET", "/openapi.json", lambda _services, _call: Reply(document()), PROTOCOL, query={},
               operation=Operation("describe", "This document", dict)),
     )  # fmt: skip
     return found
 
 
-def schedule(services: Services, call: Call) -> Reply:
-    """``POST /v1/schedule``."""
-    return Reply(schedule_one(services, call, diagnose=flag(call.query, "explain")))
+def _ids(name: str) -> tuple[str, str]:
+    return name, f"{name}OfClusterBinding"
 
 
-def batch(services: Services, call: Call) -> Reply:
-    """``POST /v1/schedule/batch``."""
-    answers = schedule_batch(services, call, diagnose=flag(call.query, "explain"))
-    return Reply(answers, content_type=JSON_LINES)
+def _listed(
+    path: str,
+    handler: Handler,
+    name: str,
+    summary: str,
+    answer: type,
+    query: Mapping[str, Parameter],
+    refusals: tuple[int, ...] = (409,),
+) -> Iterator[Route]:
+    """Yield the routes of an answer that differs by reader."""
+    operation = Operation(name, summary, answer, refusals=refusals)
+    return for_readers(Route("GET", path, handler, PROTOCOL, query=query, operation=operation))
 
 
-def clusters(services: Services, call: Call) -> Reply:
-    """``GET /v1/clusters``."""
-    limit = number(call.query, "limit", _PAGE, MAX_PAGE)
-    require_synced(services)
+def _of_bindings(
+    suffix: str,
+    handler: Handler,
+    ids: tuple[str, str],
+    summary: str,
+    answer: type,
+    query: Mapping[str, Parameter] | None = None,
+    *,
+    example: bool = False,
+    readers: bool = False,
+) -> Iterator[Route]:
+    """Yield the routes about one binding.
+
+    Args:
+        suffix: the end of both paths.
+        readers: whether there are routes for readers, too: the answer can name objects of other namespaces.
+    """
+    own, other = ids
+    kinds = (
+        ("/v1/bindings/{namespace}/{name}", Operation(own, summary, answer, refusals=(404, 409), example=example)),
+        ("/v1/clusterbindings/{name}", Operation(other, f"{summary}, cluster-scoped", answer, refusals=(404, 409))),
+    )
+    for path, operation in kinds:
+        route = Route("GET", f"{path}{suffix}", handler, PROTOCOL, query=query or {}, operation=operation)
+        yield from for_readers(route) if readers else (route,)
+
+
+def _schedule(services: Services, call: Call) -> Reply:
+    return Reply(schedule_one(services, call, diagnose=values(_EXPLAIN, call.query)["explain"]))
+
+
+def _batch(services: Services, call: Call) -> Reply:
+    lines = schedule_batch(services, call, diagnose=values(_EXPLAIN, call.query)["explain"])
+    return Reply(lines, content_type=JSON_LINES)
+
+
+def _clusters(services: Services, call: Call) -> ClusterList:
+    given = values(_CLUSTERS, call.query)
     with services.state.reading() as cache:
-        page = cluster_page(cache, services.state.freshness, call.query.get("after", ""), limit)
-    return Reply(encode_json(page))
+        return cluster_page(cache, services.state.freshness, given.get("after", ""), given["limit"])
 
 
-def version(services: Services, _call: Call) -> Reply:
-    """``GET /v1/version``."""
-    require_synced(services)
-    return Reply(encode_json(state_version(services)))
-
-
-def fleet(services: Services, call: Call) -> Reply:
-    """``GET /v1/fleet``."""
-    require_synced(services)
+def _fleet(services: Services, call: Call) -> FleetView:
     view = fleet_view(services)
     services.check_deadline(call)
-    return Reply(encode_json(view))
+    return view
 
 
-def workloads(services: Services, call: Call) -> Reply:
-    """``GET /v1/workloads``, or ``POST`` for a query that is too long for a request line."""
-    query = decode_json(WorkloadQuery, call.body) if call.body else query_of(call.query)
-    require_synced(services)
-    return Reply(encode_json(workload_page(services, call, query)))
+def _workloads(services: Services, call: Call) -> WorkloadPage:
+    """Answer ``GET``, or ``POST`` for a query that is too long for a request line."""
+    if call.body:
+        return workload_page.workload_page(services, call, decode_json(WorkloadQuery, call.body))
+    return workload_page.workload_page(services, call, workload_page.query_of(call.query, reader_of(call)))
 
 
-def binding_as_known(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}`` and ``GET /v1/clusterbindings/{name}``."""
-    require_synced(services)
-    found = described(services, *binding_key(call))
-    return Reply(encode_json(visible_binding(found, reader_of(call))))
+def _moved(services: Services, call: Call) -> MovesView:
+    return moves.moves_view(services, moves.move_query(call.query, reader_of(call).namespaces))
 
 
-def binding_decision(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
-    require_synced(services)
-    found = explained(services, *binding_key(call))
-    return Reply(encode_json(visible_decision(found, reader_of(call))))
+def _binding_as_known(services: Services, call: Call) -> BindingView:
+    return visible_binding(described(services, *key_of(call)), reader_of(call))
 
 
-def outlook_of_binding(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}/outlook`` and ``GET /v1/clusterbindings/{name}/outlook``."""
-    require_synced(services)
-    return Reply(encode_json(binding_outlook(services, *binding_key(call), call.query.get("group"))))
+def _binding_decision(services: Services, call: Call) -> BindingExplanation:
+    return visible_decision(explained(services, *key_of(call)), reader_of(call))
 
 
-def overview_of_binding(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}/overview`` and ``GET /v1/clusterbindings/{name}/overview``."""
-    require_synced(services)
-    most = number(call.query, "clusters", 0, MAX_PAGE) or None
-    found = binding_overview(services, *binding_key(call), call.query.get("group"), reader_of(call), most)
-    return Reply(encode_json(found))
+def _outlook(services: Services, call: Call) -> BindingOutlook:
+    return binding_outlook(services, *key_of(call), call.query.get("group"))
 
 
-def recorded(services: Services, call: Call) -> Reply:
-    """``GET /v1/history``."""
-    limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
-    return Reply(encode_json(history(services, call.query, limit, reader_of(call))))
+def _overview(services: Services, call: Call) -> BindingOverview:
+    most = values(_OVERVIEW, call.query).get("clusters")
+    return binding_overview(services, *key_of(call), call.query.get("group"), reader_of(call), most)
 
 
-def binding_decisions(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
-    limit = number(call.query, "limit", _HISTORY_PAGE, HISTORY_PAGE)
-    return Reply(encode_json(binding_history(services, *binding_key(call), call.query, limit)))
-
-
-T = TypeVar("T")
 _LEFT_OUT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
 """A placement with very many groups is not explained, and an installation may lack what a part needs."""
 
@@ -252,7 +303,7 @@ def binding_overview(
     decision = part("decision", lambda: visible_decision(explained(services, namespace, name, most), reader))
     outlook = part("outlook", lambda: binding_outlook(services, namespace, name, group, most))
     claims = part("claims", lambda: claims_of(services, namespace, name))
-    drift = part("drift", lambda: drift_of_binding(services, namespace, name))
+    drifts = part("drift", lambda: drift.drift_of_binding(services, namespace, name))
     diagnosis = None if decision is None else decision.diagnosis
     room = room_of(services, binding, [] if diagnosis is None else [each.group for each in diagnosis.groups])
-    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room, drift)
+    return BindingOverview(visible_binding(binding, reader), decision, outlook, claims, missing, version, room, drifts)

@@ -5,18 +5,17 @@ question at a time. Others wait for it, within their own time.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
 
 import msgspec.structs
 
-from berthmaster.ledger.records import HistoryRow, HistorySource, PastExplanation, RecordId
+from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
 from berthmaster.model.binding import binding_name
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.errors import FieldError, InputError, LedgerError, NotRecordedError, shown
+from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.why import ClaimsView, WhyNotView
@@ -32,14 +31,13 @@ from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.schedule import require_explicable
+from extender.protocols.native.history import from_ledger, ledger_of
+from extender.protocols.native.parameters import invalid, key_of, reader_of
+from extender.protocols.native.schedule import require_explicable, require_synced
+from extender.protocols.native.visible import visible_record
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import Freshness
-
-_LEDGER_RETRY: Final = (("Retry-After", "5"),)
-
-T = TypeVar("T")
 
 
 def claims_of(services: Services, namespace: str, name: str) -> ClaimsView:
@@ -74,6 +72,21 @@ class Investigator:
         self._asking = threading.Lock()
         self._fleet: _OwnFleet | None = None
 
+    def asked(self, services: Services, call: Call) -> WhyNotView:
+        """Answer a request, about the present or about a recorded decision."""
+        cluster, record = call.query.get("cluster", ""), call.query.get("record")
+        if not cluster:
+            raise invalid("cluster", "the name of a cluster is required")
+        if record is not None:
+            return self.why_not_then(services, call, key_of(call), record, cluster)
+        require_synced(services)
+        return self.why_not(services, call, key_of(call), cluster)
+
+    def explained(self, services: Services, call: Call) -> PastExplanation:
+        """Answer a request for the recorded decision that the path names."""
+        found = self.recorded(services, call, key_of(call), call.path_values["record"])
+        return visible_record(found, reader_of(call))
+
     def why_not(self, services: Services, call: Call, key: tuple[str, str], cluster: str) -> WhyNotView:
         """Return the smallest change under which a cluster would get the workload of a binding now."""
         state, version = services.state, services.state.version
@@ -103,17 +116,17 @@ class Investigator:
         self, services: Services, call: Call, key: tuple[str, str], record: str, cluster: str
     ) -> WhyNotView:
         """Return the smallest change under which a recorded decision would have taken a cluster."""
-        ledger, wanted = _ledger(services), _record_id(record)
+        ledger, wanted = ledger_of(services), _record_id(record)
         with self._alone(services, call):
-            _require_same(_asked(services, lambda: ledger.explain(wanted)).record, key)
-            answer = _asked(services, lambda: ledger.why_not(wanted, cluster))
+            _require_same(from_ledger(services, lambda: ledger.explain(wanted)).record, key)
+            answer = from_ledger(services, lambda: ledger.why_not(wanted, cluster))
         return WhyNotView(**msgspec.structs.asdict(answer), record=str(wanted))
 
     def recorded(self, services: Services, call: Call, key: tuple[str, str], record: str) -> PastExplanation:
         """Explain a recorded decision on a binding; raises as ``why_not_then``."""
-        ledger, wanted = _ledger(services), _record_id(record)
+        ledger, wanted = ledger_of(services), _record_id(record)
         with self._alone(services, call):
-            found = _asked(services, lambda: ledger.explain(wanted, difference=True))
+            found = from_ledger(services, lambda: ledger.explain(wanted, difference=True))
         _require_same(found.record, key)
         return found
 
@@ -148,29 +161,11 @@ class _OwnFleet:
         return self._scheduler
 
 
-def _ledger(services: Services) -> HistorySource:
-    if services.ledger is None:
-        raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
-    return services.ledger
-
-
 def _record_id(text: str) -> RecordId:
     try:
         return RecordId.parse(text)
     except InputError as error:
         raise Refusal(404, str(error)) from None
-
-
-def _asked(services: Services, ask: Callable[[], T]) -> T:
-    try:
-        return ask()
-    except LedgerError as error:
-        services.log.warning("the ledger cannot be read: %s", error)
-        raise Refusal(503, "the ledger cannot be read now", headers=_LEDGER_RETRY) from None
-    except NotRecordedError as error:
-        raise Refusal(404, str(error)) from None
-    except InputError as error:
-        raise Refusal(409, str(error)) from None
 
 
 def _require_same(record: HistoryRow, key: tuple[str, str]) -> None:

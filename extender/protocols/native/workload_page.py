@@ -24,35 +24,27 @@ from berthmaster.native_api.fleet import (
 )
 from berthmaster.native_api.wire import Staleness
 from extender.protocols.native.fleet import staleness_of
-from extender.protocols.native.parameters import choice, count, flag, names, number, text
+from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, choice, count, flag, sort, text, values
 from extender.protocols.native.schedule import require_watched
-from extender.protocols.route import Parameter
 from extender.protocols.services import Call, Services
 from extender.state.placed_index import PlacedIndex, in_order, namespace_of
 from extender.state.placed_totals import WorkloadTotals
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 
-MAX_OFFSET: Final = 10_000_000
-_SORT: Final = [f"{sign}{each.value}" for each in SortKey for sign in ("", "-")]
 PARAMETERS: Final = {
     "q": text("Words that NAMESPACE/KIND/NAME contains, in any case."),
-    "namespaces": text(
-        "The namespaces that the reader may see, with commas; `-` for cluster-scoped workloads. All, if it is absent."
-    ),
     "namespace": text("Only workloads of this namespace; `-` for cluster-scoped ones."),
     "policy": text("Only workloads of this policy, such as `PropagationPolicy shop/web`."),
     "cluster": text("Only workloads on this cluster."),
     "group": text("Only workloads in the group of this name."),
-    "parts": Parameter(
-        "Whether namespace, policy, cluster and group may be parts of names, in any case.",
-        {"type": "boolean", "default": False},
-    ),
+    "parts": flag("Whether namespace, policy, cluster and group may be parts of names, in any case."),
     "only": text(
         f"Only workloads that meet one of these, with commas: {', '.join(each.value for each in Restriction)}."
     ),
-    "sort": Parameter("The order; a dash before it reverses it.", {"type": "string", "enum": _SORT}),
+    "sort": sort("The order; a dash before it reverses it.", [each.value for each in SortKey]),
     "offset": count("How many workloads to skip.", MAX_OFFSET, least=0),
     "limit": count("The most workloads of the page.", MAX_ROWS),
+    **NAMESPACES,
 }
 
 Filter = Callable[[Sequence[PlacedWorkload]], Sequence[PlacedWorkload]]
@@ -182,24 +174,17 @@ _COUNTERS: Final[Mapping[str, Callable[[Iterable[PlacedWorkload]], Iterable[str]
 }
 
 
-def query_of(parameters: Mapping[str, str]) -> WorkloadQuery:
+def query_of(query: Mapping[str, str], reader: Reader) -> WorkloadQuery:
     """Return the query of a request with query parameters."""
-    sort = parameters.get("sort", SortKey.NAMESPACE.value)
+    found = values(PARAMETERS, query)
+    only = filter(None, found.pop("only", "").split(","))
+    order = found.pop("sort", SortKey.NAMESPACE.value)
     return WorkloadQuery(
-        q=parameters.get("q", ""),
-        namespaces=names(parameters, "namespaces"),
-        namespace=parameters.get("namespace", ""),
-        policy=parameters.get("policy", ""),
-        cluster=parameters.get("cluster", ""),
-        group=parameters.get("group", ""),
-        parts=flag(parameters, "parts"),
-        only=frozenset(
-            choice("only", each, Restriction) for each in filter(None, parameters.get("only", "").split(","))
-        ),
-        sort=choice("sort", sort.removeprefix("-"), SortKey),
-        descending=sort.startswith("-"),
-        offset=number(parameters, "offset", 0, MAX_OFFSET, least=0),
-        limit=number(parameters, "limit", WorkloadQuery().limit, MAX_ROWS),
+        **found,
+        namespaces=reader.namespaces,
+        only=frozenset(choice("only", each, Restriction) for each in only),
+        sort=SortKey(order.removeprefix("-")),
+        descending=order.startswith("-"),
     )
 
 

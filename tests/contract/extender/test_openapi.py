@@ -92,7 +92,7 @@ def test_the_document_is_served(server):
 def test_the_document_has_an_example_of_each_answer(method, path):
     operation = DOCUMENT["paths"][path][method]
     (media,) = operation["responses"]["200"]["content"].values()
-    assert "private-1" in msgspec.json.encode(media["example"]).decode()
+    assert "private" in msgspec.json.encode(media["example"]).decode()
 
 
 STREAMED = "scheduleBatch"

@@ -21,8 +21,7 @@ from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.why import MovesView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols import native
-from extender.protocols.native.bindings import described
-from extender.protocols.native.outlook import binding_outlook, room_of
+from extender.protocols.native.bindings import binding_outlook, described, room_of
 from extender.protocols.native.routes import binding_overview
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services

@@ -96,7 +96,7 @@ def test_the_drift_says_what_a_repair_would_do(extender):
         ({"tolerance": "101"}, "a number from 0 to 100"),
         ({"limit": "1001"}, "a number from 0 to 1000"),
         ({"kind": "weights"}, "NotFirstGroup, .*Weights"),
-        ({"sort": "size"}, "moves, fullMoves, name"),
+        ({"sort": "size"}, "moves, -moves, fullMoves"),
         ({"stale": "1"}, "true or false"),
     ],
 )

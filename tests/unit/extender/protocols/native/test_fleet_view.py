@@ -14,12 +14,13 @@ from waiting import wait_for
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
-from extender.protocols.native.fleet_view import cluster_row, fleet_view, state_version
+from extender.protocols.native.fleet import cluster_row, fleet_view, state_version
 from extender.protocols.native.workload_page import query_of, workload_page
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
@@ -250,12 +251,12 @@ def test_the_used_amount_is_what_the_cluster_reports(allocated, used):
 )
 def test_an_invalid_parameter_is_refused(parameters, message):
     with pytest.raises(Refusal, match=message):
-        query_of(parameters)
+        query_of(parameters, ANY_READER)
 
 
 def test_parameters_become_a_query():
     given = {"sort": "-replicas", "namespaces": "a,-", "only": "moving,short", "offset": "10", "parts": "true"}
-    assert query_of(given) == WorkloadQuery(
+    assert query_of(given, Reader(frozenset({"a", "-"}))) == WorkloadQuery(
         sort=SortKey.REPLICAS,
         descending=True,
         namespaces=frozenset({"a", "-"}),

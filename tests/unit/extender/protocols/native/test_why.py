@@ -14,7 +14,7 @@ from kube_in_memory import KubeInMemory
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.errors import ApiError
-from berthmaster.native_api.what_if import DownChange
+from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.plan_answer import StayReason
@@ -207,7 +207,9 @@ class TestWatched:
     def test_a_plan_of_a_new_policy_waits_too(self, extender, spec, namespace, awaited, reason):
         del reason
         (without, _), (with_it, _) = extender(), extender(awaited)
-        plans = [each.client().plan(create=[waiting(namespace, **spec)]).plan for each in (without, with_it)]
+        plans = [
+            each.client().plan(PlanRequest(create=(waiting(namespace, **spec),))).plan for each in (without, with_it)
+        ]
         assert [each.complete for each in plans] == [True, True]
         assert [[move.resource for move in each.moves] for each in plans] == [[], [UNCLAIMED]]
         assert [each.reason for each in plans[0].staying] == [StayReason.WAITS]
@@ -219,7 +221,7 @@ class TestWatched:
         assert after.clusters == {"member3": 2}
         assert gap.endswith("policies that wait for such an object count as if it existed")
         edited = waiting(namespace, **spec, priority=1)
-        found = running.client().plan(update=[edited]).plan
+        found = running.client().plan(PlanRequest(update=(edited,))).plan
         assert (found.complete, len(found.gaps)) == (False, 1)
         assert "it is not known whether they exist" in found.gaps[0]
 
