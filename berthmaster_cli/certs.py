@@ -22,7 +22,6 @@ from berthmaster_cli.flags import declared, environment_text, option, options
 from berthmaster_cli.options import Address, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
-from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
 from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
 from certs.rotator import (
@@ -33,6 +32,7 @@ from certs.rotator import (
     CertificateRotator,
 )
 from certs.secrets import Clusters
+from certs.steps import CertificateItem, CertificateVerdict, inspect
 
 _DNS_NAME: Final = re.compile(
     r"(?=.{1,253}$)(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests.document import ManifestLimits
-from berthmaster.manifests.files import read_yaml
+from berthmaster.manifests.files import ManifestLimits, read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs

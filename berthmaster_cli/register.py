@@ -8,8 +8,7 @@ from typing import Any, Final
 import click
 
 from berthmaster.kube.lease import remove_lease
-from berthmaster.manifests.document import Document, ManifestLimits
-from berthmaster.manifests.files import read_documents
+from berthmaster.manifests.files import Document, ManifestLimits, read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options

@@ -14,8 +14,16 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from certs.authority import BACKDATING
-from certs.bundle import certificate_of, fingerprint, is_authority, is_for_servers, issued_by, key_fits, names_of
+from certs.bundle import (
+    BACKDATING,
+    certificate_of,
+    fingerprint,
+    is_authority,
+    is_for_servers,
+    issued_by,
+    key_fits,
+    names_of,
+)
 
 RENEWED_AT: Final = 2 / 3
 """The fraction of its life after which a certificate is renewed."""

@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 from cryptography import x509
 
-from certs.authority import KeyPair
-from certs.bundle import EMPTY, Bundle, fingerprint, issued_by, key_fits
+from certs.bundle import EMPTY, Bundle, KeyPair, fingerprint, issued_by, key_fits
 from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, moment_of_life, serves, timestamp_text
 
 

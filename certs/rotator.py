@@ -24,11 +24,18 @@ from berthmaster.runtime.stopping import Stop
 from berthmaster.serving.probes import Readiness
 from certs import secrets
 from certs.bundle import Bundle, fingerprint
-from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import CertificateFinding
 from certs.options import CertificateOptions, Origin
 from certs.secrets import CertificateSnapshot, Clusters, ServerTime, UnreadableConfiguration, read_snapshot
-from certs.steps import CertificateStep, next_steps, provided_problems, trusted_bundle
+from certs.steps import (
+    CertificateItem,
+    CertificateStep,
+    CertificateVerdict,
+    inspect,
+    next_steps,
+    provided_problems,
+    trusted_bundle,
+)
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _ACTION: Final = "KeepCertificates"

@@ -24,8 +24,7 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.meta import Key, ObjectMeta
 from berthmaster.runtime.clock import Clock
-from certs.authority import KeyPair
-from certs.bundle import Bundle, bundles, is_authority, pair_of
+from certs.bundle import Bundle, KeyPair, bundles, is_authority, pair_of
 from certs.leaf import CertificateFinding, Reason, StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
 from certs.rotation import AuthorityState, Observation

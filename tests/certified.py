@@ -10,8 +10,7 @@ from fake_clock import START, FakeClock
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
-from certs.authority import KeyPair
-from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, pair_of
+from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING, Bundle, KeyPair, pair_of
 from certs.leaf import StoredLeaf
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
 from certs.rotator import CertificateEvents, CertificateReconciler, CertificateReport

@@ -12,6 +12,7 @@ from berthmaster_cli.doctor.facts import (
     DryRunFacts,
     EndpointFacts,
     Facts,
+    Finding,
     FleetFacts,
     LeaseFacts,
     ProbeFacts,
@@ -21,11 +22,9 @@ from berthmaster_cli.doctor.facts import (
     Setup,
     WebhookFacts,
 )
-from berthmaster_cli.doctor.finding import Finding
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.doctor.judge.webhooks import WANTED
-from certs.authority import KeyPair, issue, new_authority
-from certs.bundle import Bundle
+from certs.bundle import Bundle, KeyPair, issue, new_authority
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

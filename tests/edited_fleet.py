@@ -23,7 +23,7 @@ from switched_on import world_of
 
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.manifests import Document, manifests_of, overlaid
-from berthmaster.manifests.document import FleetSnapshot
+from berthmaster.manifests.files import FleetSnapshot
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, defaulted

@@ -1,7 +1,6 @@
 """Manifests: reading of files, folders and standard input, in YAML and JSON."""
 
-from berthmaster.manifests.document import Document, ManifestLimits
-from berthmaster.manifests.files import objects_in, read_documents
+from berthmaster.manifests.files import Document, ManifestLimits, objects_in, read_documents
 from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of, overlaid
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 import msgspec.structs
 
-from berthmaster.manifests.document import (
+from berthmaster.manifests.files import (
     DEFAULT_LIMITS,
     SNAPSHOT_GROUP,
     Document,
@@ -22,8 +22,8 @@ from berthmaster.manifests.document import (
     Identity,
     ManifestLimits,
     is_snapshot,
+    read_documents,
 )
-from berthmaster.manifests.files import read_documents
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import WAITED_FOR, Existing
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node

@@ -1,15 +1,16 @@
-"""The facts about an installation, as values. Judges need nothing else and cannot ask again.
+"""The facts about an installation, as values, and the findings about them. Judges need nothing else and cannot ask.
 
-The kinds and fields of custom resources that the code reads or writes.
-
-Older releases of Karmada lack some of them. Each of these names the feature that needs it.
+The kinds and fields of custom resources that the code reads or writes are listed here. Older releases of Karmada lack
+some of them. Each of these names the feature that needs it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
 from cryptography import x509
 
 from berthmaster.controllers.rbac import AccessRule
@@ -397,3 +398,62 @@ REQUIRED_KINDS: Final = (
 API_VERSIONS: Final = tuple(dict.fromkeys(each.api_version for each in REQUIRED_KINDS))
 SINCE: Final = {_OVERFLOW: "1.18"}
 """The first release of Karmada with a field that not every supported release has, by the field's path."""
+
+
+class Severity(StrEnum):
+    """How bad a finding is, the worst first.
+
+    Attributes:
+        FAILED: it does not work, or will stop working.
+        WARNING: it works, but a person should look at it.
+        SKIPPED: it could not be checked.
+        OK: no problem was found.
+    """
+
+    FAILED = "failed"
+    WARNING = "warning"
+    SKIPPED = "skipped"
+    OK = "ok"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "verdict"}):
+    """The result of one check.
+
+    Attributes:
+        check: ``GROUP/NAME``, the same in every release.
+        severity: how bad it is; ``verdict`` in JSON.
+        remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
+    """
+
+    check: str
+    severity: Severity
+    message: str
+    remedy: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.check.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.check.partition("/")[2]
+
+
+def ok(check: str, message: str) -> Finding:
+    """Return a finding that all is well."""
+    return Finding(check=check, severity=Severity.OK, message=message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    """Return a finding that a person should look at."""
+    return Finding(check=check, severity=Severity.WARNING, message=message, remedy=remedy)
+
+
+def failed(check: str, message: str, remedy: str) -> Finding:
+    """Return a finding that something does not work."""
+    return Finding(check=check, severity=Severity.FAILED, message=message, remedy=remedy)
+
+
+def skipped(check: str, message: str, remedy: str = "") -> Finding:
+    """Return a finding that something could not be checked."""
+    return Finding(check=check, severity=Severity.SKIPPED, message=message, remedy=remedy)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from berthmaster.manifests.document import Document
+from berthmaster.manifests.files import Document
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.lint.across import Across

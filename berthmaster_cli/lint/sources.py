@@ -7,8 +7,15 @@ from typing import Any, BinaryIO, Final
 
 import yaml
 
-from berthmaster.manifests.document import DEFAULT_LIMITS, STDIN, ManifestLimits
-from berthmaster.manifests.files import deeper_than, expand, parse_file, read_files
+from berthmaster.manifests.files import (
+    DEFAULT_LIMITS,
+    STDIN,
+    ManifestLimits,
+    deeper_than,
+    expand,
+    parse_file,
+    read_files,
+)
 from berthmaster.model.errors import ManifestError
 
 TEMPLATE: Final = "is a template ({{ in its text); render it first, for example with `helm template`"

@@ -19,7 +19,7 @@ from berthmaster.kube.requests import (
     page,
 )
 from berthmaster.kube.served_types import ServedType
-from berthmaster.manifests.document import DEFAULT_LIMITS, Document, ListRecord
+from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.meta import Key
 

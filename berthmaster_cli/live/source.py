@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess
 from berthmaster.kube.served_types import ServedType, ServedTypes, discover_types
-from berthmaster.manifests.document import Document, FleetSnapshot, ListRecord
+from berthmaster.manifests.files import Document, FleetSnapshot, ListRecord
 from berthmaster.manifests.redaction import redacted
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PERMANENT_ID, WaitedFor, claims, waited_for

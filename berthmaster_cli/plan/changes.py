@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.manifests import Document, Manifests
-from berthmaster.manifests.document import Identity
+from berthmaster.manifests.files import Identity
 from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import FieldError, InputError, name_list
 from berthmaster.model.interpretation import check_replica_paths

@@ -15,7 +15,7 @@ from e2e.manifests import KUBEADMIRAL, manifest, unique
 from e2e.processes import Processes
 from e2e.service import KARMADA_HOOKS, Service
 
-from certs.authority import new_authority
+from certs.bundle import new_authority
 
 pytestmark = pytest.mark.e2e
 

@@ -21,7 +21,7 @@ from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 from e2e.service import COMMAND, KARMADA_HOOKS, REBALANCER_HOOK, Service
 
-from certs.authority import issue, new_authority
+from certs.bundle import issue, new_authority
 
 pytestmark = pytest.mark.e2e
 

@@ -29,8 +29,7 @@ from berthmaster.deciding.config import (
     parse_percent,
     zone_of,
 )
-from berthmaster.manifests.document import ManifestLimits
-from berthmaster.manifests.files import read_yaml
+from berthmaster.manifests.files import ManifestLimits, read_yaml
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Value, duration_text, parse_duration_s

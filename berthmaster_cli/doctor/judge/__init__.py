@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from berthmaster_cli.doctor.facts import Facts, Unobserved
-from berthmaster_cli.doctor.finding import Finding
+from berthmaster_cli.doctor.facts import Facts, Finding, Unobserved
 from berthmaster_cli.doctor.judge.api_server import access, definitions, servers
-from berthmaster_cli.doctor.judge.certificates import certificates
-from berthmaster_cli.doctor.judge.controllers import conflicts, leadership, probes
-from berthmaster_cli.doctor.judge.fleet import fleet
-from berthmaster_cli.doctor.judge.webhooks import admission, registration
+from berthmaster_cli.doctor.judge.controllers import conflicts, fleet, leadership, probes
+from berthmaster_cli.doctor.judge.webhooks import admission, certificates, registration
 
 _JUDGES: Final[Mapping[str, Callable[[Facts], Iterator[Finding]]]] = {
     "api-server": servers,

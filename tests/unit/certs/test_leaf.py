@@ -10,8 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from berthmaster.model.errors import InputError
-from certs.authority import BACKDATING, SERVERS_ONLY, KeyPair, issue, new_authority
-from certs.bundle import MAX_CERTIFICATES, Bundle, fingerprint
+from certs.bundle import BACKDATING, MAX_CERTIFICATES, SERVERS_ONLY, Bundle, KeyPair, fingerprint, issue, new_authority
 from certs.leaf import LeafRequirements, Reason, StoredLeaf, issued_at, leaf_finding, serves
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

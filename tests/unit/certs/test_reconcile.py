@@ -23,8 +23,7 @@ from fake_clock import FakeClock
 from faults import nothing, only, refuse
 
 from berthmaster.model.errors import ApiError, InputError
-from certs.authority import BACKDATING, issue, new_authority
-from certs.bundle import Bundle, names_of
+from certs.bundle import BACKDATING, Bundle, issue, names_of, new_authority
 from certs.leaf import leaf_finding, serves
 from certs.options import CertificateOptions, Origin, ServingCertificate
 from certs.secrets import ROLE

@@ -10,10 +10,9 @@ import pytest
 from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, a_cluster, plugin, webhooks
 from faults import only, refuse
 
-from berthmaster.manifests.document import Document
+from berthmaster.manifests.files import Document
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
-from certs.authority import new_authority
 from certs.bundle import (
     MUTATING,
     SCHEDULER_PLUGIN,
@@ -24,11 +23,12 @@ from certs.bundle import (
     encoded,
     injected,
     kind_of,
+    new_authority,
     patch,
 )
-from certs.inspection import inspect
 from certs.registration import REGISTERED_BY, Registrar, endpoints
 from certs.rotator import CertificateMetrics
+from certs.steps import inspect
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"

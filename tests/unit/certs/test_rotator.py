@@ -15,8 +15,7 @@ from waiting import wait_for
 
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
-from certs.authority import issue, new_authority
-from certs.bundle import Bundle
+from certs.bundle import Bundle, issue, new_authority
 from certs.registration import Endpoint, endpoint_of, problem_of, wait_until_reachable
 from certs.rotator import CertificateMetrics, CertificateRotator
 

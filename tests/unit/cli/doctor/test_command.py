@@ -15,10 +15,18 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.foreign_texts import call_failure, denying_webhook, failed_webhook
 from berthmaster_cli.doctor import command as module
 from berthmaster_cli.doctor.command import as_data, command, print_findings
-from berthmaster_cli.doctor.facts import BindingFacts, EndpointFacts, FleetFacts, Unobserved
-from berthmaster_cli.doctor.finding import Severity, failed, ok, warning
+from berthmaster_cli.doctor.facts import (
+    BindingFacts,
+    EndpointFacts,
+    FleetFacts,
+    Severity,
+    Unobserved,
+    failed,
+    ok,
+    warning,
+)
 from berthmaster_cli.doctor.judge.adoption import ADOPTION_GROUPS, adoption
-from berthmaster_cli.doctor.judge.certificates import diagnosis_of
+from berthmaster_cli.doctor.judge.webhooks import diagnosis_of
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 LOAD_CLIENT = "berthmaster.kube.http_client.load_client"

@@ -40,12 +40,11 @@ from berthmaster_cli.doctor.facts import (
     ProbeFacts,
     SecretFacts,
     ServedKinds,
+    Severity,
     Unobserved,
     WebhookFacts,
 )
-from berthmaster_cli.doctor.finding import Severity
-from certs.authority import new_authority
-from certs.bundle import EMPTY
+from certs.bundle import EMPTY, new_authority
 
 FAILED, WARNING, SKIPPED, OK = Severity.FAILED, Severity.WARNING, Severity.SKIPPED, Severity.OK
 SILENT = Unobserved("GET /version: Connection refused")
