@@ -18,7 +18,6 @@ from berthmaster_cli.ledger_options import (
     configuration_of,
     ledger_options,
     recorder_from,
-    require_extra,
 )
 from berthmaster_cli.options import Address, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
@@ -160,9 +159,9 @@ def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
     logs.configure(flags.log_level)
     from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not import the client
 
-    recorder = (
-        recorder_from(flags.ledger_url, "controllers", _configuration(settings), flags) if _records(flags) else None
-    )
+    recorder = None  # without a ledger its modules are not imported
+    if flags.ledger_url is not None:
+        recorder = recorder_from(flags.ledger_url, "controllers", _configuration(settings), flags)
     options = RunOptions(
         kubeconfig=flags.kubeconfig,
         context=flags.context,
@@ -184,14 +183,6 @@ def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
     finally:
         recorder.close(_CLOSE_S)
     ctx.exit(code)
-
-
-def _records(flags: ControllersFlags) -> bool:
-    """Return whether decisions are recorded. Without a ledger its modules are not imported."""
-    if flags.ledger_url is None:
-        return False
-    require_extra()
-    return True
 
 
 def _configuration(settings: ControllerSettings) -> "Configuration":

@@ -6,14 +6,12 @@ import socket
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from berthmaster.model.errors import InputError, LedgerError, shown
-from berthmaster.runtime.installation import extra_remedy
 from berthmaster.version import __version__
 from berthmaster_cli.flags import Decorator, Flags, declared, option
 
@@ -131,7 +129,6 @@ class RecordingFlags(LedgerFlags):
 
 def opened(url: str | Path) -> "Store":
     """Open a ledger to read it."""
-    require_extra()
     from berthmaster.ledger.store import open_store  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
     try:
@@ -143,17 +140,10 @@ def opened(url: str | Path) -> "Store":
 def checked_url(url: str | Path | None) -> str | Path | None:
     """Return the URL of a ledger that is opened later, or the file that holds it."""
     if url is not None:
-        require_extra()
         from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
         parsed_url(url)
     return url
-
-
-def require_extra() -> None:
-    """Check that the database libraries are installed."""
-    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
-        raise InputError(f"--ledger needs the extra 'ledger': {extra_remedy('ledger')}")
 
 
 def microseconds(moment: datetime) -> int:
@@ -171,7 +161,6 @@ def recorder_from(
     """
     if url is None:
         return None
-    require_extra()
     from berthmaster.ledger.recorder import LedgerRecorder  # noqa: PLC0415 - the same
     from berthmaster.ledger.store import Retention, parsed_url  # noqa: PLC0415 - the same
     from berthmaster.runtime.clock import SystemClock  # noqa: PLC0415 - the same

@@ -94,18 +94,20 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 COMMANDS: Final = {name: found for commands in SECTIONS.values() for name, found in commands.items()}
 
 
-_SERVICE_LIBRARIES: Final = frozenset({"flask", "gunicorn", "prometheus_client"})
-_EXTRAS: Final = {"register": "certs"}
+_EXTRAS: Final = {"flask": "", "gunicorn": "", "prometheus_client": "", "sqlalchemy": "ledger", "alembic": "ledger"}
+"""The extra that brings a library; empty for the one of the command."""
+_EXTRAS_OF_COMMANDS: Final = {"register": "certs"}
 """The extra of a command, if it has another name."""
 
 
 def _without_library(command: str, error: ModuleNotFoundError) -> Exception:
     """Return the error for a missing library: how to install the extra, or the same error if no extra brings it."""
-    if (error.name or "").partition(".")[0] not in _SERVICE_LIBRARIES:
+    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    if extra is None:
         return error
     from berthmaster.runtime.installation import extra_remedy  # noqa: PLC0415 - needed for this error only
 
-    extra = _EXTRAS.get(command, command)
+    extra = extra or _EXTRAS_OF_COMMANDS.get(command, command)
     return InputError(f"berthmaster {command} needs the extra {extra!r}: {extra_remedy(extra)}")
 
 

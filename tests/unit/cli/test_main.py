@@ -307,6 +307,9 @@ def test_commands_that_read_need_no_extra(line):
         ("console", "console"),
         ("certs --help", "certs"),
         ("register --help", "certs"),
+        ("history --ledger sqlite:///none", "ledger"),
+        ("ledger verify --ledger sqlite:///none", "ledger"),
+        ("replay --ledger sqlite:///none", "ledger"),
     ],
 )
 def test_a_service_names_its_extra_in_one_line(line, extra, tmp_path):

@@ -96,11 +96,19 @@ def test_an_action_installs_from_where_its_user_says(tmp_path, file, package, va
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
-def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path):
+@pytest.mark.parametrize(
+    ("repository", "page"),
+    [
+        pytest.param("shop/berthmaster", "https://example.org/rules/unknown-type.md", id="from a repository"),
+        pytest.param("", None, id="from a checkout"),
+    ],
+)
+def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path, repository, page):
     script = script_of("action.yml", "Lint")
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "clusters.yaml").write_text("")
     environment = {
+        "REPOSITORY": repository,
         "DOCS": "https://example.org/rules/{rule}.md",
         "PATHS": "bad.yaml",
         "FLEET": "clusters.yaml",
@@ -111,7 +119,7 @@ def test_the_script_of_the_action_annotates_and_writes_sarif(tmp_path):
     assert ran.returncode == 1, ran.stderr
     assert ran.stdout.startswith("::error file=bad.yaml,line=1,title=unknown-type")
     (log,) = json.loads((tmp_path / "out.sarif").read_text())["runs"]
-    assert log["tool"]["driver"]["rules"][0]["helpUri"].startswith("https://example.org/rules/")
+    assert log["tool"]["driver"]["rules"][0].get("helpUri") == page
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action's scripts are for bash")
