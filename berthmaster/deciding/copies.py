@@ -48,7 +48,7 @@ def unhealthy_by_report(
     if lag_left_s(state, now) > 0:
         return dict.fromkeys(state.target, "its status may be older than the move")
     items = {each.cluster_name: each for each in binding.status.aggregated_status}
-    newest = max((_number(each.status, "resourceTemplateGeneration") for each in items.values()), default=0)
+    newest = max((each.number("resourceTemplateGeneration") for each in items.values()), default=0)
     problems = {
         name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind, shrinks=_shrinks(state, name))
         if name not in unready
@@ -104,9 +104,9 @@ def missing_replicas(binding: Binding) -> dict[str, int]:
     """Return how many assigned replicas each cluster reports as not ready. A cluster without a report is left out."""
     kind, items = binding.spec.resource.kind, {each.cluster_name: each for each in binding.status.aggregated_status}
     counted = {
-        name: count - min(count, _ready(items[name].status))
+        name: count - min(count, items[name].ready_replicas)
         for name, count in binding.assignment.items()
-        if name in items and items[name].applied and (kind in _COUNTED or _has(items[name].status, "readyReplicas"))
+        if name in items and items[name].applied and (kind in _COUNTED or items[name].counts_ready)
     }
     return {name: missing for name, missing in counted.items() if missing > 0}
 
@@ -125,7 +125,7 @@ def _healthy_replicas(binding: Binding, assignment: Mapping[str, int]) -> int:
 
 def _healthy_of(item: AggregatedStatusItem, replicas: int, kind: str) -> int:
     if kind in _COUNTED or _has(item.status, "replicas"):
-        return min(_ready(item.status), replicas)
+        return min(item.ready_replicas, replicas)
     return max(1, replicas) if item.applied and item.healthy else 0
 
 
@@ -161,29 +161,17 @@ def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind
         return f"its health is {item.health or 'unknown'}"
     status = item.status
     # Karmada reports no observedGeneration for a StatefulSet. Its health already needs one in the member.
-    if _has(status, "observedGeneration") and _number(status, "observedGeneration") < _number(status, "generation"):
+    if _has(status, "observedGeneration") and item.number("observedGeneration") < item.number("generation"):
         return "its status is about an older generation"
-    if 0 < _number(status, "resourceTemplateGeneration") < newest:
+    if 0 < item.number("resourceTemplateGeneration") < newest:
         return "it runs an older template"
-    if counts_replicas:
-        ready = _ready(status)
-        if ready < replicas:
-            return f"{ready} of {replicas} replicas are ready"
+    if counts_replicas and item.ready_replicas < replicas:
+        return f"{item.ready_replicas} of {replicas} replicas are ready"
     return ""
-
-
-def _ready(status: Any) -> int:  # noqa: ANN401 - any JSON value
-    return max(_number(status, "readyReplicas"), _number(status, "availableReplicas"))
 
 
 def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value
     return isinstance(status, Mapping) and field in status
-
-
-def _number(status: Any, field: str) -> int:  # noqa: ANN401 - any JSON value
-    """Return a number in a reported status; 0 without one."""
-    value = status.get(field) if isinstance(status, Mapping) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 _NEVER: Final = "Never"

@@ -1,6 +1,6 @@
 """The kinds that the extender's state and the controllers watch, and how to decode their objects."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec.structs
 
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, Collection
-from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.binding import READY, AggregatedStatusItem, Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
@@ -50,7 +50,7 @@ KARMADA_BINDINGS = tuple(
     Watched(collection, lambda raw: _reduced(_SHARING.binding(raw)))
     for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
 )
-"""Bindings without their version, and of what members report only which clusters of the assignment run the workload.
+"""Bindings without their version. Reports of members are cut to the clusters of the assignment and the ready replicas.
 
 No decision reads the rest, and it changes often.
 """
@@ -86,10 +86,20 @@ class WatchOptions(NamedTuple):
         return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
 
 
-@lru_cache(maxsize=_CLUSTERS)
-def _running_on(cluster: str) -> AggregatedStatusItem:
-    """Return the report that a cluster runs a workload. All bindings share it."""
-    return AggregatedStatusItem(cluster, applied=True)
+@lru_cache(maxsize=4 * _CLUSTERS)
+def _report(cluster: str, ready: int | None, *, applied: bool) -> AggregatedStatusItem:
+    """Return the report that a cluster runs a workload. All bindings share it. ``ready`` is None if not known."""
+    return AggregatedStatusItem(cluster, None if ready is None else {READY: ready}, applied)
+
+
+def _reports(binding: Binding) -> Iterator[AggregatedStatusItem]:
+    """Yield the reports of the clusters of the assignment that run the workload."""
+    reported = {each.cluster_name: each for each in binding.status.aggregated_status if each.runs}
+    for target in binding.spec.clusters:
+        if (item := reported.get(target.name)) is not None:
+            counted = item.counts_ready or not item.applied
+            ready = min(item.ready_replicas, target.replicas) if counted else None
+            yield _report(target.name, ready, applied=item.applied)
 
 
 def _reduced(binding: Binding) -> Binding:
@@ -97,7 +107,5 @@ def _reduced(binding: Binding) -> Binding:
     for error in binding_errors(binding):
         raise error
     metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())
-    running = {each.cluster_name for each in binding.status.aggregated_status if each.runs}
-    reports = tuple(_running_on(each.name) for each in binding.spec.clusters if each.name in running)
-    status = msgspec.structs.replace(binding.status, aggregated_status=reports)
+    status = msgspec.structs.replace(binding.status, aggregated_status=tuple(_reports(binding)))
     return msgspec.structs.replace(binding, metadata=metadata, status=status)

@@ -24,6 +24,8 @@ SCHEDULED: Final = "Scheduled"
 """The type of the condition that the scheduler writes."""
 NO_CLUSTER_FIT: Final = "NoClusterFit"
 """The reason of the condition if no cluster passes the filters."""
+READY: Final = "readyReplicas"
+_AVAILABLE: Final = "availableReplicas"
 DIRECTLY: Final = "Directly"
 """The purge mode of an eviction task whose copy is deleted at once."""
 """The annotation with the placement of the last successful scheduling."""
@@ -149,6 +151,21 @@ class AggregatedStatusItem(Value, frozen=True):
     def healthy(self) -> bool:
         """Whether the member reports that the workload is healthy."""
         return self.health == "Healthy"
+
+    @property
+    def counts_ready(self) -> bool:
+        """Whether the member reports a number of ready replicas. A member leaves out a zero."""
+        return isinstance(self.status, Mapping) and (READY in self.status or _AVAILABLE in self.status)
+
+    @property
+    def ready_replicas(self) -> int:
+        """The number of ready replicas that the member reports; 0 without one."""
+        return max(self.number(READY), self.number(_AVAILABLE))
+
+    def number(self, field: str) -> int:
+        """Return a number that the member reports; 0 without one."""
+        value = self.status.get(field) if isinstance(self.status, Mapping) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 class BindingStatus(Value, frozen=True):

@@ -10,15 +10,17 @@ from builders import binding
 
 from berthmaster.deciding.copies import (
     STATUS_LAG_S,
+    missing_replicas,
     reported_copies,
     rollback_loses_replicas,
     seconds_since,
     unhealthy_by_report,
     unhealthy_by_works,
 )
+from berthmaster.kube.kinds import KARMADA_BINDINGS
 from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
 from berthmaster.model.cluster import Condition
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.move import MovePhase, MoveReason, MoveState, MoveStrategy
 from berthmaster.model.work import Copies, KarmadaWork, WorkStatus, copies_of
@@ -173,3 +175,22 @@ def test_of_a_kind_without_replicas_healthy_copies_are_compared(unhealthy: str, 
 )
 def test_seconds_are_never_negative(moment: Any, seconds: float):
     assert seconds_since(moment, LATER) == seconds
+
+
+@pytest.mark.parametrize(
+    ("items", "kind", "missing"),
+    [
+        pytest.param([item(), item("old")], "Deployment", {}, id="all replicas are ready"),
+        pytest.param([item(status={**READY, "readyReplicas": 1})], "Deployment", {"new": 3}, id="some are not ready"),
+        pytest.param([item(status={"availableReplicas": 3})], "Deployment", {"new": 1}, id="only available ones"),
+        pytest.param([item(status={"replicas": 4})], "Deployment", {"new": 4}, id="a status that leaves out zero"),
+        pytest.param([item(status=None)], "Job", {}, id="a kind that counts no replicas"),
+        pytest.param([item(status={"readyReplicas": 1})], "Own", {"new": 3}, id="another kind that counts replicas"),
+        pytest.param([item(applied=False)], "Deployment", {}, id="not applied"),
+        pytest.param([item("gone", status={})], "Deployment", {}, id="a cluster that is not assigned"),
+    ],
+)
+def test_missing_replicas_are_the_same_in_what_the_extender_keeps(items, kind, missing):
+    reported = reporting(*items, kind=kind)
+    kept = KARMADA_BINDINGS[0].read(encode_json(reported))
+    assert missing_replicas(reported) == missing_replicas(kept) == missing
