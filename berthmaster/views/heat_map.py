@@ -68,16 +68,18 @@ def heat_map(
     counts = _MARGIN + _width(max(map(len, names), default=0)) + 8
     cells = counts + len(_COUNTS) * _COUNT_WIDTH
     top = _HEADING + _width(max((len(_shortened(name)) for name in columns), default=0)) + 8
-    width = int(max(cells + len(columns) * _CELL + _MARGIN, 760))
+    hidden = max(failures, len(impacts)) - len(shown), len(clusters) - len(columns)
+    heading = _heading(*hidden, noun, moves=not impacts or impacts[0].assumptions.moves_off_lost)
+    width = int(max(cells + len(columns) * _CELL + _MARGIN, _MARGIN + _width(len(heading)) + _MARGIN, 760))
     height = int(top + len(shown) * _CELL + _LEGEND + _MARGIN)
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    hidden = max(failures, len(impacts)) - len(shown), len(clusters) - len(columns)
     most = max((count for each in shown for count in each.arriving.values()), default=0)
     parts = [
         f'<svg xmlns="{_NAMESPACE}" class="heat" {size} {_FONT} role="img" aria-label="{TITLE}">',
         *([] if embedded else [_style()]),
         f"<rect {_fill('paper')} {_size(width, height)}/>",
-        *_heading(*hidden, noun, moves=not impacts or impacts[0].assumptions.moves_off_lost),
+        f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold" {_fill("ink")}>{TITLE}</text>',
+        f'<text x="{_MARGIN}" y="40" {_fill("dim")}>{escape(heading)}</text>',
         *_columns(columns, cells, top),
     ]
     for row, (impact, name) in enumerate(zip(shown, names, strict=True)):
@@ -97,8 +99,7 @@ def _style() -> str:
     return "\n".join(["<style>", *light, "@media (prefers-color-scheme: dark) {", *dark, "}", "</style>"])
 
 
-def _heading(rows: int, columns: int, noun: str, *, moves: bool) -> Iterator[str]:
-    yield f'<text x="{_MARGIN}" y="22" font-size="15" font-weight="bold" {_fill("ink")}>{TITLE}</text>'
+def _heading(rows: int, columns: int, noun: str, *, moves: bool) -> str:
     hidden = [
         _not_shown(rows, "less severe failure"),
         _not_shown(columns, noun),
@@ -106,8 +107,7 @@ def _heading(rows: int, columns: int, noun: str, *, moves: bool) -> Iterator[str
     first = f"Rows: what fails, the worst first. Columns: the {noun}s that get replicas by failover"
     if not moves:
         first = f"Failover is off: no {noun} gets replicas. Rows: what fails, the worst first"
-    text = "; ".join(filter(None, [first, *hidden]))
-    yield f'<text x="{_MARGIN}" y="40" {_fill("dim")}>{escape(text)}.</text>'
+    return f"{'; '.join(filter(None, [first, *hidden]))}."
 
 
 def _not_shown(count: int, noun: str) -> str:

@@ -170,11 +170,11 @@ def _seen_by(reader: Reader, by_policy: Mapping[str, int]) -> dict[str, int]:
 def _selected(selector: MoveSelector, reader: Reader) -> str:
     """Return which workloads a selector matches, in words."""
     parts = [
-        f"{noun} {_names(names, sees)}"
-        for noun, names, sees in (
-            ("namespaces", selector.namespaces, reader.sees),
-            ("policies", selector.policies, reader.sees_policy),
-            ("kinds", selector.kinds, bool),
+        _names(noun, plural, names, sees)
+        for noun, plural, names, sees in (
+            ("namespace", "namespaces", selector.namespaces, reader.sees),
+            ("policy", "policies", selector.policies, reader.sees_policy),
+            ("kind", "kinds", selector.kinds, bool),
         )
         if names
     ]
@@ -182,13 +182,15 @@ def _selected(selector: MoveSelector, reader: Reader) -> str:
     return "; ".join(parts) or "all workloads"
 
 
-def _names(names: Iterable[str], sees: Callable[[str], bool]) -> str:
-    """Return the names that a reader may see, and how many others there are."""
+def _names(noun: str, plural: str, names: Iterable[str], sees: Callable[[str], bool]) -> str:
+    """Return the names that a reader may see, and how many others there are, with what they are names of."""
     listed = sorted(names)
     seen = [each for each in listed if sees(each)]
-    shown = [name_list(seen)] if seen else []
     hidden = len(listed) - len(seen)
-    return " and ".join([*shown, f"{hidden} that you may not see"] if hidden else shown)
+    shown = f"{plural if len(seen) > 1 else noun} {name_list(seen)}"
+    if not seen:
+        return f"{hidden} {plural if hidden > 1 else noun} that you may not see"
+    return f"{shown} and {hidden} that you may not see" if hidden else shown
 
 
 def percent_totals(config: MovesConfig | None, scheduler: str, bindings: Iterable[Binding]) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -29,6 +30,8 @@ _WHOLE: Final = ("region", "provider")
 """The failures whose columns are what fails, too. A cluster can be in several zones."""
 _OTHERS: Final = "others"
 _NAMED: Final = 5
+_EFFECTS: Final = ("has no other copy", "runs nowhere", "has too few replicas", "stays on a lost cluster")
+"""What a failure does to a workload, the worst first."""
 
 
 class NamedWorkload(NamedTuple):
@@ -40,12 +43,19 @@ class NamedWorkload(NamedTuple):
 
 
 class FailureRow(NamedTuple):
-    """One failure."""
+    """One failure.
+
+    Attributes:
+        workloads: some of the workloads that it harms, each with its worst effect.
+        more: how many other ones there are at least.
+        counted: whether ``more`` is exact.
+    """
 
     impact: ImpactView
     overcommitted: Sequence[str]
     workloads: Sequence[NamedWorkload]
     more: int
+    counted: bool
     receivers: Sequence[tuple[str, int]]
     other_receivers: int
     question: str
@@ -143,12 +153,11 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
 
 
 def _row(impact: ImpactView) -> FailureRow:
-    named = [
-        *_named(impact.only_copy, "has no other copy"),
-        *_named(impact.nowhere, "runs nowhere"),
-        *_named(impact.short, "has too few replicas"),
-        *_named(impact.staying, "stays on a lost cluster"),
-    ][:_NAMED]
+    lists = (impact.only_copy, impact.nowhere, impact.short, impact.staying)
+    worst: dict[str, str] = {}
+    for names, effect in zip(lists, _EFFECTS, strict=True):
+        worst |= dict.fromkeys((each for each in names if each not in worst), effect)
+    named = [NamedWorkload(each, binding_place(each), effect) for each, effect in islice(worst.items(), _NAMED)]
     receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
     few = len(impact.clusters) <= MAX_ENTRIES
     lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
@@ -156,12 +165,9 @@ def _row(impact: ImpactView) -> FailureRow:
         impact=impact,
         overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
         workloads=named,
-        more=sum(impact.counts) - len(named),
+        more=max(len(worst), *impact.counts) - len(named),
+        counted=impact.counts == tuple(map(len, lists)),
         receivers=receivers[:_NAMED],
         other_receivers=len(receivers[_NAMED:]),
         question=encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover)),
     )
-
-
-def _named(names: Sequence[str], effect: str) -> list[NamedWorkload]:
-    return [NamedWorkload(each, binding_place(each), effect) for each in names]

@@ -69,7 +69,8 @@ def one(namespace: str, binding: str) -> Response | str:
     page = workload_page(facts, WorkloadQuestion(group, everything), services().clock.now())
     if file := downloads.asked(_tables(page, facts)):
         return file
-    hints = {"history": history.hint, "why_not": why_not.hint, **({} if overview is None else overview.missing)}
+    hints = {"history": history.hint, "reviews": reviews.hint, "why_not": why_not.hint}
+    hints |= {} if overview is None else overview.missing
     return render_template(
         "workload.html",
         page=page,

@@ -20,6 +20,10 @@ MORE = {
     "a workload that left its group": console_ledger.ADDRESS,
     "cluster-scoped workload": "/workloads/-/viewer-clusterrole",
 }
+WITH_TABLES = (
+    "/fleet?view=table", "/workloads", "/history?range=7d", "/what-if?lose=berlin-01", "/drift", "/moves", "/policies",
+    "/resilience?by=region",
+)  # fmt: skip
 SCRIPT_LIMIT_BYTES = 200_000
 _OVERLAPPING_CELLS = """() => [...document.querySelectorAll(".table th, .table td")]
     .filter((cell) => cell.clientWidth > 1 && cell.scrollWidth > cell.clientWidth + 1)
@@ -74,6 +78,33 @@ def test_a_phone_can_sort_workloads(narrow):
     narrow.open(page, "/workloads")
     page.get_by_role("link", name="Replicas", exact=True).click()
     expect(page.locator("th[aria-sort=ascending]")).to_have_text("Replicas ↑")
+
+
+@pytest.mark.parametrize(
+    ("address", "column"), [("/moves", "Workload"), ("/policies", "Priority"), ("/drift", "Full repair")]
+)
+def test_a_list_is_sorted_by_its_headers(visit, address, column):
+    page = visit(address)
+    header = page.locator(".sorts").get_by_role("columnheader", name=column)
+    for order in ("ascending", "descending"):
+        header.get_by_role("link").click()
+        expect(header).to_have_attribute("aria-sort", order)
+    visit.accessible(page)
+
+
+def test_every_table_is_a_file_of_csv_and_of_json(visit):
+    page = visit.page()
+    for address in [*WITH_TABLES, *MORE.values()]:
+        visit.open(page, address)
+        if "/resilience" in address:
+            expect(page.get_by_role("img")).to_be_visible()
+        links = [each.get_attribute("href") for each in page.locator(".files a").all()]
+        tables = page.get_by_role("region").and_(page.locator(".table")).count()
+        assert bool(links) or not tables, f"{address} has tables and no files"
+        for link in links:
+            answer = visit.context.request.get(visit.origin + link)
+            kind = "text/csv" if "as=csv" in link else "application/json"
+            assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, kind), link
 
 
 def test_every_page_works_without_scripts(browser, console, axe):

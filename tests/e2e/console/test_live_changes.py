@@ -17,9 +17,21 @@ from karmada_plane import binding, cluster, deployment, policy, selector
 from playwright.sync_api import expect
 
 KEPT = "window.kept = true"
-
-
 SETTLED_MS = 5000
+PARTS_FAIL = """
+from msgspec.structs import replace
+from console.extender_source import ExtenderSource
+from console.source import SourceError
+overview, history = ExtenderSource.overview, ExtenderSource.history
+def without_claims(*given, **named):
+    return replace(overview(*given, **named), claims=None, missing={"claims": "the claims are broken"})
+def without_reviews(source, query, **named):
+    if query.kind.endswith("Policy"):
+        raise SourceError("the reviews are broken", 503)
+    return history(source, query, **named)
+def refused(*given, **named):
+    raise SourceError("the question is broken", 429)
+ExtenderSource.overview, ExtenderSource.history, ExtenderSource.why_not = without_claims, without_reviews, refused"""
 
 
 @pytest.fixture
@@ -164,8 +176,26 @@ def test_a_ledger_that_cannot_be_read_takes_its_section_only(visit, console):
         expect(page.get_by_role("main")).to_contain_text("It is assigned to")
         expect(page.locator("section", has=page.locator("#timeline"))).to_contain_text("ledger cannot be read now")
         expect(page.get_by_role("heading", name="Clusters by stage")).to_be_visible()
+        expect(page.get_by_role("table", name="Policies that match")).to_contain_text("shop/everyday")
+        visit.open(page, f"{console_ledger.ADDRESS}?why-not=recorded-home-1")
+        expect(page.get_by_role("heading", name="Why it is not on recorded-home-1")).to_be_visible()
+        visit.open(page, "/history?range=7d")
+        expect(page.locator(".empty")).to_contain_text("ledger cannot be read now")
     finally:
         file.write_bytes(whole)
+
+
+def test_claims_reviews_and_why_not_fail_alone(browser, console, axe):
+    visit = start_visits(browser, console.start_console(first=PARTS_FAIL), axe)
+    page = visit(f"{console_ledger.ADDRESS}?why-not=recorded-home-1")
+    expect(page.locator(".answers")).to_contain_text("It is assigned to")
+    expect(page.get_by_role("table", name="Timeline, the latest first")).to_be_visible()
+    sections = {title: page.locator("section", has=page.locator(f"#{title}")) for title in ("policy", "why-not")}
+    expect(sections["policy"]).to_contain_text("Which policies match it is not known: the claims are broken.")
+    expect(sections["policy"]).to_contain_text("The plans of this policy are not known: the reviews are broken.")
+    expect(sections["why-not"]).to_contain_text("the question is broken.")
+    visit.check()
+    visit.context.close()
 
 
 def before(console, port):
@@ -199,9 +229,14 @@ def test_a_lost_extender_is_announced_and_so_is_its_return(visit, console):
     console.stop_extender()
     try:
         expect(notice).to_contain_text("The extender cannot be asked")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        expect(notice).to_be_in_viewport()
+        expect(page.locator("#age")).to_contain_text("ago.")
+        expect(page.locator("main tbody tr").first).to_be_visible()
         visit.accessible(page)
         other = visit("/moves?page=2", status=502)
         expect(other.get_by_role("main")).to_contain_text("cannot be reached")
+        expect(other.locator("#age")).to_be_empty()  # this page shows nothing that could be old
     finally:
         console.start_extender()
     expect(notice).to_be_hidden(timeout=2 * WAIT_MS)

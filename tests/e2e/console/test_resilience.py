@@ -13,6 +13,9 @@ def simulates(*_, **__):
     raise SourceError("", 503, progress=Progress("the loss of each cluster", begun, 3, 1000))
 VisibleSource.resilience = simulates"""
 
+FITS = """each => each.scrollWidth <= each.clientWidth && [...each.querySelectorAll("text")].every(
+    (text) => text.getBoundingClientRect().right <= text.ownerSVGElement.getBoundingClientRect().right)"""
+
 
 @pytest.mark.parametrize("domain", ["Regions", "Providers", "Zones", "Clusters"])
 def test_each_kind_of_failure_has_a_picture_and_a_table(visit, domain):
@@ -20,6 +23,7 @@ def test_each_kind_of_failure_has_a_picture_and_a_table(visit, domain):
     page = visit.page()
     page.goto(f"{visit.origin}/resilience?by={domain[:-1].lower()}")
     expect(page.get_by_role("img", name="Where failover puts replicas if a failure occurs")).to_be_visible()
+    assert page.locator(".picture").evaluate(FITS)
     table = page.get_by_role("table", name="Failures, the worst first")
     expect(table.get_by_role("columnheader", name=domain[:-1], exact=True)).to_be_visible()
     expect(table.get_by_role("row")).not_to_have_count(1)

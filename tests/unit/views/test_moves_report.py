@@ -119,9 +119,9 @@ def test_a_budget_says_how_much_is_in_use():
     fleet, nights = found.budgets
     assert (fleet.moves, fleet.max_moves, fleet.waiting, fleet.replicas_moving) == (1, 1, 1, 4)
     assert (fleet.by_policy, fleet.from_clusters, fleet.to_clusters) == ({"shop/web": 1}, {"a": 1}, {})
-    assert (fleet.selects, fleet.opens_at, fleet.windows) == ("kinds Deployment", None, [])
+    assert (fleet.selects, fleet.opens_at, fleet.windows) == ("kind Deployment", None, [])
     assert (nights.moves, nights.replicas, nights.replicas_percent) == (0, 6, 50)
-    assert nights.selects == "namespaces shop; tier=web"
+    assert nights.selects == "namespace shop; tier=web"
     (window,) = nights.windows
     assert (window.open, window.next_start, window.time_zone) == (False, nights.opens_at, "Europe/Berlin")
 
@@ -166,7 +166,7 @@ def test_a_reader_of_few_namespaces_gets_no_names_of_others_in_budgets_and_probl
     found, _ = report(query=MoveQuery(namespaces=SHOP), lease=secret)
     assert (
         found.budgets[1].selects
-        == "namespaces shop and 1 that you may not see; policies 2 that you may not see; tier=web"
+        == "namespace shop and 1 that you may not see; 2 policies that you may not see; tier=web"
     )
     assert found.sources.problem == "the log of the controllers says why"
     everything, _ = report(lease=secret)

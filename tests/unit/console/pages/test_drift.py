@@ -42,7 +42,7 @@ def test_the_page_shows_figures_summaries_and_workloads():
             workload_drift("x/Job/y", kinds={}),
         )
     )
-    assert "<strong>3</strong><span>drift</span>" in page
+    assert "<strong>3</strong><span>not as their policies ask</span>" in page
     assert "A repair with fewer moves may exist for 1 of them." in page
     assert 'href="/drift?kind=NotFirstGroup"><strong>3</strong>' in page
     assert 'href="/policies/shop/web"' in page

@@ -21,23 +21,24 @@ def page_of(view, page=1, rows=50, by="region"):
 
 def test_a_failure_says_what_happens_and_leads_to_what_if():
     harm = impact(
-        "north", ["a"], nowhere=["shop/Deployment/web"], staying=["bank/DaemonSet/log"], moved=2, stopping=2, stopped=9,
-        arriving={"b": 3, "c": 6}, overcommitted={"b": ["cpu", "memory"]},
+        "north", ["a"], nowhere=["shop/Deployment/web"], staying=["shop/Deployment/web", "bank/DaemonSet/log"],
+        moved=2, stopping=2, stopped=9, arriving={"b": 3, "c": 6}, overcommitted={"b": ["cpu", "memory"]},
     )  # fmt: skip
     row = page_of(resilience_view(harm)).rows[0]
     assert row.impact == harm
     assert row.overcommitted == ["b (cpu, memory)"]
     assert row.receivers == [("c", 6), ("b", 3)]
-    assert [(each.name, each.place) for each in row.workloads] == [
-        ("shop/Deployment/web", ("shop", "web-deployment")),
-        ("bank/DaemonSet/log", ("bank", "log-daemonset")),
+    assert row.workloads == [
+        ("shop/Deployment/web", ("shop", "web-deployment"), "runs nowhere"),
+        ("bank/DaemonSet/log", ("bank", "log-daemonset"), "stays on a lost cluster"),
     ]
+    assert (row.more, row.counted) == (0, True)
     assert decoded(row.question) == WhatIfQuestion(lose=("a",), failover=Switch.ON)
 
 
 def test_counts_are_about_everything_and_names_about_what_the_visitor_may_see():
     row = page_of(resilience_view(impact("north", ["a"], nowhere=["shop/Deployment/y"], totals=(0, 700, 0, 0)))).rows[0]
-    assert row.more == 699
+    assert (row.more, row.counted) == (699, False)
     assert [each.name for each in row.workloads] == ["shop/Deployment/y"]
 
 
