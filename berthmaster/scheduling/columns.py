@@ -168,6 +168,7 @@ class ArrayBudget:
 
 _OFFSET: Final = 0x811C9DC5
 _PRIME: Final = 0x01000193
+_FEW_NAMES: Final = 32
 
 
 def fnv1_32(data: bytes, digest: int = _OFFSET) -> int:
@@ -175,6 +176,17 @@ def fnv1_32(data: bytes, digest: int = _OFFSET) -> int:
     for byte in data:
         digest = digest * _PRIME & 0xFFFFFFFF ^ byte
     return digest
+
+
+def fnv1_32_of_names(names: Sequence[str], data: bytes) -> list[int]:
+    """Return the FNV-1 hash of each name, continued with the same bytes."""
+    if len(names) < _FEW_NAMES:
+        return [fnv1_32(data, fnv1_32_of_name(name)) for name in names]
+    digests = np.array([fnv1_32_of_name(name) for name in names], dtype=np.uint32)
+    for byte in data:
+        digests *= np.uint32(_PRIME)
+        digests ^= np.uint32(byte)
+    return digests.tolist()
 
 
 def fnv1a_32(data: bytes) -> int:

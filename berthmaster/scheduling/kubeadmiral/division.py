@@ -5,6 +5,7 @@ The two planners: divide replicas by weight (Spread), or fill one cluster after 
 Sources: KubeAdmiral ``util/planner``, ``plugins/preferencebinpack``.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,13 +13,13 @@ from math import floor
 from typing import Final, NamedTuple
 
 from berthmaster.model.cluster import NO_SCHEDULE
-from berthmaster.scheduling.columns import fnv1_32, fnv1_32_of_name
+from berthmaster.scheduling.columns import fnv1_32_of_names
 from berthmaster.scheduling.compiled_placement import CompiledPlacement
 from berthmaster.scheduling.context import Attempt, Candidates, Context
 from berthmaster.scheduling.filters import untolerated_counts
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation
-from berthmaster.scheduling.kubeadmiral.unit import GPU, ReplicasStrategy, SchedulingUnit, unit_of
+from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 
 
 class Share(NamedTuple):
@@ -43,6 +44,8 @@ class CapacityLimits:
 
     def capped(self, name: str, replicas: int) -> int:
         """Return the replicas, at most as many as the cluster holds."""
+        if not (self.limited or self.estimated):
+            return replicas
         return min(replicas, self.limited.get(name, replicas), self.estimated.get(name, replicas))
 
 
@@ -92,8 +95,10 @@ def divide_by_weight(
 
 def ordered(shares: Sequence[Share], key: str) -> list[Share]:
     """Order clusters by weight, largest first, then by the FNV-1 hash of name and key."""
-    data = key.encode()
-    return sorted(shares, key=lambda each: (-each.weight, fnv1_32(data, fnv1_32_of_name(each.name))))
+    count = Counter([each.weight for each in shares])
+    tied = [each.name for each in shares if count[each.weight] > 1]
+    digests = dict(zip(tied, fnv1_32_of_names(tied, key.encode()), strict=True)) if tied else {}
+    return sorted(shares, key=lambda each: (-each.weight, digests.get(each.name)))
 
 
 def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLimits, *, keep: bool) -> Division:
@@ -122,6 +127,8 @@ class _Distribution:
     def give_minima(self) -> None:
         """Give each cluster its minimum. Maxima do not count here."""
         for each in self._shares:
+            if not each.minimum and not self._limits.limited:
+                continue
             given = min(each.minimum, self.remaining)
             given = min(given, self._limits.limited.get(each.name, given))
             given = self._within_estimate(each.name, given)
@@ -133,20 +140,24 @@ class _Distribution:
         weights = sum(each.weight for each in active)
         if weights <= 0:
             return active
-        to_give = self.remaining
+        to_give, limited, estimated = self.remaining, self._limits.limited, self._limits.estimated
         not_full = []
         for each in active:
-            extra = min(-(-to_give * each.weight // weights), self.remaining)
-            wanted = self.replicas[each.name] + extra
-            taken = wanted if each.maximum is None else min(wanted, each.maximum)
-            taken = min(taken, self._limits.limited.get(each.name, taken))
-            taken = self._within_estimate(each.name, taken)
+            name, weight, _, maximum = each
+            before = self.replicas[name]
+            taken = wanted = before + min(-(-to_give * weight // weights), self.remaining)
+            if maximum is not None and maximum < taken:
+                taken = maximum
+            if limited:
+                taken = min(taken, limited.get(name, taken))
+            if estimated:
+                taken = self._within_estimate(name, taken)
             if taken == wanted:
                 not_full.append(each)
-            growth = taken - self.replicas[each.name]
-            self.remaining -= growth
-            self.replicas[each.name] = taken
-            self.grown += max(0, growth)
+            if taken != before:
+                self.remaining -= taken - before
+                self.replicas[name] = taken
+                self.grown += max(0, taken - before)
         return not_full
 
     def _within_estimate(self, name: str, replicas: int) -> int:
@@ -278,8 +289,10 @@ def assign(context: Context, _compiled: CompiledPlacement, selected: Candidates)
         division = divide_in_order(unit.replicas, shares, current, unit.scheduled, limits, **keeping)
     else:
         division = divide_by_weight(unit.replicas, shares, current, limits, unit.key, **keeping)
-    names = [*division.replicas, *(name for name in division.overflow if name not in division.replicas)]
-    total = {name: division.replicas.get(name, 0) + division.overflow.get(name, 0) for name in names}
+    total = division.replicas
+    if division.overflow:
+        names = [*total, *(name for name in division.overflow if name not in total)]
+        total = {name: total.get(name, 0) + division.overflow.get(name, 0) for name in names}
     return {name: count for name, count in total.items() if count}
 
 
@@ -292,22 +305,18 @@ def _weights(context: Context, selected: Candidates) -> dict[str, int]:
 
 
 def _shares(context: Context, unit: SchedulingUnit, selected: Candidates) -> list[Share]:
-    weights = _weights(context, selected)
+    """Return the bounds of clusters. A cluster with an untolerated NoSchedule taint cannot gain replicas."""
+    weights, current = _weights(context, selected), context.request.current
     counts = untolerated_counts(context.fleet, unit.tolerations, frozenset({NO_SCHEDULE}))[selected.rows]
-    return [
-        _share(unit, name, weights.get(name, 0), context.request.current, repels=bool(count))
-        for name, count in zip(selected.names(), counts.tolist(), strict=True)
-    ]
-
-
-def _share(unit: SchedulingUnit, name: str, weight: int, current: Mapping[str, int], *, repels: bool) -> Share:
-    """Return a cluster's bounds. A cluster with an untolerated NoSchedule taint cannot gain replicas."""
-    preference = unit.preference(name)
-    maximum = preference.maximum
-    if repels:
-        running = current.get(name, 0)
-        maximum = running if maximum is None else min(maximum, running)
-    return Share(name, weight, preference.minimum, maximum)
+    shares = []
+    for name, repels in zip(selected.names(), counts.tolist(), strict=True):
+        preference = unit.preferences.get(name, NO_PREFERENCE)
+        maximum = preference.maximum
+        if repels:
+            running = current.get(name, 0)
+            maximum = running if maximum is None else min(maximum, running)
+        shares.append(Share(name, weights.get(name, 0), preference.minimum, maximum))
+    return shares
 
 
 def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -> dict[str, int]:
@@ -318,7 +327,7 @@ def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -
     """
     names = selected.names()
     if any(each.weight is not None for each in unit.preferences.values()):
-        return {name: unit.preference(name).weight or 0 for name in names}
+        return {name: unit.preferences.get(name, NO_PREFERENCE).weight or 0 for name in names}
     capacity = Allocation(fleet, selected.rows, GPU if GPU in unit.requests else "cpu", unit.requests)
     weights = capacity_weights(capacity.capacity_units().tolist(), capacity.free_units().tolist())
     return dict(zip(names, weights, strict=True))

@@ -54,6 +54,9 @@ class Preference:
     priority: int | None = None
 
 
+NO_PREFERENCE: Final = Preference()
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulingUnit:
     """One object.
@@ -105,10 +108,7 @@ class SchedulingUnit:
         return self.sticky and bool(self.current)
 
     def preference(self, cluster: str) -> Preference:
-        return self.preferences.get(cluster, _NO_PREFERENCE)
-
-
-_NO_PREFERENCE = Preference()
+        return self.preferences.get(cluster, NO_PREFERENCE)
 
 
 class UnitPlacement(Placement, frozen=True):

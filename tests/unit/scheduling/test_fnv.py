@@ -1,6 +1,6 @@
 import pytest
 
-from berthmaster.scheduling.columns import fnv1_32
+from berthmaster.scheduling.columns import fnv1_32, fnv1_32_of_names
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,9 @@ from berthmaster.scheduling.columns import fnv1_32
 )
 def test_hashes(text, digest):
     assert fnv1_32(text.encode()) == digest
+
+
+@pytest.mark.parametrize("count", [3, 500], ids=["few", "many"])
+def test_hashes_of_names_continue_with_the_same_bytes(count):
+    names = [f"member{number}" for number in range(count)]
+    assert fnv1_32_of_names(names, b"default/web") == [fnv1_32(f"{name}default/web".encode()) for name in names]
