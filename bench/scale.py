@@ -218,7 +218,7 @@ def controllers(size: int, clusters: int) -> dict[str, float]:
         written = latest.get(key)
         if written is not None and written.assignment:
             number = numbers[key]
-            raw = fleet.binding(number, written.assignment, version=2)
+            raw = fleet.binding(number, written.assignment, version=2, stored=written.metadata.resource_version)
             before_s = time.thread_time()
             plane.put_binding(number, raw)
             observed_s += time.thread_time() - before_s

@@ -96,8 +96,15 @@ class ScaleFleet:
         chosen = {name: 2 for name in found if name != PINNED_CLUSTER} or {self.names[0]: 2}
         return {**chosen, PINNED_CLUSTER: 2} if number % max(1, self.size // PINNED) == 0 else chosen
 
-    def binding(self, number: int, assignment: Mapping[str, int], *, version: int = 1, reports: bool = False) -> bytes:
-        """Return a binding with an assignment, and with the reports of its members or without."""
+    def binding(
+        self, number: int, assignment: Mapping[str, int], *, version: int = 1, stored: str = "", reports: bool = False
+    ) -> bytes:
+        """Return a binding with an assignment, and with the reports of its members or without.
+
+        Args:
+            version: the generation.
+            stored: the resource version; one that follows from the generation by default.
+        """
         policy = self.policy_of[number]
         namespace, name = self.key(number)
         targets = [{"name": each, "replicas": replicas} for each, replicas in assignment.items()]
@@ -118,7 +125,7 @@ class ScaleFleet:
             "kind": "ResourceBinding",
             "metadata": {
                 "name": name, "namespace": namespace, "uid": f"1a2b3c4d-0000-4000-8000-{number:012}",
-                "resourceVersion": str(1_000_000 + number + version * self.size), "generation": version,
+                "resourceVersion": stored or str(1_000_000 + number + version * self.size), "generation": version,
                 "creationTimestamp": _TIME,
                 "labels": {
                     "propagationpolicy.karmada.io/permanent-id": f"9f8e7d6c-0000-4000-8000-{policy:012}",

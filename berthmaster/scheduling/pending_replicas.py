@@ -193,13 +193,28 @@ class NodeClass(NamedTuple):
     nodes: int
 
 
-class _Placed(NamedTuple):
-    """A workload's replicas on each of these nodes, and the amounts of these columns that one replica takes."""
+class _Demand(NamedTuple):
+    """The amounts of these columns that one replica takes. Workloads with equal requests share it."""
 
-    nodes: IntArray
-    replicas: IntArray
     columns: list[int]
     amounts: IntArray
+
+
+@lru_cache(maxsize=4096)
+def _demand(names: tuple[str, ...], requests: Requests) -> _Demand | None:
+    """Return what requests take of the columns for pods and for these names; None if a column is missing."""
+    asked = {**dict(filter(counts_for_nodes, requests)), PODS: 1}
+    if not asked.keys() <= {PODS, *names}:
+        return None
+    columns = [_PODS_COLUMN if name == PODS else names.index(name) + 1 for name in asked]
+    return _Demand(columns, np.array(list(asked.values()), dtype=np.int64))
+
+
+class _Placed(NamedTuple):
+    """A workload's replicas: the numbers of the nodes, then the replicas on each. Bytes are the smallest form."""
+
+    taken: bytes
+    demand: _Demand
 
 
 class ModelNodes:
@@ -216,26 +231,23 @@ class ModelNodes:
         for modeling in modelings:
             if modeling.grade in counts:
                 counts[modeling.grade] += modeling.count
-        self._names = sorted({each.name for model in grades for each in model.ranges} - {PODS})
+        self._names = tuple(sorted({each.name for model in grades for each in model.ranges} - {PODS}))
         self._grades = np.array([self._smallest(model) for model in grades], dtype=np.int64)
         self._counts = np.array([counts[model.grade] for model in grades], dtype=np.int64)
         self._grade_of = np.repeat(np.arange(len(grades)), np.minimum(self._counts, MAX_NODES // len(grades)))
         self._free = self._grades[self._grade_of]
-        self._placed: dict[Key, list[_Placed]] = {}
+        self._placed: dict[Key, tuple[_Placed, ...]] = {}
 
     def place(self, key: Key, requests: Requests, replicas: int) -> None:
         """Place replicas of a workload by first fit, beside those that it has. Those that fit no node take nothing."""
-        asked = {**dict(filter(counts_for_nodes, requests)), PODS: 1}
-        if not asked.keys() <= {PODS, *self._names}:
+        if (demand := _demand(self._names, requests)) is None:
             return
-        columns = [_PODS_COLUMN if name == PODS else self._names.index(name) + 1 for name in asked]
-        amounts = np.array(list(asked.values()), dtype=np.int64)
-        fitting = (self._free[:, columns] // amounts).min(axis=1)
+        fitting = (self._free[:, demand.columns] // demand.amounts).min(axis=1)
         taken = np.minimum(np.cumsum(fitting), replicas)
         taken[1:] -= taken[:-1].copy()
         nodes = np.flatnonzero(taken)
-        placed = _Placed(nodes, taken[nodes], columns, amounts)
-        self._placed.setdefault(key, []).append(placed)
+        placed = _Placed(np.array((nodes, taken[nodes])).tobytes(), demand)
+        self._placed[key] = (*self._placed.get(key, ()), placed)
         self._add(placed, -1)
 
     def remove(self, key: Key) -> None:
@@ -263,7 +275,8 @@ class ModelNodes:
         return [_PODS_PER_NODE, *(capacity.get(name, 0) for name in self._names)]
 
     def _add(self, placed: _Placed, sign: int) -> None:
-        self._free[placed.nodes[:, None], placed.columns] += sign * placed.replicas[:, None] * placed.amounts
+        nodes, replicas = np.frombuffer(placed.taken, dtype=np.int64).reshape(2, -1)
+        self._free[nodes[:, None], placed.demand.columns] += sign * replicas[:, None] * placed.demand.amounts
 
 
 def nodes_of(cluster: Cluster) -> ModelNodes | None:

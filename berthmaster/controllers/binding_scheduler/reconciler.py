@@ -35,6 +35,8 @@ from berthmaster.runtime import traces
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
+MAX_PENDING: Final = 10_000
+"""How many bindings may wait for their status. Each takes 4 KiB: the assignment, and the binding as it was written."""
 _ACTION: Final = "Scheduling"
 _SUCCEEDED: Final = "ScheduleBindingSucceed"
 _FAILED: Final = "ScheduleBindingFailed"
@@ -181,7 +183,7 @@ class BindingReconciler:
         self._bindings.add_written(key, binding, latest)
         self._moves.written(key, binding, latest)
         self._pending[key] = _PendingStatus(latest, decision, now)
-        if self._queue.busy:
+        if self._queue.busy and len(self._pending) <= MAX_PENDING:
             self._queue.add_late(key)
             _STEPS.debug("status delayed", extra=fields(binding=key_text(key)))
         else:

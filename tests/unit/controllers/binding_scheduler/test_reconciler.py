@@ -11,6 +11,7 @@ from faults import nothing, only, refuse
 from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
 
+from berthmaster.controllers.binding_scheduler import reconciler
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, _with_page
@@ -136,8 +137,12 @@ def test_status_and_event_are_delayed_while_other_bindings_wait(bench):
     assert bench.store.events == [(uid, SUCCEEDED)]
 
 
-def test_status_and_event_are_written_at_once_if_no_binding_waits(bench):
-    bench.empty_queue()
+@pytest.mark.parametrize("most", [None, 0], ids=["if no binding waits", "if too many wait for their status"])
+def test_status_and_event_are_written_at_once(bench, monkeypatch, most):
+    if most is None:
+        bench.empty_queue()
+    else:
+        monkeypatch.setattr(reconciler, "MAX_PENDING", most)
     uid = bench.put()
     bench.work()
     assert bench.status["conditions"][0]["status"] == "True"
