@@ -13,13 +13,13 @@ import click
 from rich.text import Text
 
 from berthmaster.kube.events import EventRecorder
-from berthmaster.model.errors import ServiceError
+from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.probes import Probes, serving_probes
 from berthmaster.views.texts import numbers
-from berthmaster_cli.flags import declared, environment_text, option, options
-from berthmaster_cli.options import Address, ClusterFlags, LogLevelFlags, cluster_clients, config_option
+from berthmaster_cli.flags import Parsed, declared, environment_text, option, options
+from berthmaster_cli.options import ADDRESS, ClusterFlags, LogLevelFlags, cluster_clients, config_option
 from berthmaster_cli.output import OutputFlags, echo, print_data, print_table, stdout, styled
 from certs.bundle import MUTATING, SCHEDULER_PLUGIN, VALIDATING
 from certs.leaf import timestamp_text
@@ -43,25 +43,18 @@ _LIFETIME_DAYS: Final = click.FloatRange(0.0001, 36_500)
 _REPORTER: Final = "berthmaster.io/certs"
 
 
-class ServingSecret(click.ParamType[ServingCertificate]):
-    """``SECRET=NAME[,NAME...]``."""
-
-    name = "SECRET=NAME[,NAME...]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ServingCertificate:  # noqa: ANN401
-        if isinstance(value, ServingCertificate):
-            return value
-        secret, equals, listed = str(value).partition("=")
-        names = tuple(name.strip() for name in listed.split(",")) if equals else ()
-        if not _OBJECT_NAME.fullmatch(secret):
-            example = "shop-tls=shop.default.svc,10.0.0.1"
-            self.fail(f"{secret!r} is not the name of a Secret; write for example {example}", param, ctx)
-        if len(names) > _MAX_NAMES:
-            self.fail(f"{secret} has {len(names)} names; accepted are at most {_MAX_NAMES}", param, ctx)
-        for name in names:
-            if not (_is_address(name) or _DNS_NAME.fullmatch(name)):
-                self.fail(f"{name!r} is neither a lower-case DNS name nor an IP address", param, ctx)
-        return ServingCertificate(secret, names)
+def _serving_secret(text: str) -> ServingCertificate:
+    secret, equals, listed = text.partition("=")
+    names = tuple(name.strip() for name in listed.split(",")) if equals else ()
+    if not _OBJECT_NAME.fullmatch(secret):
+        example = "shop-tls=shop.default.svc,10.0.0.1"
+        raise InputError(f"{secret!r} is not the name of a Secret; write for example {example}")
+    if len(names) > _MAX_NAMES:
+        raise InputError(f"{secret} has {len(names)} names; accepted are at most {_MAX_NAMES}")
+    for name in names:
+        if not (_is_address(name) or _DNS_NAME.fullmatch(name)):
+            raise InputError(f"{name!r} is neither a lower-case DNS name nor an IP address")
+    return ServingCertificate(secret, names)
 
 
 class CertificateFlags(ClusterFlags, LogLevelFlags):
@@ -74,7 +67,7 @@ class CertificateFlags(ClusterFlags, LogLevelFlags):
     )  # fmt: skip
     serving: tuple[ServingCertificate, ...] = option(
         "A Secret that a server mounts, and the DNS names and IP addresses in its certificate. Repeatable.",
-        type=ServingSecret(), required=True,
+        type=Parsed("SECRET=NAME[,NAME...]", _serving_secret), required=True,
     )  # fmt: skip
     authority: str = option(
         "own: Berthmaster issues certificates. provided: another component, for example cert-manager, writes the "
@@ -238,7 +231,7 @@ def inspect_(flags: CertificateFlags, *, output: str) -> None:
 
 @_subcommand("run")
 @click.option(
-    "--probe-bind", type=Address(), default="0.0.0.0:9080", show_default=True,
+    "--probe-bind", type=ADDRESS, default="0.0.0.0:9080", show_default=True,
     help="The address for /livez, /readyz and /metrics, in plain text.",
 )  # fmt: skip
 @click.option(

@@ -19,7 +19,7 @@ from berthmaster_cli.ledger_options import (
     ledger_options,
     recorder_from,
 )
-from berthmaster_cli.options import Address, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
+from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
@@ -134,7 +134,7 @@ class ControllersFlags(KubeconfigFlags, BindingFlags, EstimatorFlags, ElectionFl
         "The number of requests that may exceed that rate at once.", 2000, click.IntRange(1, 100_000)
     )
     probe_bind: tuple[str, int] = option(
-        "The address for /livez, /readyz and /metrics, in plain text.", "0.0.0.0:9080", Address()
+        "The address for /livez, /readyz and /metrics, in plain text.", "0.0.0.0:9080", ADDRESS
     )
 
 

@@ -8,29 +8,23 @@ import os
 
 def berthmaster() -> None:
     """Run ``berthmaster``."""
-    try:
-        from berthmaster_cli.main import run  # noqa: PLC0415 - an import can be interrupted
-
-        run()
-    except KeyboardInterrupt:
-        os._exit(130)
+    _call("run")
 
 
 def plugin() -> None:
     """Run ``kubectl berthmaster``."""
-    try:
-        from berthmaster_cli.kubectl import run_plugin  # noqa: PLC0415 - the same
-
-        run_plugin()
-    except KeyboardInterrupt:
-        os._exit(130)
+    _call("run_plugin")
 
 
 def completion() -> None:
     """Print completions for ``kubectl berthmaster``."""
-    try:
-        from berthmaster_cli.kubectl import complete  # noqa: PLC0415 - the same
+    _call("complete")
 
-        complete()
+
+def _call(name: str) -> None:
+    try:
+        from berthmaster_cli import main  # noqa: PLC0415 - an import can be interrupted
+
+        getattr(main, name)()
     except KeyboardInterrupt:
         os._exit(130)

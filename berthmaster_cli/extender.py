@@ -5,9 +5,10 @@ from typing import Final
 
 import click
 
+from berthmaster.model.errors import InputError
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
-from berthmaster_cli.flags import environment_text, option, options
+from berthmaster_cli.flags import Parsed, environment_text, option, options
 from berthmaster_cli.inputs import SchedulingFlags, profile_from
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, config_option
@@ -18,21 +19,13 @@ _MIB: Final = 2**20
 _KINDS: Final = ("nodes", "clusters", "federatedclusters", "policies", "bindings", "workloads")
 
 
-class WatchedKinds(click.ParamType[tuple[str, ...]]):
-    """A list of kinds to watch, separated by commas."""
-
-    name = "kinds"
-
-    def convert(
-        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        kinds = tuple(filter(None, (each.strip() for each in value.split(","))))
-        unknown = [each for each in kinds if each not in _KINDS]
-        if unknown or not kinds:
-            self.fail(f"{(unknown or [value])[0]!r} is not one of {', '.join(_KINDS)}.", param, ctx)
-        return kinds
+def watched_kinds(text: str) -> tuple[str, ...]:
+    """Parse a list of kinds to watch, separated by commas."""
+    kinds = tuple(filter(None, (each.strip() for each in text.split(","))))
+    unknown = [each for each in kinds if each not in _KINDS]
+    if unknown or not kinds:
+        raise InputError(f"{(unknown or [text])[0]!r} is not one of {', '.join(_KINDS)}.")
+    return kinds
 
 
 class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags, LeaseFlags):
@@ -46,7 +39,7 @@ class ExtenderFlags(KubeconfigFlags, ServingFlags, SchedulingFlags, LedgerFlags,
         "Watch an API server instead of reading manifests: nodes, clusters (Karmada) or federatedclusters "
         "(KubeAdmiral), and policies, bindings and workloads (Karmada). bindings includes clusters; workloads includes "
         "clusters, policies and bindings. Repeatable.",
-        type=WatchedKinds(), names=("--watch",), metavar="KIND[,KIND]",
+        type=Parsed("kinds", watched_kinds), names=("--watch",), metavar="KIND[,KIND]",
     )  # fmt: skip
     interval_s: float = option(
         "The interval of checks whether the manifests have changed, in seconds.", 2.0, click.FloatRange(0.1, 3600)

@@ -54,6 +54,25 @@ def _variable(prefix: str, name: str) -> str:
     return f"{prefix}_{name.lstrip('-').replace('-', '_').upper()}"
 
 
+V = TypeVar("V")
+
+
+class Parsed(click.ParamType[V]):
+    """A value that a function parses from text. The function raises ``InputError`` or ``ValueError``."""
+
+    def __init__(self, name: str, parse: Callable[[str], V]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> V:  # noqa: ANN401
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # a default that is parsed already
+        try:
+            return self._parse(value)
+        except (InputError, ValueError) as error:
+            self.fail(str(error), param, ctx)
+
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 Changes = Mapping[str, Mapping[str, Any]]
 T = TypeVar("T", bound="Flags")

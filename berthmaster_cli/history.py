@@ -8,8 +8,7 @@ import click
 from rich.text import Text
 
 from berthmaster.model.errors import LedgerError
-from berthmaster.model.kinds import BUILT_IN_NAMES, Scope, resolve, scope_of_group
-from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.changes import full_name
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.inputs import NamespaceFlags, completed_types, resource_argument
 from berthmaster_cli.ledger_options import RangeFlags, ledger_option, opened
@@ -91,18 +90,8 @@ def workload_query(words: Sequence[str], namespace: str) -> "Query":
 
     if not words:
         return Query(namespace=namespace)
-    name = recorded_name(words, namespace)
+    name = full_name(resource_argument(words, namespace), namespace)
     return Query(namespace=name.namespace, resource_kind=name.kind, name=name.name)
-
-
-def recorded_name(words: Sequence[str], namespace: str) -> ResourceName:
-    """Return the name of a workload with its kind as manifests have it. Unknown kinds stay as they are written."""
-    name = resource_argument(words, namespace)
-    found = resolve(name.kind, BUILT_IN_NAMES)
-    if found is None:
-        return ResourceName(name.namespace or namespace, name.kind, name.name)
-    scoped = scope_of_group(found.group, found.kind) is Scope.CLUSTER
-    return ResourceName("" if scoped else name.namespace or namespace, found.kind, name.name)
 
 
 def _print_rows(rows: "Sequence[HistoryRow]") -> None:

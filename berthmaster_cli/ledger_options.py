@@ -13,7 +13,7 @@ import click
 
 from berthmaster.model.errors import InputError, LedgerError, shown
 from berthmaster.version import __version__
-from berthmaster_cli.flags import Decorator, Flags, declared, option
+from berthmaster_cli.flags import Decorator, Flags, Parsed, declared, option
 
 if TYPE_CHECKING:
     from berthmaster.ledger.batches import Configuration
@@ -30,25 +30,19 @@ _MICROSECONDS: Final = 1_000_000
 _ACCEPTED: Final = "accepted are a duration such as 24h, and a time such as 2026-11-21T03:12 (UTC without an offset)"
 
 
-class Moment(click.ParamType[datetime]):
-    """A point in time: a duration before now, or a time."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:  # noqa: ANN401
-        if isinstance(value, datetime):
-            return value
-        text = str(value).strip()
-        if (found := _DURATION.fullmatch(text)) is not None:
-            return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is not a time; {_ACCEPTED}", param, ctx)
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+def _moment(text: str) -> datetime:
+    """Parse a point in time: a duration before now, or a time."""
+    text = text.strip()
+    if (found := _DURATION.fullmatch(text)) is not None:
+        return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a time; {_ACCEPTED}") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-MOMENT: Final = Moment()
+MOMENT: Final = Parsed("TIME", _moment)
 
 
 class LedgerFlags(Flags):

@@ -10,12 +10,12 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, TextIO
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from berthmaster.model.errors import BerthmasterError, InputError
 from berthmaster.version import __version__
@@ -307,6 +307,41 @@ def _escaped(character: str) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+_PLUGIN: Final = "kubectl berthmaster"
+# Cobra's ShellCompDirective values.
+_NO_FILES: Final = 4
+_DEFAULT: Final = 0
+
+
+def run_plugin() -> None:
+    """Run the command as ``kubectl berthmaster``."""
+    run(_PLUGIN)
+
+
+def complete() -> None:
+    """Print the completions of the words on the command line. The last word is incomplete and can be empty.
+
+    kubectl runs ``kubectl_complete-berthmaster`` with the words so far. Its output is that of Cobra: one value in each
+    line, with a description after a tab, and at last a colon with the directive.
+    """
+    words = sys.argv[1:]
+    lines = completions(words[:-1], words[-1] if words else "")
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def completions(words: Sequence[str], incomplete: str) -> list[str]:
+    """Return the lines that kubectl expects. ``words`` are the complete words after ``kubectl berthmaster``."""
+    found = ShellComplete(main, {}, _PLUGIN, "").get_completions(list(words), incomplete)
+    plain = [item for item in found if item.type == "plain"]
+    # A parameter that is a path asks the shell for files.
+    directive = _NO_FILES if len(plain) == len(found) else _DEFAULT
+    return [*(_line(item) for item in plain), f":{directive}"]
+
+
+def _line(item: CompletionItem) -> str:
+    return f"{item.value}\t{item.help}" if item.help else str(item.value)
 
 
 if __name__ == "__main__":

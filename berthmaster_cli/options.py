@@ -11,7 +11,7 @@ from berthmaster.manifests.files import ManifestLimits, read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.validation import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
-from berthmaster_cli.flags import FILE, Flags, option
+from berthmaster_cli.flags import FILE, Flags, Parsed, option
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
@@ -39,33 +39,16 @@ class ReadTimeoutFlags(Flags):
     )
 
 
-class Address(click.ParamType[tuple[str, int]]):
-    """``HOST:PORT``, with an IPv6 host in brackets."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
-        if isinstance(value, tuple):
-            return value
-        host, colon, port = str(value).rpartition(":")
-        bracketed = host.startswith("[") and host.endswith("]")
-        if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535 or (":" in host and not bracketed):
-            self.fail(f"{value!r} is not HOST:PORT, for example 0.0.0.0:8443 or [::]:8443", param, ctx)
-        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the usual meaning of an empty host
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535 or (":" in host and not bracketed):
+        raise InputError(f"{text!r} is not HOST:PORT, for example 0.0.0.0:8443 or [::]:8443")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the usual meaning of an empty host
 
 
-class PlacementLimitsType(click.ParamType[PlacementLimits]):
-    """``NAME=N``, separated by commas."""
-
-    name = "LIST"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PlacementLimits:  # noqa: ANN401
-        if isinstance(value, PlacementLimits):
-            return value
-        try:
-            return PlacementLimits.parse(str(value))
-        except InputError as error:
-            self.fail(str(error), param, ctx)
+ADDRESS: Final = Parsed("HOST:PORT", _address)
+"""``HOST:PORT``, with an IPv6 host in brackets."""
 
 
 def _limits_help() -> str:
@@ -79,7 +62,7 @@ class PlacementLimitsFlags(Flags):
     placement_limits: PlacementLimits = option(
         "Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
         f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_limits_help()}.",
-        "", PlacementLimitsType(), names=(OPTION,), metavar="LIST",
+        "", Parsed("LIST", PlacementLimits.parse), names=(OPTION,), metavar="LIST",
     )  # fmt: skip
 
 

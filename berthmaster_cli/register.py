@@ -3,16 +3,16 @@
 import re
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from berthmaster.kube.lease import remove_lease
 from berthmaster.manifests.files import Document, ManifestLimits, read_documents
-from berthmaster.model.errors import ServiceError
+from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certs import CertificateFlags, certificate_context, certificate_options
-from berthmaster_cli.flags import Flags, declared, environment_text, option
+from berthmaster_cli.flags import Flags, Parsed, declared, environment_text, option
 from berthmaster_cli.options import config_option
 from berthmaster_cli.output import echo
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
@@ -28,16 +28,11 @@ _LEASE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9.]{0,252
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-class LeaseKey(click.ParamType[tuple[str, str]]):
-    """``NAMESPACE/NAME``."""
-
-    name = "NAMESPACE/NAME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
-        found = _LEASE.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a Lease; write for example karmada-system/berthmaster-controllers", param, ctx)
-        return found[1], found[2]
+def _lease_key(text: str) -> tuple[str, str]:
+    found = _LEASE.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text!r} is not a Lease; write for example karmada-system/berthmaster-controllers")
+    return found[1], found[2]
 
 
 @click.group()
@@ -88,7 +83,7 @@ def apply(flags: CertificateFlags, *, files: tuple[Path, ...], registered_by: st
     "--certificates", is_flag=True, help="Also delete the Secrets with the certificates that Berthmaster issued."
 )
 @click.option(
-    "--lease", type=LeaseKey(),
+    "--lease", type=Parsed("NAMESPACE/NAME", _lease_key),
     help="Also delete this Lease of the controllers on the target, once no process holds it.",
 )  # fmt: skip
 @certificate_options

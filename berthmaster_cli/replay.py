@@ -13,6 +13,7 @@ from berthmaster.model.binding import Binding, short_assignment
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import POLICY_KINDS, Policy, defaulted
 from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.flags import option, options
@@ -115,8 +116,7 @@ def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]
         policy: Policy | None = None if held_by is None else policies.get(held_by)
         if policy is None:
             return None
-        spec = msgspec.structs.replace(past.binding.spec, placement=policy.spec.placement)
-        return msgspec.structs.replace(past.binding, spec=spec)
+        return with_spec(past.binding, placement=policy.spec.placement)
 
     return rewritten
 
@@ -127,7 +127,7 @@ def _policy(document: Document) -> Policy:
         placement = checked_placement(policy.spec.placement, document.raw.get("spec", {}).get("placement"))
     except FieldError as error:
         raise document.error(error) from None
-    return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=placement))
+    return with_spec(policy, placement=placement)
 
 
 def _difference(replayed: "Replayed", time: str) -> ReplayDifference:

@@ -7,7 +7,7 @@ import click
 
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
 from berthmaster_cli.flags import Changes, Flags, option
-from berthmaster_cli.options import Address, LogLevelFlags, certificate_pair
+from berthmaster_cli.options import ADDRESS, LogLevelFlags, certificate_pair
 
 if TYPE_CHECKING:
     from berthmaster.serving.server import ServerOptions
@@ -18,8 +18,8 @@ _WORKER_CLASSES: Final = ("fast", "gthread")
 class ServingFlags(LogLevelFlags):
     """The options of a service. ``serving_defaults`` completes them."""
 
-    bind: tuple[str, int] = option("The address for requests.", type=Address())
-    probe_bind: tuple[str, int] = option("The address for /livez, /readyz and /metrics, in plain text.", type=Address())
+    bind: tuple[str, int] = option("The address for requests.", type=ADDRESS)
+    probe_bind: tuple[str, int] = option("The address for /livez, /readyz and /metrics, in plain text.", type=ADDRESS)
     cert_file: Path | None = option("The serving certificate in PEM, leaf certificate first.")
     key_file: Path | None = option("The private key of the certificate in PEM.")
     client_ca_file: Path | None = option("Require client certificates that one of these CAs signed.")

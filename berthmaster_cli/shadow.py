@@ -11,7 +11,8 @@ import msgspec
 
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.native_api.connection import UnansweredError, WebClient
-from berthmaster_cli.output import echo, print_data, print_line, print_table, stdout
+from berthmaster_cli.flags import declared
+from berthmaster_cli.output import OutputFlags, echo, print_data, print_line, print_table, stdout
 
 _PATH: Final = "/shadow"
 _PORT: Final = 9080
@@ -39,10 +40,7 @@ def command() -> None:
     "--server", default="http://127.0.0.1:9080", show_default=True, metavar="URL",
     help="The probe address of the process that runs berthmaster controllers --shadow.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True,
-    help="Output format.",
-)  # fmt: skip
+@declared(OutputFlags)
 @click.option("--check", is_flag=True, help="Exit with 1 if a binding differs, or if nothing was compared yet.")
 def report(server: str, output: str, *, check: bool) -> None:
     """Show where decisions differ from what the other scheduler assigned, in total and by reason."""

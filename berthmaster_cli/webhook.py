@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
-from berthmaster_cli.flags import environment_text, group, option, options
+from berthmaster_cli.flags import Parsed, environment_text, group, option, options
 from berthmaster_cli.ledger_options import LedgerFlags, checked_url, ledger_options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.rule_options import RuleFlags, rule_levels, scopes
@@ -29,18 +30,11 @@ _API_SERVER_TIMEOUT_S: Final = 30
 _GATES: Final = (POLICY_PREEMPTION,)
 
 
-class BlastRadiusType(click.ParamType[BlastRadius]):
-    """Limits of a change, as in ``moved=50,percent=20``."""
-
-    name = "limits"
-
-    def convert(
-        self, value: str | BlastRadius, param: click.Parameter | None, ctx: click.Context | None
-    ) -> BlastRadius:
-        try:
-            return value if isinstance(value, BlastRadius) else BlastRadius.parse(value)
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+def _blast_radius(text: str) -> BlastRadius:
+    try:
+        return BlastRadius.parse(text)
+    except ValueError as error:
+        raise InputError(f"{error}.") from None
 
 
 class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
@@ -86,7 +80,7 @@ class WebhookFlags(ServingFlags, KubeconfigFlags, LedgerFlags, RuleFlags):
         "The most that a change of a policy may do, if --rule blast-radius is warn or deny: workloads that move "
         "(moved), their share of all workloads (percent), workloads left without a cluster (lost), copies that are "
         "deleted (deleted).",
-        str(DEFAULT_RADIUS), BlastRadiusType(), metavar="LIMITS",
+        str(DEFAULT_RADIUS), Parsed("limits", _blast_radius), metavar="LIMITS",
     )  # fmt: skip
     blast_radius_unreachable: str = option(
         "What --rule blast-radius=deny does while the extender cannot judge any change: it cannot be reached, or it "

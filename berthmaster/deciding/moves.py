@@ -72,7 +72,7 @@ from berthmaster.deciding.writes import (
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.errors import name_list
-from berthmaster.model.meta import Timestamp
+from berthmaster.model.meta import Timestamp, with_spec
 from berthmaster.model.move import (
     AFTER_FAILURE,
     EVICTION_REASON,
@@ -263,7 +263,7 @@ def abandoned(
 
 def with_tasks(binding: Binding, tasks: tuple[GracefulEvictionTask, ...]) -> Binding:
     """Return a binding with other eviction tasks."""
-    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, graceful_eviction_tasks=tasks))
+    return with_spec(binding, graceful_eviction_tasks=tasks)
 
 
 def sooner(decision: BindingDecision, after_s: float | None) -> BindingDecision:

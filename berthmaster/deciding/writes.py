@@ -24,6 +24,7 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
+from berthmaster.model.meta import with_status
 from berthmaster.model.move import (
     APPLIED_AFFINITY,
     EVICTION_REASON,
@@ -119,8 +120,7 @@ def effective(binding: Binding) -> Binding:
         return binding
     if binding.metadata.annotations[APPLIED_AFFINITY] != applied_affinity(group, binding.assignment):
         return binding
-    status = msgspec.structs.replace(binding.status, scheduler_observing_affinity_name=group)
-    return msgspec.structs.replace(binding, status=status)
+    return with_status(binding, scheduler_observing_affinity_name=group)
 
 
 @dataclass(frozen=True, slots=True)

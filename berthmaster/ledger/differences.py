@@ -23,6 +23,7 @@ from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, NotRecordedError
+from berthmaster.model.meta import with_metadata, with_spec, with_status
 from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -313,8 +314,7 @@ def _binding_changes(before: Binding, after: Binding) -> Iterator[InputChange]:
 
 def _with_spec(field: str, value: Any) -> Callable[[Inputs], Inputs]:  # noqa: ANN401 - the value of any field
     def reverted(inputs: Inputs) -> Inputs:
-        spec = msgspec.structs.replace(inputs.binding.spec, **{field: value})
-        return inputs._replace(binding=msgspec.structs.replace(inputs.binding, spec=spec))
+        return inputs._replace(binding=with_spec(inputs.binding, **{field: value}))
 
     return reverted
 
@@ -328,60 +328,48 @@ class _Aspect(NamedTuple):
     text: Callable[[Any], str]
 
 
-def _status_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the status
-    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, **fields))
-
-
-def _spec_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the spec
-    return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, **fields))
-
-
-def _meta_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the metadata
-    return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, **fields))
-
-
 _LOCATION: Final = ("provider", "region", "zone", "zones")
 _ASPECTS: Final = (
     _Aspect(
         "capacity",
         lambda each: (each.status.resource_summary, each.spec.resource_models),
-        lambda each, value: _spec_with(_status_with(each, resource_summary=value[0]), resource_models=value[1]),
+        lambda each, value: with_spec(with_status(each, resource_summary=value[0]), resource_models=value[1]),
         lambda value: _capacity(value[0]),
     ),
     _Aspect(
         "taints",
         lambda each: each.spec.taints,
-        lambda each, value: _spec_with(each, taints=value),
+        lambda each, value: with_spec(each, taints=value),
         lambda value: ", ".join(map(str, value)) or "none",
     ),
     _Aspect(
         "conditions",
         lambda each: each.status.conditions,
-        lambda each, value: _status_with(each, conditions=value),
+        lambda each, value: with_status(each, conditions=value),
         lambda value: ", ".join(f"{each.type}={each.status}" for each in value) or "none",
     ),
     _Aspect(
         "labels",
         lambda each: each.metadata.labels,
-        lambda each, value: _meta_with(each, labels=value),
+        lambda each, value: with_metadata(each, labels=value),
         lambda value: ", ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none",
     ),
     _Aspect(
         "location",
         lambda each: tuple(getattr(each.spec, name) for name in _LOCATION),
-        lambda each, value: _spec_with(each, **dict(zip(_LOCATION, value, strict=True))),
+        lambda each, value: with_spec(each, **dict(zip(_LOCATION, value, strict=True))),
         lambda value: "/".join(str(part) for part in value[:3] if part) or "none",
     ),
     _Aspect(
         "served kinds",
         lambda each: each.status.api_enablements,
-        lambda each, value: _status_with(each, api_enablements=value),
+        lambda each, value: with_status(each, api_enablements=value),
         lambda value: f"{sum(len(each.resources) for each in value)} kinds",
     ),
     _Aspect(
         "deletion",
         lambda each: each.metadata.deletion_timestamp,
-        lambda each, value: _meta_with(each, deletion_timestamp=value),
+        lambda each, value: with_metadata(each, deletion_timestamp=value),
         lambda value: "being deleted" if value is not None else "not deleted",
     ),
 )

@@ -30,6 +30,7 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecordedError
+from berthmaster.model.meta import with_metadata, with_spec
 from berthmaster.model.policy import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
 from berthmaster.scheduling.context import AFFINITY, Peers
@@ -183,10 +184,9 @@ class SegmentReader:
         binding = decode_json(Binding, entry.binding)
         if applied is not None:
             annotations = {**binding.metadata.annotations, APPLIED_PLACEMENT: applied}
-            metadata = msgspec.structs.replace(binding.metadata, annotations=annotations)
-            binding = msgspec.structs.replace(binding, metadata=metadata)
+            binding = with_metadata(binding, annotations=annotations)
         placement = self._part(entry.placement, _placement)
-        binding = msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
+        binding = with_spec(binding, placement=placement)
         return PastDecision(
             self._segment,
             entry,

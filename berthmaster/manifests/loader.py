@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
-import msgspec.structs
-
 from berthmaster.manifests.files import (
     DEFAULT_LIMITS,
     SNAPSHOT_GROUP,
@@ -41,7 +39,7 @@ from berthmaster.model.kubeadmiral import (
     as_cluster,
     defaulted_spec,
 )
-from berthmaster.model.meta import Value, negative_amounts
+from berthmaster.model.meta import Value, negative_amounts, with_spec
 from berthmaster.model.policy import TAINT_POLICY, TAINT_POLICY_API, ClusterTaintPolicy, Policy, defaulted
 from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.unsupported import checked_placement
@@ -341,7 +339,7 @@ class _Loader:
         if not held:
             return policy
         placement = checked_placement(policy.spec.placement, document.raw["spec"]["placement"])
-        return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=placement))
+        return with_spec(policy, placement=placement)
 
     def _binding(self, document: Document) -> None:
         binding = _decoded(Binding, document, _BINDING)
@@ -349,9 +347,7 @@ class _Loader:
         if self._hold_unknown and placement is not None:
             checked = checked_placement(placement, document.raw["spec"]["placement"])
             if checked is not placement:
-                binding = msgspec.structs.replace(
-                    binding, spec=msgspec.structs.replace(binding.spec, placement=checked)
-                )
+                binding = with_spec(binding, placement=checked)
         _reject(document, binding_errors(binding))
         self._append(self.manifests.bindings, binding, document)
 

@@ -6,7 +6,7 @@ Resource quantities are exact (k8s.io/apimachinery ``resource.Quantity``).
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -97,6 +97,28 @@ _LIMIT_NANOS: Final = INT64_MAX * NANOS
 _MAX_LENGTH: Final = 256
 # Beyond these powers of ten every non-zero quantity of bounded length equals one of the two limits.
 _MAX_EXPONENT: Final = _MAX_LENGTH + 64
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def with_metadata(value: S, **fields: object) -> S:
+    """Return an object with some fields of its metadata changed."""
+    return _with_part(value, "metadata", fields)
+
+
+def with_spec(value: S, **fields: object) -> S:
+    """Return an object with some fields of its spec changed."""
+    return _with_part(value, "spec", fields)
+
+
+def with_status(value: S, **fields: object) -> S:
+    """Return an object with some fields of its status changed."""
+    return _with_part(value, "status", fields)
+
+
+def _with_part(value: S, part: str, fields: Mapping[str, object]) -> S:
+    return msgspec.structs.replace(value, **{part: msgspec.structs.replace(getattr(value, part), **fields)})
 
 
 class Quantity:

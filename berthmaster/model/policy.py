@@ -7,7 +7,7 @@ import msgspec
 import msgspec.structs
 
 from berthmaster.model.cluster import Cluster, Condition, Taint, Toleration
-from berthmaster.model.meta import Int32, Int64, ObjectMeta, Value
+from berthmaster.model.meta import Int32, Int64, ObjectMeta, Value, with_spec
 from berthmaster.model.selector import (
     NODE_OPERATORS,
     LabelSelector,
@@ -444,7 +444,7 @@ class ClusterTaintPolicy(Value, frozen=True):
         if _all_met(spec.remove_on_conditions, conditions):
             removed = {(each.key, each.effect) for each in spec.taints}
             taints = tuple(each for each in taints if (each.key, each.effect) not in removed)
-        return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=taints))
+        return with_spec(cluster, taints=taints)
 
 
 def in_order(policies: Iterable[ClusterTaintPolicy]) -> tuple[ClusterTaintPolicy, ...]:

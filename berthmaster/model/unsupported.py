@@ -14,7 +14,7 @@ from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingSpec
 from berthmaster.model.cluster import Cluster, Condition
 from berthmaster.model.decode import decode_json, encode_json, has_unknown_fields, json_value, unknown_fields
 from berthmaster.model.errors import FieldError
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.policy import Placement, Policy
 
 PLACEMENT: Final = "spec.placement"
@@ -106,7 +106,7 @@ def decode_held_binding(document: bytes) -> Binding | None:
         decode_json(Placement, text)
     except FieldError as error:
         placement = UnsupportedPlacement(unsupported=(str(error.below(PLACEMENT)),))
-        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
+        return with_spec(binding, placement=placement)
     return None
 
 
@@ -137,7 +137,7 @@ def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placem
     used = checked(placement, placement_text(document))
     if used is placement:
         return binding
-    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=used))
+    return with_spec(binding, placement=used)
 
 
 def decode_checked_policy(document: bytes) -> Policy:
@@ -146,7 +146,7 @@ def decode_checked_policy(document: bytes) -> Policy:
     checked = checked_placement(policy.spec.placement, json_value(placement_text(document)))
     if checked is policy.spec.placement:
         return policy
-    return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=checked))
+    return with_spec(policy, placement=checked)
 
 
 def _unsupported(placement: Placement, parts: tuple[str, ...]) -> UnsupportedPlacement:

@@ -412,14 +412,7 @@ def _retry(index: PlanIndex, changes: ChangeSet, found: ChangedWorkloads) -> Non
         policy = workload.claims[0].policy
         if waits(policy, workload.resource.namespace, existing) is None:
             edit = PolicyEdit(policy, policy)
-            catalog = PolicyCatalog(policies)
-            detector = Detector(
-                edit,
-                catalog,
-                workload_affinity=index.world.workload_affinity,
-                existing=existing,
-                preempts=index.world.assumptions.preempts,
-            )
+            detector = index.world.detector(edit, PolicyCatalog(policies), existing)
             found.put(key, detector.retried(workload))
 
 
@@ -466,13 +459,7 @@ def edited_workloads(
     world = index.world
     if edit.has_effect and any(True for _ in preemptors(edit, catalog)):
         found.preemption_matters = True
-    detector = Detector(
-        edit,
-        catalog,
-        workload_affinity=world.workload_affinity,
-        existing=found.existing,
-        preempts=world.assumptions.preempts,
-    )
+    detector = world.detector(edit, catalog, found.existing)
     unlabelled: list[str] = []
     uncounted: list[str] = []
     claiming = edit.claimant

@@ -12,14 +12,12 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Final
 
-import msgspec.structs
-
 from berthmaster.model.binding import Binding, binding_name
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.kinds import BUILT_IN_NAMES, KindNames, Scope, resolve, scope_of_group
-from berthmaster.model.meta import INT32_MAX
+from berthmaster.model.meta import INT32_MAX, with_metadata, with_spec, with_status
 from berthmaster.model.policy import Policy, in_order
 from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
 from berthmaster.model.selector import is_label_key, is_label_value
@@ -64,37 +62,42 @@ class Down:
 
 
 @dataclass(frozen=True, slots=True)
-class AddTaint:
-    """A cluster gets a taint. NoExecute evicts workloads only if the world assumes that Karmada evicts."""
+class ClusterEdit:
+    """A change of labels or taints of one cluster."""
 
     cluster: str
-    taint: Taint
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, self._tainted)
+        return with_cluster(world, self.cluster, self.changed)
 
-    def _tainted(self, cluster: Cluster) -> Cluster:
-        others = (
-            each for each in cluster.spec.taints if (each.key, each.effect) != (self.taint.key, self.taint.effect)
-        )
-        spec = msgspec.structs.replace(cluster.spec, taints=(*others, self.taint))
-        return msgspec.structs.replace(cluster, spec=spec)
+    def changed(self, cluster: Cluster) -> Cluster:
+        """Return the cluster after the change."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class AddLabel:
+class AddTaint(ClusterEdit):
+    """A cluster gets a taint. NoExecute evicts workloads only if the world assumes that Karmada evicts."""
+
+    taint: Taint
+
+    def changed(self, cluster: Cluster) -> Cluster:
+        others = (
+            each for each in cluster.spec.taints if (each.key, each.effect) != (self.taint.key, self.taint.effect)
+        )
+        return with_spec(cluster, taints=(*others, self.taint))
+
+
+@dataclass(frozen=True, slots=True)
+class AddLabel(ClusterEdit):
     """A cluster gets a label."""
 
-    cluster: str
     key: str
     value: str
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, self._labelled)
-
-    def _labelled(self, cluster: Cluster) -> Cluster:
+    def changed(self, cluster: Cluster) -> Cluster:
         labels = {**cluster.metadata.labels, self.key: self.value}
-        return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, labels=labels))
+        return with_metadata(cluster, labels=labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,7 @@ class Scale:
             )
         if not binding.spec.is_workload:
             raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
-        spec = msgspec.structs.replace(binding.spec, replicas=self.replicas)
-        scaled = msgspec.structs.replace(binding, spec=spec)
+        scaled = with_spec(binding, replicas=self.replicas)
         return replace(workload, binding=scaled, deferred=None, unscheduled=None)
 
 
@@ -191,7 +193,7 @@ def apply(changes: Iterable[Change], world: World, now: datetime) -> World:
 def _rescheduled(binding: Binding, now: datetime) -> Binding:
     last = binding.status.last_scheduled_time
     after = now if last is None or last < now else last + timedelta(seconds=1)
-    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, reschedule_triggered_at=after))
+    return with_spec(binding, reschedule_triggered_at=after)
 
 
 def _marked(binding: Binding, since: datetime) -> Binding:
@@ -199,8 +201,7 @@ def _marked(binding: Binding, since: datetime) -> Binding:
     mark = binding.spec.reschedule_triggered_at
     if mark is not None and mark >= since:
         return binding
-    spec = msgspec.structs.replace(binding.spec, reschedule_triggered_at=since)
-    return msgspec.structs.replace(binding, spec=spec)
+    return with_spec(binding, reschedule_triggered_at=since)
 
 
 def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
@@ -210,7 +211,7 @@ def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
 def _untainted_by_condition(cluster: Cluster, key: str) -> Cluster:
     """Remove the taint of the other condition, as Karmada does when it adds one."""
     kept = tuple(each for each in cluster.spec.taints if (each.key, each.effect) != (key, NO_SCHEDULE))
-    return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=kept))
+    return with_spec(cluster, taints=kept)
 
 
 def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
@@ -242,50 +243,42 @@ def _no_such_resource(world: World, name: ResourceName) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveTaint:
+class RemoveTaint(ClusterEdit):
     """A cluster loses its taints with a key.
 
     As in Karmada, workloads do not return on their own: eviction tasks stay, and a divided workload is scheduled again
     only for another reason.
     """
 
-    cluster: str
     key: str
     effect: str = ""
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, self._untainted)
-
-    def _untainted(self, cluster: Cluster) -> Cluster:
+    def changed(self, cluster: Cluster) -> Cluster:
         taints = cluster.spec.taints
         kept = tuple(each for each in taints if not self._removes(each))
         if len(kept) == len(taints):
             wanted = f"{self.key}:{self.effect}" if self.effect else self.key
             known = name_list([str(each) for each in taints]) or "none"
             raise InputError(f"the cluster {self.cluster} has no taint {wanted}; its taints are {known}")
-        return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=kept))
+        return with_spec(cluster, taints=kept)
 
     def _removes(self, taint: Taint) -> bool:
         return taint.key == self.key and self.effect in {"", taint.effect}
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveLabel:
+class RemoveLabel(ClusterEdit):
     """A cluster loses a label."""
 
-    cluster: str
     key: str
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return with_cluster(world, self.cluster, self._unlabelled)
-
-    def _unlabelled(self, cluster: Cluster) -> Cluster:
+    def changed(self, cluster: Cluster) -> Cluster:
         labels = cluster.metadata.labels
         if self.key not in labels:
             known = name_list(sorted(labels)) or "none"
             raise InputError(f"the cluster {self.cluster} has no label {self.key}; its labels are {known}")
         kept = {key: value for key, value in labels.items() if key != self.key}
-        return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, labels=kept))
+        return with_metadata(cluster, labels=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,20 +321,15 @@ class RemoveCluster:
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
-        left = with_cluster(world, self.cluster, lambda cluster: _deleting(cluster, now))
+        left = with_cluster(world, self.cluster, lambda cluster: with_metadata(cluster, deletion_timestamp=now))
         return replace(left, removed=world.removed | {self.cluster})
 
 
 def _recovered(cluster: Cluster) -> Cluster:
     others = (each for each in cluster.status.conditions if each.type != "Ready")
     condition = Condition("Ready", "True", "ClusterReady", "brought up by the simulation")
-    status = msgspec.structs.replace(cluster.status, conditions=(*others, condition))
     taints = tuple(each for each in cluster.spec.taints if each.key not in {NOT_READY, UNREACHABLE})
-    return msgspec.structs.replace(cluster, status=status, spec=msgspec.structs.replace(cluster.spec, taints=taints))
-
-
-def _deleting(cluster: Cluster, now: datetime) -> Cluster:
-    return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, deletion_timestamp=now))
+    return with_spec(with_status(cluster, conditions=(*others, condition)), taints=taints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,13 +349,7 @@ class SetPolicy:
         before = next((each for each in world.policies if each.reference == self.policy.reference), None)
         edit = PolicyEdit(before, self.policy)
         policies = edit.applied(world.policies)
-        detector = Detector(
-            edit,
-            PolicyCatalog(policies),
-            workload_affinity=world.workload_affinity,
-            existing=world.existing,
-            preempts=world.assumptions.preempts,
-        )
+        detector = world.detector(edit, PolicyCatalog(policies))
         workloads = [self._detected(detector, each) for each in world.workloads]
         return replace(world, policies=policies, workloads=workloads)
 

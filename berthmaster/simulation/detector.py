@@ -24,8 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec.structs
-
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of
 from berthmaster.model.claims import (
@@ -61,7 +59,7 @@ from berthmaster.model.interpretation import (
     interpreted,
     recorded_dependencies,
 )
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, with_metadata, with_spec
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED, waits
@@ -261,8 +259,7 @@ class WorkloadBuilder:
         if binding is None:
             return desired, None
         if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
-            spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
-            desired = msgspec.structs.replace(desired, spec=spec)
+            desired = with_spec(desired, scheduler_name=binding.spec.scheduler_name)
         if waiting is not None:
             return binding, desired if _differ(binding, desired) else None
         if (claim.policy.lazy or _records_another(given, claim)) and not given.applied:
@@ -442,8 +439,7 @@ def without_bound(workload: SimulatedWorkload, reference: PolicyReference) -> Si
         return workload
     labels, _ = record_keys(reference.kind)
     kept = {key: value for key, value in binding.metadata.labels.items() if key not in labels}
-    metadata = msgspec.structs.replace(binding.metadata, labels=kept)
-    return replace(workload, binding=msgspec.structs.replace(binding, metadata=metadata))
+    return replace(workload, binding=with_metadata(binding, labels=kept))
 
 
 def bound_by(binding: Binding, policy: Policy) -> Binding:
@@ -455,7 +451,7 @@ def bound_by(binding: Binding, policy: Policy) -> Binding:
     labels[PERMANENT_ID[policy.kind]] = permanent_id(policy) or _placeholder(policy.reference)
     if labels == binding.metadata.labels:
         return binding
-    return msgspec.structs.replace(binding, metadata=msgspec.structs.replace(binding.metadata, labels=labels))
+    return with_metadata(binding, labels=labels)
 
 
 def _placeholder(reference: PolicyReference) -> str:

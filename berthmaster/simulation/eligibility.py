@@ -30,6 +30,7 @@ from berthmaster.model.claims import KUBE_PRIORITY_CLASS, MANAGED_BY, PRIORITY_C
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Taint, Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, name_list
+from berthmaster.model.meta import with_spec
 from berthmaster.model.move import (
     MovePhase,
     MoveReason,
@@ -404,9 +405,8 @@ def _evicted(binding: Binding, target: TargetCluster, now: datetime) -> Binding:
         replicas=target.replicas or None,
         creation_timestamp=now,
     )
-    spec = msgspec.structs.replace(
-        spec,
+    return with_spec(
+        binding,
         clusters=tuple(each for each in spec.clusters if each.name != target.name),
         graceful_eviction_tasks=(*spec.graceful_eviction_tasks, *(() if known else (task,))),
     )
-    return msgspec.structs.replace(binding, spec=spec)

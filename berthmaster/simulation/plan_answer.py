@@ -16,6 +16,7 @@ import msgspec.structs
 from berthmaster.deciding.lease_record import DEFAULT_BRAKE, BrakeLimits, ControllersRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
+from berthmaster.model.meta import with_status
 from berthmaster.model.policy import ClusterTaintPolicy
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import CostChange
@@ -127,9 +128,7 @@ def not_ready(cluster: Cluster) -> Cluster:
     status, reason = ("Unknown", "ClusterStatusUnknown") if pulls else ("False", "ClusterNotReachable")
     others = (each for each in cluster.status.conditions if each.type != "Ready")
     condition = Condition("Ready", status, reason, "taken down by the simulation")
-    return msgspec.structs.replace(
-        cluster, status=msgspec.structs.replace(cluster.status, conditions=(*others, condition))
-    )
+    return with_status(cluster, conditions=(*others, condition))
 
 
 def evicting_policies(policies: Iterable[ClusterTaintPolicy], clusters: Iterable[Cluster]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import msgspec
 
 from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.gaps import Gap
+from berthmaster.model.meta import with_spec
 from berthmaster.scheduling.columns import TooLargeError, Work
 from berthmaster.scheduling.request import Request
 from berthmaster.simulation.change_set import (
@@ -25,7 +26,7 @@ from berthmaster.simulation.change_set import (
     edited_workloads,
     policy_edits,
 )
-from berthmaster.simulation.detector import Detector, PolicyEdit, preemptors
+from berthmaster.simulation.detector import PolicyEdit, preemptors
 from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.plan_rows import deleted_copies, moved_replicas
 from berthmaster.simulation.planner import PlanDecider, plan_of
@@ -165,7 +166,7 @@ class _Reviewer:
         self.preempts = any(True for _ in preemptors(edit, self._catalog))
 
     def keys(self) -> frozenset[WorkloadKey]:
-        detector = Detector(self._edit, self._catalog, preempts=self._index.world.assumptions.preempts)
+        detector = self._index.world.detector(self._edit, self._catalog)
         return frozenset(self._index.concerned(self._edit, detector))
 
     def likely(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
@@ -214,8 +215,7 @@ class _Reviewer:
         binding = next((each.binding for each in workloads if each is not None and each.binding is not None), None)
         if self._edit.after is None or binding is None:
             return None
-        spec = msgspec.structs.replace(binding.spec, placement=self._edit.after.spec.placement)
-        request = Request.of(msgspec.structs.replace(binding, spec=spec))
+        request = Request.of(with_spec(binding, placement=self._edit.after.spec.placement))
         scheduler, work = self._index.scheduler, Work(_REACH_STEPS)
         try:
             groups = scheduler.compile(request.placement).groups[:_MAX_GROUPS]

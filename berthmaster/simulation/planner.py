@@ -19,6 +19,7 @@ import msgspec.structs
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
+from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
@@ -289,8 +290,7 @@ def _without_leaders(workload: SimulatedWorkload, gone: set[tuple[str, str]]) ->
     if binding is None or not binding.spec.required_by:
         return workload
     kept = tuple(each for each in binding.spec.required_by if (each.namespace, each.name) not in gone)
-    spec = msgspec.structs.replace(binding.spec, required_by=kept)
-    return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+    return replace(workload, binding=with_spec(binding, required_by=kept))
 
 
 def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadKey, SimulatedWorkload]:

@@ -10,7 +10,16 @@ import msgspec.structs
 
 from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
 from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.meta import INT32_MAX, INT64_MAX, MILLI_NANOS, NANOS, Quantity
+from berthmaster.model.meta import (
+    INT32_MAX,
+    INT64_MAX,
+    MILLI_NANOS,
+    NANOS,
+    Quantity,
+    with_metadata,
+    with_spec,
+    with_status,
+)
 from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.diagnosis import explain
@@ -96,7 +105,7 @@ def filter_remedies(case: Case, term: ClusterAffinity | None) -> list[Remedy]:
 def _untainted(text: str) -> Remedy:
     def applied(case: Case) -> Case:
         kept = tuple(each for each in case.cluster.spec.taints if str(each) != text)
-        return _with_spec(case, taints=kept)
+        return replace(case, cluster=with_spec(case.cluster, taints=kept))
 
     return Remedy("taint", f"remove the taint {text}, or tolerate it", applied)
 
@@ -104,8 +113,7 @@ def _untainted(text: str) -> Remedy:
 def _served(case: Case) -> Case:
     enablements = case.cluster.status.api_enablements
     added = APIEnablement(case.request.api_version, (APIResource("", case.request.kind),))
-    status = msgspec.structs.replace(case.cluster.status, api_enablements=(*enablements, added))
-    return replace(case, cluster=msgspec.structs.replace(case.cluster, status=status))
+    return replace(case, cluster=with_status(case.cluster, api_enablements=(*enablements, added)))
 
 
 def _not_evicted(case: Case) -> Case:
@@ -115,7 +123,9 @@ def _not_evicted(case: Case) -> Case:
 def _located(field: str, name: str) -> Remedy:
     def applied(case: Case) -> Case:
         value = f"a {field} of its own"
-        return _with_spec(case, **({"zones": (value,)} if field == "zone" else {field: value}))
+        return replace(
+            case, cluster=with_spec(case.cluster, **({"zones": (value,)} if field == "zone" else {field: value}))
+        )
 
     return Remedy("location", f"set the {field} of {name}", applied)
 
@@ -151,8 +161,7 @@ def _labelled(text: str, key: str, value: str | None) -> Remedy:
         labels = {each: text for each, text in case.cluster.metadata.labels.items() if each != key}
         if value is not None:
             labels[key] = value
-        metadata = msgspec.structs.replace(case.cluster.metadata, labels=labels)
-        return replace(case, cluster=msgspec.structs.replace(case.cluster, metadata=metadata))
+        return replace(case, cluster=with_metadata(case.cluster, labels=labels))
 
     return Remedy("label", text, applied)
 
@@ -283,11 +292,10 @@ def _capacity(name: str, requests: Mapping[str, int]) -> NumberField:
             nanos = before + _nanos(each, amount)
             allocatable[each] = Quantity(min(nanos, INT64_MAX * NANOS), "")
         summary = msgspec.structs.replace(summary, allocatable=allocatable, allocatable_modelings=())
-        status = msgspec.structs.replace(case.cluster.status, resource_summary=summary)
         bounds = case.request.bounds
         if bounds is not None and name in bounds:
             bounds = {**bounds, name: bounds[name] + replicas}
-        return Case(replace(case.request, bounds=bounds), msgspec.structs.replace(case.cluster, status=status))
+        return Case(replace(case.request, bounds=bounds), with_status(case.cluster, resource_summary=summary))
 
     return NumberField("capacity", 0, MOST_EXTRA, text, changed)
 
@@ -311,11 +319,6 @@ def _nanos(name: str, amount: int) -> int:
 
 def _amount_text(name: str, amount: int) -> str:
     return Quantity(_nanos(name, amount), "1Ki" if name == "memory" else "").canonical()
-
-
-def _with_spec(case: Case, **fields: object) -> Case:
-    spec = msgspec.structs.replace(case.cluster.spec, **fields)
-    return replace(case, cluster=msgspec.structs.replace(case.cluster, spec=spec))
 
 
 def _with_placement(case: Case, **fields: object) -> Case:

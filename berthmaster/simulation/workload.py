@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-import msgspec.structs
-
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, ObjectReference, binding_name
 from berthmaster.model.claims import Claim
 from berthmaster.model.gaps import Reader
 from berthmaster.model.interpretation import Dependency
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, with_spec
 from berthmaster.model.move import as_moved
 from berthmaster.model.policy import PolicyReference
 from berthmaster.model.replicas import Replicas, template_of
@@ -301,8 +299,7 @@ def _following(
         return replace(workload, binding=_attached(workload, kept), unscheduled=None) if kept else workload
     if tuple(kept) == binding.spec.required_by:
         return workload
-    spec = msgspec.structs.replace(binding.spec, required_by=tuple(kept))
-    return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+    return replace(workload, binding=with_spec(binding, required_by=tuple(kept)))
 
 
 def _attached(workload: SimulatedWorkload, snapshots: Sequence[BindingSnapshot]) -> Binding:

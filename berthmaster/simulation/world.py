@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Protocol
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.claims import UNKNOWN, Existing
+from berthmaster.model.claims import UNKNOWN, Existing, PolicyCatalog
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import ManifestError
 from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.simulation.detector import PolicyEdit, WorkloadBuilder, after_edits
+from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, after_edits
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
@@ -46,6 +46,16 @@ class World:
     removed: frozenset[str] = frozenset()
     taint_policies: tuple[ClusterTaintPolicy, ...] = ()
     unclaimed: Callable[[Dependency], Iterable[SimulatedWorkload]] = _none
+
+    def detector(self, edit: PolicyEdit, catalog: PolicyCatalog, existing: Existing | None = None) -> Detector:
+        """Return what applies an edit of a policy to workloads, with the gates and switches of the world."""
+        return Detector(
+            edit,
+            catalog,
+            workload_affinity=self.workload_affinity,
+            existing=self.existing if existing is None else existing,
+            preempts=self.assumptions.preempts,
+        )
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         return [workload for workload in self.workloads if name.matches(workload.resource)]

@@ -1,6 +1,6 @@
 """The findings of lint, and the objects that they are about."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any, Final
@@ -125,16 +125,6 @@ def across_level(rule: str, settings: AdmissionSettings) -> Level:
     return settings.levels.get(rule, Level.WARN)
 
 
-def summaries() -> Mapping[str, str]:
-    """Return what each rule finds."""
-    return {
-        **_ALWAYS,
-        UNKNOWN_FIELD: UNKNOWN_FIELD_SUMMARY,
-        **{each.id: each.summary for each in ALL_RULES},
-        **ACROSS_RULES,
-    }
-
-
 _LEVELS: Final = {Level.DENY: "error", Level.WARN: "warning", Level.OFF: "off"}
 
 
@@ -150,7 +140,7 @@ def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
     Args:
         docs_url: the address of a rule's page, with ``{rule}`` for the id; empty for no ``helpUri``.
     """
-    known = summaries()
+    known = {each.id: each.summary for each in listed_rules(AdmissionSettings())}
     used = sorted({each.rule for each in report.findings})
     driver: dict[str, Any] = {
         "name": "berthmaster",

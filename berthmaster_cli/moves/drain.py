@@ -25,7 +25,7 @@ from berthmaster.model.binding import Binding, names_scheduler, short_assignment
 from berthmaster.model.claims import MANAGED_BY
 from berthmaster.model.cluster import Cluster, Taint, repelling_taints
 from berthmaster.model.errors import ApiError, InputError, name_list, shown
-from berthmaster.model.meta import Key
+from berthmaster.model.meta import Key, with_spec
 from berthmaster.model.move import AFTER_FAILURE, DRAINING, as_moved, move_of
 from berthmaster.model.selector import parse_selector
 from berthmaster.scheduling.fleet import Fleet
@@ -33,6 +33,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.views.move_rows import workload_of
+from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.moves.reading import (
@@ -176,7 +177,7 @@ def _decided(row: DrainRow, binding: Binding, scheduler: Scheduler, draining: Co
 
 def _tainted(cluster: Cluster) -> Cluster:
     taints = (*(each for each in cluster.spec.taints if each.key != DRAINING), _TAINT)
-    return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, taints=taints))
+    return with_spec(cluster, taints=taints)
 
 
 def with_taint(taints: Sequence[Mapping[str, Any]], now: str) -> list[Mapping[str, Any]] | None:
@@ -444,18 +445,21 @@ def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, p
         print_table(console, _COLUMNS, cells)
     if planned:
         moving = sum(row.state is DrainState.MOVING for row in rows)
-        print_line(console, f"{moving} of {_workloads(len(rows))} would leave {where}, {len(rows) - moving} would stay")
+        print_line(
+            console,
+            f"{moving} of {count_text(len(rows), 'workload')} would leave {where}, {len(rows) - moving} would stay",
+        )
     elif counted:
-        print_line(console, f"{_workloads(len(counted))} {'is' if len(counted) == 1 else 'are'} still on {where}")
+        print_line(
+            console, f"{count_text(len(counted), 'workload')} {'is' if len(counted) == 1 else 'are'} still on {where}"
+        )
     else:
         left = (
-            f"; {_workloads(len(rows))} of other schedulers {'remains' if len(rows) == 1 else 'remain'}" if rows else ""
+            f"; {count_text(len(rows), 'workload')} of other schedulers {'remains' if len(rows) == 1 else 'remain'}"
+            if rows
+            else ""
         )
         print_line(console, f"{where} drained{left}")
-
-
-def _workloads(count: int) -> str:
-    return f"{count} workload" if count == 1 else f"{count} workloads"
 
 
 def _word(row: DrainRow, *, planned: bool) -> str:

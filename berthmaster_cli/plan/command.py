@@ -62,64 +62,11 @@ EXIT_CODES_HELP: Final = (
 )
 
 
-class Limits(NamedTuple):
-    """What a plan must not do. ``detailed`` makes the exit code say that something moves."""
-
-    conditions: Sequence[str] = ()
-    max_moves: int | None = None
-    max_percent: float | None = None
-    expected_id: str = ""
-    detailed: bool = False
-
-
 class LimitOutcome(NamedTuple):
     """The exit code, and the sentences that explain it."""
 
     exit_code: int
     messages: list[str]
-
-
-def outcome(plan: Plan, limits: Limits) -> LimitOutcome:
-    """Return how the command ends.
-
-    A limit that the known part of a plan exceeds is exceeded in any case. A limit that it keeps is not known to be
-    kept if the plan is incomplete, and neither is the id.
-    """
-    exceeded = list(_exceeded(plan, limits))
-    if not plan.complete and limits.expected_id:
-        return LimitOutcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
-    if limits.expected_id and plan.id != limits.expected_id:
-        exceeded.append(
-            f"the plan is {plan.id}, and not {limits.expected_id}: the changed objects, or what they would move, differ"
-        )
-    if exceeded:
-        return LimitOutcome(EXIT_LIMIT, exceeded)
-    limited = limits.conditions or limits.max_moves is not None or limits.max_percent is not None
-    if not plan.complete and limited:
-        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
-    if not limits.detailed:
-        return LimitOutcome(0, [])
-    if plan.moves_anything:
-        return LimitOutcome(EXIT_MOVES, [])
-    if not plan.complete:
-        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
-    return LimitOutcome(0, [])
-
-
-def _exceeded(plan: Plan, limits: Limits) -> Iterator[str]:
-    summary = plan.summary
-    if "lost" in limits.conditions and summary.new_failures:
-        failed = count_text(len(summary.new_failures), "workload")
-        yield f"--fail-on lost: {failed} would have no place or too few replicas"
-    if "moved" in limits.conditions and summary.moved:
-        yield f"--fail-on moved: {count_text(summary.moved, 'workload')} would move"
-    if "overcommit" in limits.conditions and plan.overcommitted:
-        yield f"--fail-on overcommit: {count_text(len(plan.overcommitted), 'cluster')} would be overcommitted"
-    if limits.max_moves is not None and summary.moved > limits.max_moves:
-        yield f"--max-moves {limits.max_moves}: {count_text(summary.moved, 'workload')} would move"
-    percent = 100 * summary.moved / summary.workloads if summary.workloads else 0.0
-    if limits.max_percent is not None and percent > limits.max_percent:
-        yield f"--max-percent {limits.max_percent:g}: {percent:.3g} % of the workloads would move"
 
 
 _PATHS: Final = click.Path(allow_dash=True)
@@ -167,6 +114,49 @@ class PlanFlags(KubeconfigFlags, ReadTimeoutFlags, SimulationFlags, AssumptionFl
     expected_id: str = option(
         "Exit with 3 if the plan is not the one with this id.", "", names=("--check",), metavar="ID"
     )
+
+
+def outcome(plan: Plan, flags: PlanFlags) -> LimitOutcome:
+    """Return how the command ends.
+
+    A limit that the known part of a plan exceeds is exceeded in any case. A limit that it keeps is not known to be
+    kept if the plan is incomplete, and neither is the id.
+    """
+    exceeded = list(_exceeded(plan, flags))
+    if not plan.complete and flags.expected_id:
+        return LimitOutcome(EXIT_ERROR, [*exceeded, "the plan is incomplete, so that --check cannot compare its id"])
+    if flags.expected_id and plan.id != flags.expected_id:
+        exceeded.append(
+            f"the plan is {plan.id}, and not {flags.expected_id}: the changed objects, or what they would move, differ"
+        )
+    if exceeded:
+        return LimitOutcome(EXIT_LIMIT, exceeded)
+    limited = flags.conditions or flags.max_moves is not None or flags.max_percent is not None
+    if not plan.complete and limited:
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether it keeps the limits"])
+    if not flags.detailed:
+        return LimitOutcome(0, [])
+    if plan.moves_anything:
+        return LimitOutcome(EXIT_MOVES, [])
+    if not plan.complete:
+        return LimitOutcome(EXIT_ERROR, ["the plan is incomplete, so that it is not known whether anything moves"])
+    return LimitOutcome(0, [])
+
+
+def _exceeded(plan: Plan, flags: PlanFlags) -> Iterator[str]:
+    summary = plan.summary
+    if "lost" in flags.conditions and summary.new_failures:
+        failed = count_text(len(summary.new_failures), "workload")
+        yield f"--fail-on lost: {failed} would have no place or too few replicas"
+    if "moved" in flags.conditions and summary.moved:
+        yield f"--fail-on moved: {count_text(summary.moved, 'workload')} would move"
+    if "overcommit" in flags.conditions and plan.overcommitted:
+        yield f"--fail-on overcommit: {count_text(len(plan.overcommitted), 'cluster')} would be overcommitted"
+    if flags.max_moves is not None and summary.moved > flags.max_moves:
+        yield f"--max-moves {flags.max_moves}: {count_text(summary.moved, 'workload')} would move"
+    percent = 100 * summary.moved / summary.workloads if summary.workloads else 0.0
+    if flags.max_percent is not None and percent > flags.max_percent:
+        yield f"--max-percent {flags.max_percent:g}: {percent:.3g} % of the workloads would move"
 
 
 class PlanInput(NamedTuple):
@@ -276,8 +266,7 @@ def command(flags: PlanFlags) -> None:
     """
     with traces.span("plan"):
         found = planned(flags)
-    limits = Limits(flags.conditions, flags.max_moves, flags.max_percent, flags.expected_id, flags.detailed)
-    exit_code, messages = outcome(found, limits)
+    exit_code, messages = outcome(found, flags)
     write(found, flags.output, messages)
     if flags.comment is not None:
         write_comment(flags.comment, markdown_lines(found, messages))

@@ -12,14 +12,13 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-import msgspec.structs
 import numpy as np
 
 from berthmaster.model.cluster import NO_SCHEDULE, REGION_LABEL, ZONE_LABEL, Cluster, ClusterSpec, ClusterStatus
 from berthmaster.model.decode import convert, decode_json, unknown_fields
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
-from berthmaster.model.meta import INT64_MAX
+from berthmaster.model.meta import INT64_MAX, with_spec
 from berthmaster.model.policy import AffinityTerm, ClusterAffinityTerm, Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
 from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work
@@ -124,10 +123,7 @@ def located(cluster: Cluster) -> Cluster:
     """Return a cluster with the region and zone of its labels."""
     labels = cluster.metadata.labels
     zone = labels.get(ZONE_LABEL)
-    spec = msgspec.structs.replace(
-        cluster.spec, region=labels.get(REGION_LABEL, ""), zones=(zone,) if zone is not None else ()
-    )
-    return msgspec.structs.replace(cluster, spec=spec)
+    return with_spec(cluster, region=labels.get(REGION_LABEL, ""), zones=(zone,) if zone is not None else ())
 
 
 def _parsed(text: str, limits: PlacementLimits) -> tuple[AffinityGroup, ...]:

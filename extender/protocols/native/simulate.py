@@ -12,6 +12,7 @@ from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import ANY_READER
+from berthmaster.model.meta import with_spec
 from berthmaster.model.policy import Policy, PolicyReference, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors, update_errors
@@ -134,8 +135,7 @@ def as_stored(written: Policy, stored: Mapping[PolicyReference, Policy], path: s
     if before is None:
         return written
     if not written.spec.scheduler_name:
-        spec = msgspec.structs.replace(written.spec, scheduler_name=before.spec.scheduler_name)
-        return msgspec.structs.replace(written, spec=spec)
+        return with_spec(written, scheduler_name=before.spec.scheduler_name)
     refuse_invalid(error.below(path) for error in update_errors(before, written))
     return written
 

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from berthmaster_cli.extender import WatchedKinds
+from berthmaster_cli.extender import watched_kinds
 from berthmaster_cli.main import main
 
 
@@ -24,4 +24,4 @@ def test_invalid_options_are_rejected(arguments, message):
 
 
 def test_kinds_to_watch_are_separated_by_commas():
-    assert WatchedKinds().convert("bindings, workloads", None, None) == ("bindings", "workloads")
+    assert watched_kinds("bindings, workloads") == ("bindings", "workloads")

@@ -17,8 +17,7 @@ from berthmaster.native_api.wire import Staleness
 from berthmaster_cli import entry
 from berthmaster_cli.flags import Flags, argument, group, option, options, variable_of
 from berthmaster_cli.inputs import report_gaps
-from berthmaster_cli.kubectl import completions
-from berthmaster_cli.main import COMMANDS, main
+from berthmaster_cli.main import COMMANDS, completions, main
 
 CRASHES = """
 import os, signal, sys
@@ -240,7 +239,7 @@ def test_the_scripts_that_kubectl_looks_for_are_installed(script, function):
 
 
 def test_usage_messages_name_the_plugin():
-    code = "from berthmaster_cli.kubectl import run_plugin; run_plugin()"
+    code = "from berthmaster_cli.main import run_plugin; run_plugin()"
     result = subprocess.run(  # noqa: S603 - ours
         [sys.executable, "-c", code, "explain", "--help"], capture_output=True, text=True, check=True, timeout=60
     )

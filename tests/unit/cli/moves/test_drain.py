@@ -6,7 +6,7 @@ import threading
 import pytest
 from waiting import wait_for
 
-from berthmaster_cli.kubectl import completions
+from berthmaster_cli.main import completions
 
 TAINT = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
 FOREIGN = {"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}

@@ -9,8 +9,7 @@ from faults import nothing, only, refuse
 from karmada_plane import policy, selector, shop
 from kube_over_http import KubeOverHTTP
 
-from berthmaster_cli.kubectl import completions
-from berthmaster_cli.main import main
+from berthmaster_cli.main import completions, main
 
 WEB = policy(
     "web", selector(name="web"), selector("ConfigMap", "v1", name="settings"),
