@@ -152,7 +152,7 @@ def installed(archive, tmp_path):
     package = library / VERSION / "berthmaster_cli"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "kubectl.py").write_text("import sys\ndef run_plugin(): print('plugin', *sys.argv[1:])\n")
+    (package / "main.py").write_text("import sys\ndef run_plugin(): print('plugin', *sys.argv[1:])\n")
     archive.pack(library, tmp_path / "plugin.tar.gz")
     store = tmp_path / "store"
     with tarfile.open(tmp_path / "plugin.tar.gz") as tar:
