@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from berthmaster.controllers.rbac import AccessRule
-from berthmaster.controllers.run import release_of, unknown_placement_fields
+from berthmaster.controllers.target import release_of, unknown_placement_fields
 from berthmaster_cli.doctor.facts import (
     REQUIRED_KINDS,
     SINCE,

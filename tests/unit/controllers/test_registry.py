@@ -17,8 +17,8 @@ from berthmaster.controllers import metrics
 from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
 from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, SHADOW, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
-from berthmaster.controllers.run import KarmadaTarget, read_target, release_of, report_target
 from berthmaster.controllers.settings import GATES
+from berthmaster.controllers.target import KarmadaTarget, read_target, release_of, report_target
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster_cli.controllers import command

@@ -1,0 +1,106 @@
+"""The control plane that the controllers work on: its version, the release of its definitions, fields that are new.
+
+Karmada's API server does not name the release of Karmada. The definitions of bindings do: each release added fields.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.requests import APIRequest, decode_response
+from berthmaster.kube.served_types import openapi_request, schemas_of, subschema
+from berthmaster.model.decode import struct_shape
+from berthmaster.model.errors import ApiError
+from berthmaster.model.policy import Placement
+from berthmaster.runtime.logs import fields
+
+BINDING_API: Final = "work.karmada.io/v1alpha2"
+UNKNOWN: Final = "unknown"
+_PLACEMENT: Final = "spec.placement"
+_MARKS: Final = (
+    ("spec.clusters.components", "newer than 1.19.0-rc.0"),
+    (f"{_PLACEMENT}.clusterAffinities.overflowAffinities", "1.18 or 1.19.0-rc.0"),
+    ("spec.workloadAffinityGroups", "1.17"),
+    ("spec.components", "1.15 or 1.16"),
+)
+"""Fields of a binding and the releases whose definitions have them, the newest first."""
+_LOG: Final = logging.getLogger("berthmaster.controllers")
+
+
+class KarmadaTarget(NamedTuple):
+    """What is known about a control plane.
+
+    Attributes:
+        kubernetes: the version of its API server.
+        karmada: the release of the definitions of bindings.
+        unknown_fields: the fields of placements in these definitions that this version does not know, by path.
+    """
+
+    kubernetes: str
+    karmada: str
+    unknown_fields: tuple[str, ...] = ()
+
+
+class _TargetVersion(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = UNKNOWN
+
+
+def read_target(client: APIClient) -> KarmadaTarget:
+    """Read the version of an API server, and the schema of bindings."""
+    version = decode_response(_TargetVersion, ask(client, APIRequest("/version")), "GET /version")
+    body = ask_if_found(client, openapi_request(BINDING_API))
+    if body is None:
+        return KarmadaTarget(version.git_version, UNKNOWN)
+    document = decode_response(dict[str, Any], body, f"the schemas of {BINDING_API}")
+    schema = dict(schemas_of(document, BINDING_API)).get("ResourceBinding")
+    if schema is None:
+        return KarmadaTarget(version.git_version, UNKNOWN)
+    return KarmadaTarget(version.git_version, release_of(schema), unknown_placement_fields(schema))
+
+
+def release_of(schema: Mapping[str, Any]) -> str:
+    """Return the releases of Karmada that have this schema of bindings."""
+    return next((release for path, release in _MARKS if subschema(schema, path) is not None), "older than 1.15")
+
+
+def unknown_placement_fields(schema: Mapping[str, Any], path: str = _PLACEMENT) -> tuple[str, ...]:
+    """Return the placement fields of a schema that this version does not know, by path."""
+    placement = subschema(schema, path)
+    return () if placement is None else tuple(_unknown(Placement, placement, path))
+
+
+def report_target(client: APIClient) -> None:
+    """Log what is known about a control plane, and set its metrics. A failure is logged, and nothing else."""
+    # The doctor reads schemas with this module, and needs no metrics.
+    from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS  # noqa: PLC0415
+
+    try:
+        target = read_target(client)
+    except ApiError as error:
+        _LOG.warning("the version of the control plane cannot be read: %s", error)
+        return
+    TARGET.clear()
+    TARGET.labels(target.kubernetes, target.karmada).set(1)
+    TARGET_UNKNOWN_FIELDS.set(len(target.unknown_fields))
+    _LOG.info(
+        "connected to the control plane", extra=fields(kubernetes=target.kubernetes, karmada_definitions=target.karmada)
+    )
+    if target.unknown_fields:
+        _LOG.warning(
+            "the definitions of Karmada have placement fields that this version does not know; see --unknown-fields",
+            extra=fields(unknown_fields=", ".join(target.unknown_fields)),
+        )
+
+
+def _unknown(kind: type[msgspec.Struct], schema: Mapping[str, Any], path: str) -> list[str]:
+    known, nested = struct_shape(kind)
+    properties = schema.get("properties") or {}
+    found = [f"{path}.{name}" for name in properties if name not in known]
+    for name, struct in nested:
+        inner = subschema(schema, name)
+        if inner is not None:
+            found += _unknown(struct, inner, f"{path}.{name}")
+    return found
