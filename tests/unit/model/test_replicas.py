@@ -33,40 +33,9 @@ def requested(**pod):
     [
         pytest.param({}, {}, id="no containers, no requests"),
         pytest.param(
-            {"containers": [container({"cpu": "100m", "memory": "1Gi"}), container({"cpu": "400m"})]},
-            {"cpu": "500m", "memory": "1Gi"},
-            id="containers are summed",
-        ),
-        pytest.param(
-            {"containers": [container({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})]},
-            {"cpu": "100m", "memory": "1Gi"},
-            id="a limit is the default of an absent request",
-        ),
-        pytest.param(
             {"containers": [container({"cpu": "0"}, {"cpu": "1"})]},
             {"cpu": "0"},
             id="a request of zero is not absent",
-        ),
-        pytest.param(
-            {"containers": [container({"cpu": "1"})], "initContainers": [container({"cpu": "500m"})]},
-            {"cpu": "1"},
-            id="a smaller init container does not matter",
-        ),
-        pytest.param(
-            {
-                "containers": [container({"cpu": "1", "memory": "1Gi"})],
-                "initContainers": [container({"cpu": "3"}), container({"memory": "2Gi"})],
-            },
-            {"cpu": "3", "memory": "2Gi"},
-            id="init containers run in sequence: the largest of each resource counts",
-        ),
-        pytest.param(
-            {
-                "containers": [container({"cpu": "1"})],
-                "initContainers": [container({"cpu": "100m"}, sidecar=True)],
-            },
-            {"cpu": "1100m"},
-            id="a sidecar runs beside the containers",
         ),
         pytest.param(
             {
@@ -75,25 +44,6 @@ def requested(**pod):
             },
             {"cpu": "6"},
             id="an init container runs beside the sidecars before it",
-        ),
-        pytest.param(
-            {
-                "containers": [container({"cpu": "1"})],
-                "initContainers": [container({"cpu": "5"}), container({"cpu": "1"}, sidecar=True)],
-            },
-            {"cpu": "5"},
-            id="sidecars after an init container do not count",
-        ),
-        pytest.param(
-            {
-                "containers": [container({"cpu": "1"})],
-                "initContainers": [
-                    container(limits={"cpu": "2"}, sidecar=True),
-                    container(limits={"cpu": "4"}),
-                ],
-            },
-            {"cpu": "6"},
-            id="limits are the default requests of init containers",
         ),
         pytest.param(
             {"containers": [container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "120Mi"}},
