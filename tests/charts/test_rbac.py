@@ -12,7 +12,6 @@ from charts import helm
 SINGLE = {"mode": "single"}
 # Verbs that no name can restrict.
 UNNAMED = {"create", "list", "watch"}
-REBALANCED = ("get", "list", "watch", "delete")
 
 
 def group_and_plural(path):

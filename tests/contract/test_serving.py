@@ -16,7 +16,6 @@ from waiting import LIMIT_S, wait_for
 
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 QUICK_S = 2.0
-SMALL_BYTES = 2**16
 
 
 @contextmanager

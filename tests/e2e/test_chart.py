@@ -26,7 +26,6 @@ EFFECT_LIMIT_S = 30.0
 START_LIMIT_S = 30.0
 # Their definitions are not at hand; tests/charts looks at what is in them.
 FOREIGN_GROUPS = ("monitoring.coreos.com", "cert-manager.io")
-WEBHOOK_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 @pytest.fixture(scope="module", autouse=True)

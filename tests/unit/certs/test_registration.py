@@ -33,7 +33,6 @@ from certs.steps import inspect
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"
 NAMESPACE = "/api/v1/namespaces/made"
-PROFILE = "/apis/core.kubeadmiral.io/v1alpha1/schedulingprofiles/profile"
 
 
 @pytest.fixture

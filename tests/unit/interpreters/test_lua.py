@@ -15,7 +15,6 @@ from berthmaster.model.interpretation import (
 )
 from berthmaster.model.replicas import ReplicaPath, ReplicaRequirements, Replicas
 
-POD = deployment(requests={"cpu": "250m"})["spec"]["template"]
 WIDGET = {
     "apiVersion": "example.io/v1",
     "kind": "Widget",

@@ -29,27 +29,13 @@ def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
     [
         pytest.param(unit(), {"A": None, "B": None, "C": None}, id="Duplicate assigns no numbers"),
         pytest.param(unit(replicas=5, max_clusters=2), {"A": None, "B": None}, id="Duplicate respects maxClusters"),
-        pytest.param(unit(max_clusters=0), {}, id="Duplicate with maxClusters 0"),
         pytest.param(divided(50, preferences=EVEN), {"A": 16, "B": 17, "C": 17}, id="Divide assigns numbers"),
         pytest.param(divided(1, preferences=EVEN), {"B": 1}, id="clusters that get none are left out"),
         pytest.param(divided(0, preferences=EVEN), {}, id="scaled to 0"),
-        pytest.param(divided(0, preferences=EVEN, current={"A": 3}), {}, id="scaled to 0 with current clusters"),
-        pytest.param(divided(5, max_clusters=0), {}, id="Divide with maxClusters 0"),
-        pytest.param(divided(10, preferences=EVEN, max_clusters=2), {"A": 5, "B": 5}, id="maxClusters limits division"),
         pytest.param(
             divided(9, preferences={"A": Preference(weight=1), "B": Preference(weight=2)}),
             {"A": 3, "B": 6},
             id="only listed clusters",
-        ),
-        pytest.param(
-            divided(10, strategy=ReplicasStrategy.BINPACK, preferences={**EVEN, "C": Preference(0, 6, priority=1)}),
-            {"C": 6, "A": 4},
-            id="Binpack fills by priority",
-        ),
-        pytest.param(
-            divided(4, preferences={"A": Preference(weight=0), "B": Preference(weight=0, minimum=1)}),
-            {"B": 1},
-            id="weights of 0 assign minima only",
         ),
         pytest.param(
             divided(6, preferences=EVEN, current={"A": None}, avoid_disruption=True),

@@ -17,10 +17,6 @@ A, B = Share("A", 0), Share("B", 0)
 AB = [A, B]
 
 
-def upto(name, maximum, minimum=0):
-    return Share(name, 0, minimum, maximum)
-
-
 def planned(total, shares=AB, current=None, *, scheduled=None, estimated=None, limited=None, mode=AVOID):
     limits = CapacityLimits(estimated or {}, limited or {})
     replicas, overflow = divide_in_order(total, shares, current or {}, scheduled or {}, limits, **mode)
@@ -75,48 +71,6 @@ def test_before_that_even_a_scaling_changes_nothing():
     assert planned(9, current={"A": 3}, scheduled={"A": 2}, mode=REBALANCE) == ({"A": 3}, {})
 
 
-@pytest.mark.parametrize("mode", [AVOID, REBALANCE, KEEP], ids=["avoiding disruption", "rebalancing", "keeping"])
-@pytest.mark.parametrize(
-    ("total", "shares", "expected"),
-    [
-        pytest.param(10, AB, {"A": 10}, id="the first cluster gets all it can hold"),
-        pytest.param(10, [B, A], {"B": 10}, id="the order decides, not the name"),
-        pytest.param(10, [upto("A", 4), B], {"A": 4, "B": 6}, id="the rest goes to the next cluster"),
-        pytest.param(10, [upto("A", 4), upto("B", 3)], {"A": 4, "B": 3}, id="replicas that no cluster holds are left"),
-        pytest.param(10, [A, upto("B", None, 3)], {"A": 7, "B": 3}, id="minima come first"),
-        pytest.param(
-            2, [upto("A", None, 2), upto("B", None, 3)], {"A": 2}, id="minima in order until no replicas remain"
-        ),
-    ],
-)
-def test_a_first_division(total, shares, expected, mode):
-    assert planned(total, shares, mode=mode) == (expected, {})
-
-
-@pytest.mark.parametrize(
-    ("total", "shares", "current", "expected"),
-    [
-        pytest.param(10, AB, {"B": 10}, {"B": 10}, id="without scaling nothing moves"),
-        pytest.param(12, AB, {"B": 10}, {"A": 2, "B": 10}, id="scaling up fills the first cluster"),
-        pytest.param(
-            14,
-            [upto("A", 3), B],
-            {"A": 1, "B": 10},
-            {"A": 3, "B": 11},
-            id="scaling up fills the first cluster up to its maximum",
-        ),
-        pytest.param(7, AB, {"A": 4, "B": 6}, {"A": 4, "B": 3}, id="scaling down empties the last cluster"),
-        pytest.param(3, AB, {"A": 4, "B": 6}, {"A": 3}, id="scaling down then empties the cluster before it"),
-    ],
-)
-def test_running_replicas_move_only_if_necessary(total, shares, current, expected):
-    assert planned(total, shares, current)[0] == expected
-
-
-def test_with_rebalancing_running_replicas_have_no_effect():
-    assert planned(10, AB, {"B": 10}, mode=REBALANCE) == ({"A": 10}, {})
-
-
 @pytest.mark.parametrize(
     ("current", "scheduled", "mode", "expected"),
     [
@@ -143,24 +97,6 @@ def test_scheduled_replicas_count_up_to_a_limit():
 
 def test_scheduled_replicas_on_a_cluster_that_is_no_longer_selected_do_not_stay():
     assert planned(5, [A], {"A": 5, "X": 3}, scheduled={"A": 5, "X": 3}) == ({"A": 5}, {})
-
-
-@pytest.mark.parametrize(
-    ("total", "shares", "current", "limited", "expected"),
-    [
-        pytest.param(
-            10,
-            [upto("A", 2), upto("B", 2)],
-            {"A": 5},
-            {},
-            {"A": 10},
-            id="scaling down by a negative number adds replicas",
-        ),
-        pytest.param(8, [A], {"A": 2}, {"A": 3}, {"A": 5}, id="a limit applies to the increment, not to the sum"),
-    ],
-)
-def test_surprising_results_of_kubeadmiral(total, shares, current, limited, expected):
-    assert planned(total, shares, current, limited=limited)[0] == expected
 
 
 NAMES = [f"member{number}" for number in range(6)]
@@ -192,3 +128,25 @@ def test_estimates_are_never_exceeded(total, shares, estimated):
 def test_a_division_is_stable(total, shares):
     replicas, _ = divide_in_order(total, shares, {}, {}, CapacityLimits(), **AVOID)
     assert divide_in_order(total, shares, replicas, replicas, CapacityLimits(), **AVOID).replicas == replicas
+
+
+@pytest.mark.parametrize(
+    ("total", "shares", "current", "limited", "expected"),
+    [
+        pytest.param(
+            10,
+            [Share("A", 0, 0, 2), Share("B", 0, 0, 2)],
+            {"A": 5},
+            {},
+            {"A": 10},
+            id="scaling down by a negative number adds replicas",
+        ),
+        pytest.param(8, [A], {"A": 2}, {"A": 3}, {"A": 5}, id="a limit applies to the increment, not to the sum"),
+    ],
+)
+def test_surprising_results_of_kubeadmiral(total, shares, current, limited, expected):
+    assert planned(total, shares, current, limited=limited)[0] == expected
+
+
+def test_scaling_up_fills_a_cluster_up_to_its_maximum():
+    assert planned(14, [Share("A", 0, 0, 3), B], {"A": 1, "B": 10})[0] == {"A": 3, "B": 11}

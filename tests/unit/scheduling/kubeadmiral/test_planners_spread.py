@@ -7,7 +7,6 @@ from berthmaster.scheduling.kubeadmiral.division import (
     Share,
     distribute_by_weight,
     divide_by_weight,
-    ordered,
 )
 
 AVOID = {"avoid_disruption": True, "keep_unschedulable": False}
@@ -15,34 +14,11 @@ REBALANCE = {"avoid_disruption": False, "keep_unschedulable": False}
 KEEP = {"avoid_disruption": True, "keep_unschedulable": True}
 
 
-def even(names):
-    return [Share(name, 1) for name in names]
-
-
 def planned(total, shares, current=None, *, key="", estimated=None, limited=None, mode=AVOID):
     replicas, overflow = divide_by_weight(
         total, shares, current or {}, CapacityLimits(estimated or {}, limited or {}), key, **mode
     )
     return {name: count for name, count in replicas.items() if count}, overflow
-
-
-def test_larger_weights_come_first():
-    assert [each.name for each in ordered([Share("A", 1), Share("B", 2), Share("C", 1)], "")] == ["B", "C", "A"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        pytest.param(REBALANCE, {"A": 5}, id="with rebalancing the minimum is assigned"),
-        pytest.param(AVOID, {"A": 3}, id="otherwise growth stops at the maximum"),
-    ],
-)
-def test_a_maximum_below_a_minimum_without_remaining_replicas(mode, expected):
-    assert planned(5, [Share("A", 1, 5, 3), Share("B", 1)], mode=mode) == (expected, {})
-
-
-def test_with_rebalancing_running_replicas_have_no_effect():
-    assert planned(10, even("AB"), {"A": 9, "B": 1}, mode=REBALANCE) == ({"A": 5, "B": 5}, {})
 
 
 @pytest.mark.parametrize(
@@ -163,3 +139,14 @@ def after_rounds(count, total, clusters, mode):
         )
         rounds.append({name: number + overflow.get(name, 0) for name, number in replicas.items()})
     return rounds[-1] == rounds[-2], sum(min(number, holds[name]) for name, number in rounds[-1].items())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(REBALANCE, {"A": 5}, id="with rebalancing the minimum is assigned"),
+        pytest.param(AVOID, {"A": 3}, id="otherwise growth stops at the maximum"),
+    ],
+)
+def test_a_maximum_below_a_minimum_without_remaining_replicas(mode, expected):
+    assert planned(5, [Share("A", 1, 5, 3), Share("B", 1)], mode=mode) == (expected, {})

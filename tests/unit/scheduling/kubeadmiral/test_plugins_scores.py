@@ -3,7 +3,7 @@ import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
 from berthmaster.scheduling.context import FailureKind
-from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SCORES, PreferredTerms
+from berthmaster.scheduling.kubeadmiral.plugins import PreferredTerms
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 
 GPU = "nvidia.com/gpu"
@@ -15,29 +15,6 @@ REQUEST = {"cpu": "3000m", "memory": 5000}
 def scores(name, *clusters, **fields):
     (attempt,) = Decided(unit(**fields), clusters, PluginNames((), (name,), ())).decision.attempts
     return attempt.candidates.scores.tolist()
-
-
-def test_the_default_scores_in_their_order():
-    assert DEFAULT_SCORES == (
-        "TaintToleration",
-        "ClusterResourcesBalancedAllocation",
-        "ClusterResourcesLeastAllocated",
-        "ClusterAffinity",
-    )
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        pytest.param([1, 2, 3], [33, 66, 100], id="the best is 100, others are rounded down"),
-        pytest.param([0, 0], [0, 0], id="all counts are 0"),
-        pytest.param([-3, -1], [-3, -1], id="only negative counts are not scaled"),
-        pytest.param([-1, 3], [-33, 100], id="with a positive count negative ones are rounded toward zero"),
-        pytest.param([], [], id="no taints"),
-    ],
-)
-def test_normalisation(given, expected):
-    assert PreferredTerms().normalised(np.array(given, dtype=np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -57,17 +34,6 @@ def test_normalisation(given, expected):
 )
 def test_resource_scores(name, capacity, requests, expected):
     assert scores(name, member(allocatable=capacity), requests=requests) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("available", "expected"),
-    [
-        pytest.param({"cpu": 2}, 25, id="a resource without an available amount is fully used"),
-        pytest.param({"cpu": -1, "memory": 5000}, 25, id="an overcommitted resource scores 0"),
-    ],
-)
-def test_used_resources_count(available, expected):
-    assert scores("ClusterResourcesLeastAllocated", member(allocatable=CAPACITY, available=available)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -98,3 +64,15 @@ def test_an_invalid_preferred_term_fails_the_attempt():
     failure = Decided(asked, [member()], PluginNames((), ("ClusterAffinity",), ())).decision.failure
     assert failure.kind is FailureKind.SELECT_FAILED
     assert "unknown operator 'Near'" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param([-3, -1], [-3, -1], id="only negative counts are not scaled"),
+        pytest.param([-1, 3], [-33, 100], id="with a positive count negative ones are rounded toward zero"),
+        pytest.param([], [], id="no taints"),
+    ],
+)
+def test_normalisation(given, expected):
+    assert PreferredTerms().normalised(np.array(given, dtype=np.int64)).tolist() == expected
