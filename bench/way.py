@@ -64,6 +64,7 @@ def plan_way() -> list[str]:
         with suppress(SystemExit), redirect_stdout(StringIO()):  # the exit code says that something moves
             main(ARGUMENTS, standalone_mode=False)
 
+    run()  # imports the modules, whose classes and tables run code
     return files_of(run)
 
 

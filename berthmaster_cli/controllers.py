@@ -13,12 +13,7 @@ from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_A
 from berthmaster.runtime.installation import ConsoleLink
 from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
-from berthmaster_cli.ledger_options import (
-    RecordingFlags,
-    configuration_of,
-    ledger_options,
-    recorder_from,
-)
+from berthmaster_cli.ledger_options import RecordingFlags, configuration_of, ledger_options, recorder_from
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import click
+import msgspec.structs
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.minimal import DEFAULT_TOLERANCE
@@ -74,17 +75,12 @@ def command(flags: DriftFlags) -> None:
         for each in shown:
             echo(each.resource)
     elif flags.output in {"json", "yaml"}:
-        print_data({**_fields(found), "workloads": shown}, flags.output)
+        print_data(msgspec.structs.replace(found, workloads=shown), flags.output)
     else:
         _print(found, shown, wide=flags.output == "wide")
         report_unused(manifests)
     if flags.check and found.workloads:
         raise SystemExit(EXIT_CHECK_FAILED)
-
-
-def _fields(found: FleetDrift) -> dict[str, object]:
-    names = zip(found.__struct_fields__, found.__struct_encode_fields__, strict=True)
-    return {encoded: getattr(found, name) for name, encoded in names}
 
 
 def _print(found: FleetDrift, shown: list[WorkloadDrift], *, wide: bool) -> None:

@@ -59,6 +59,7 @@ from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFl
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, PastExplanation, Query
+    from berthmaster_cli.federation import FederationExplanation
 
 _COLUMNS: Final = ("", "SUBJECT", "WHAT", "BEFORE", "AFTER")
 _CHANGES_SHOWN: Final = 30
@@ -147,9 +148,6 @@ def print_difference(difference: "InputDifference") -> None:
         clusters = assignment_text(dict(difference.without)) or "no cluster"
         print_line(console, "without the changes marked *: ", clusters)
 
-
-if TYPE_CHECKING:
-    from berthmaster_cli.federation import FederationExplanation
 
 _LIMIT: Final = 20
 _NOT_GIVEN: Final = "needs, not among the input:"

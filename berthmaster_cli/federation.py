@@ -110,7 +110,7 @@ def explain_in_federation(
         start += timedelta(seconds=1)
         federation = apply_to_federation(changes, settled, start)
     _, results = run_federation(federation, start, diagnose=True)
-    found = [each for each in results if _has_name(each.bound.name, name)]
+    found = [each for each in results if name.matches(each.bound.workload)]
     if len(found) != 1:
         known = name_list([str(each.bound.name) for each in results])
         raise InputError(f"{name} matches {len(found) or 'no'} resources of the manifests; known are {known}")
@@ -148,10 +148,3 @@ def _mode(unit: SchedulingUnit) -> str:
         return "Divide, binpack"
     is_static = any(each.weight is not None for each in unit.preferences.values())
     return f"Divide, {'static' if is_static else 'dynamic'} weight"
-
-
-def _has_name(own: ResourceName, name: ResourceName) -> bool:
-    """Whether a name means a workload. A name without namespace matches in every namespace, its kind in any case."""
-    if own == name:
-        return True
-    return not name.namespace and own.kind.lower() == name.kind.lower() and own.name == name.name

@@ -10,6 +10,7 @@ from berthmaster_cli.flags import Changes, Flags, option
 from berthmaster_cli.options import ADDRESS, LogLevelFlags, certificate_pair
 
 if TYPE_CHECKING:
+    from berthmaster.native_api.connection import ExtenderAccess
     from berthmaster.serving.server import ServerOptions
 
 _WORKER_CLASSES: Final = ("fast", "gthread")
@@ -111,10 +112,6 @@ def _tls_files(flags: ServingFlags) -> TLSFiles | None:
             raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
         return None
     return TLSFiles(*pair, client_ca, flags.tls_min_version)
-
-
-if TYPE_CHECKING:
-    from berthmaster.native_api.connection import ExtenderAccess
 
 
 class ExtenderAccessFlags(Flags):

@@ -49,12 +49,12 @@ def report(server: str, output: str, *, check: bool) -> None:
         _print(found)
     else:
         print_data(found, output)
-    bindings = found["bindings"]
-    if check and (bindings["different"] or not found["decisions"]["same"]):
+    bindings = found.bindings
+    if check and (bindings["different"] or not found.decisions["same"]):
         sys.exit(_EXIT_DIFFERENT)
 
 
-def _fetched(server: str) -> Mapping[str, Any]:
+def _fetched(server: str) -> "_Report":
     parts = urlsplit(server)
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
         raise InputError(f"--server: {server!r} is not http://HOST:PORT; probes are served in plain text")
@@ -69,10 +69,9 @@ def _fetched(server: str) -> Mapping[str, Any]:
     if answer.status != HTTPStatus.OK:
         raise ServiceError(f"{server}: status {answer.status}; expected is a report")
     try:
-        found = msgspec.json.decode(answer.content, type=_Report)
+        return msgspec.json.decode(answer.content, type=_Report)
     except msgspec.MsgspecError as error:
         raise ServiceError(f"{server}: the answer is no report of this version: {error}") from None
-    return {name: getattr(found, name) for name in found.__struct_fields__}
 
 
 class _Report(msgspec.Struct):
@@ -85,26 +84,26 @@ class _Report(msgspec.Struct):
     more: int
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    total = sum(found["bindings"].values())
-    decisions = found["decisions"]
-    echo(f"{total:,} bindings of {found['scheduler']}, compared since {found['since']}")
+def _print(found: _Report) -> None:
+    total = sum(found.bindings.values())
+    decisions = found.decisions
+    echo(f"{total:,} bindings of {found.scheduler}, compared since {found.since}")
     echo(f"{decisions['same']:,} decisions were the same, {decisions['different']:,} were different")
     for result, words in _WORDS.items():
-        echo(f"  {found['bindings'][result]:>8,} {words}")
-    reasons = ", ".join(f"{name} {count:,}" for name, count in found["reasons"].items() if count)
+        echo(f"  {found.bindings[result]:>8,} {words}")
+    reasons = ", ".join(f"{name} {count:,}" for name, count in found.reasons.items() if count)
     if reasons:
         echo(f"by reason: {reasons}")
     rows = [
         (f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"], each["reason"],
          _text(each["theirs"]), _text(each["ours"]), each["message"])
-        for each in found["differences"]
+        for each in found.differences
     ]  # fmt: skip
     if rows:
         console = stdout()
         print_table(console, ("BINDING", "REASON", "THEIRS", "OURS", "MESSAGE HERE"), rows)
-        if found["more"]:
-            print_line(console, f"and {found['more']:,} more")
+        if found.more:
+            print_line(console, f"and {found.more:,} more")
 
 
 def _text(clusters: Mapping[str, int]) -> str:

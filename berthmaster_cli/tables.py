@@ -309,12 +309,8 @@ def require_known(view: View, resources: Sequence[str]) -> None:
 
 
 def _means(name: ResourceName, resource: str) -> bool:
-    *namespace, kind, own = resource.split("/")
-    return (
-        name.name == own
-        and name.kind.lower() == kind.lower()
-        and name.namespace in {"", namespace[0] if namespace else ""}
-    )
+    found = ResourceName.parse(resource)
+    return found is not None and name.matches(found)
 
 
 def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane

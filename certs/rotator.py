@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
@@ -186,38 +187,33 @@ class CertificateMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._expiry = Gauge(
+        gauge, counter = partial(Gauge, registry=self._registry), partial(Counter, registry=self._registry)
+        self._expiry = gauge(
             "berthmaster_certificate_expiry_timestamp_seconds",
             "When a certificate expires. Predecessors are not included.",
             ["certificate"],
-            registry=self._registry,
         )
-        self._bundle = Gauge(
+        self._bundle = gauge(
             "berthmaster_certificate_bundle_authorities",
             "Number of authorities that a configuration trusts. More than one during a rotation.",
             ["configuration"],
-            registry=self._registry,
         )
-        self._bad = Gauge(
+        self._bad = gauge(
             "berthmaster_certificate_problems",
             "Number of certificates and bundles with which clients are rejected, or soon will be.",
-            registry=self._registry,
         )
-        self._success = Gauge(
+        self._success = gauge(
             "berthmaster_certificate_last_success_timestamp_seconds",
             "When a reconciliation last ended without a problem.",
-            registry=self._registry,
         )
-        self._actions = Counter(
+        self._actions = counter(
             "berthmaster_certificate_actions_total",
             "Writes by reason and outcome (done, overtaken, failed).",
             ["reason", "outcome"],
-            registry=self._registry,
         )
-        self._failures = Counter(
+        self._failures = counter(
             "berthmaster_certificate_failures_total",
             "Reconciliations that ended with a problem.",
-            registry=self._registry,
         )
 
     def count(self, reason: str, outcome: str) -> None:

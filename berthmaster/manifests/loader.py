@@ -252,13 +252,19 @@ class _Loader:
             ("policy.karmada.io", "ClusterPropagationPolicy"): self._policy,
             ("work.karmada.io", "ResourceBinding"): self._binding,
             ("work.karmada.io", "ClusterResourceBinding"): self._binding,
-            ("apps.karmada.io", "WorkloadRebalancer"): self._rebalancer,
-            ("config.karmada.io", "ResourceInterpreterCustomization"): self._customization,
+            ("apps.karmada.io", "WorkloadRebalancer"): self._plain(
+                WorkloadRebalancer, _REBALANCER, self.manifests.rebalancers
+            ),
+            ("config.karmada.io", "ResourceInterpreterCustomization"): self._plain(
+                ResourceInterpreterCustomization, _CUSTOMIZATION, self.manifests.customizations
+            ),
             (_KUBEADMIRAL, "FederatedCluster"): self._federated_cluster,
             (_KUBEADMIRAL, "PropagationPolicy"): self._federated_policy,
             (_KUBEADMIRAL, "ClusterPropagationPolicy"): self._federated_policy,
             (_KUBEADMIRAL, "SchedulingProfile"): self._profile,
-            (_KUBEADMIRAL, "SchedulerPluginWebhookConfiguration"): self._webhook,
+            (_KUBEADMIRAL, "SchedulerPluginWebhookConfiguration"): self._plain(
+                SchedulerPluginWebhookConfiguration, _FEDERATION, self.manifests.federation.webhooks
+            ),
             (_KUBEADMIRAL, "FederatedObject"): self._federated_object,
             (_KUBEADMIRAL, "ClusterFederatedObject"): self._federated_object,
             (SNAPSHOT_GROUP, FleetSnapshot.__name__): self._snapshot,
@@ -351,13 +357,9 @@ class _Loader:
         _reject(document, binding_errors(binding))
         self._append(self.manifests.bindings, binding, document)
 
-    def _rebalancer(self, document: Document) -> None:
-        rebalancer = _decoded(WorkloadRebalancer, document, _REBALANCER)
-        self._append(self.manifests.rebalancers, rebalancer, document)
-
-    def _customization(self, document: Document) -> None:
-        customization = _decoded(ResourceInterpreterCustomization, document, _CUSTOMIZATION)
-        self._append(self.manifests.customizations, customization, document)
+    def _plain(self, kind: type[T], api_version: str, values: list[T]) -> Callable[[Document], None]:
+        """Return what reads the objects of a kind that need no further checks."""
+        return lambda document: self._append(values, _decoded(kind, document, api_version), document)
 
     def _federated_cluster(self, document: Document) -> None:
         federated = _decoded(FederatedCluster, document, _FEDERATION)
@@ -375,10 +377,6 @@ class _Loader:
         _reject(document, unknown_fields(SchedulingProfile, document.raw))
         profile = _decoded(SchedulingProfile, document, _FEDERATION)
         self._append(self.manifests.federation.profiles, profile, document)
-
-    def _webhook(self, document: Document) -> None:
-        webhook = _decoded(SchedulerPluginWebhookConfiguration, document, _FEDERATION)
-        self._append(self.manifests.federation.webhooks, webhook, document)
 
     def _federated_object(self, document: Document) -> None:
         federated = _decoded(FederatedObject, document, _FEDERATION)

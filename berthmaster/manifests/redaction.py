@@ -153,10 +153,6 @@ def _without_messages(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _without_messages(inner) for key, inner in value.items() if key not in _MESSAGES}
 
 
-def _unchanged(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(raw)
-
-
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if name == "annotations":
         return {key: text for key, text in value.items() if _is_kept(key)} if isinstance(value, dict) else None
@@ -210,9 +206,9 @@ def _references(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 _BY_GROUP: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "berthmaster.io": _unchanged,
+    "berthmaster.io": dict,
     "cluster.karmada.io": _cluster,
-    "config.karmada.io": _unchanged,
+    "config.karmada.io": dict,
     "core.kubeadmiral.io": _federation,
     "policy.karmada.io": _policy,
     "work.karmada.io": _binding,

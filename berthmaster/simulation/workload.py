@@ -131,7 +131,7 @@ class ResourceName:
     def __str__(self) -> str:
         return "/".join(part for part in (self.namespace, self.kind, self.name) if part)
 
-    def matches(self, resource: ObjectReference | UnitWorkload) -> bool:
+    def matches(self, resource: "ObjectReference | UnitWorkload | ResourceName") -> bool:
         """Return whether this name means a resource. As in kubectl, the case of the kind is ignored."""
         return (
             self.kind.lower() == resource.kind.lower()
