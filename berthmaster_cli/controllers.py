@@ -11,9 +11,10 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.runtime.installation import ConsoleLink
+from berthmaster.version import __version__
 from berthmaster_cli.flags import Flags, environment_text, option, options
 from berthmaster_cli.inputs import PluginFlags, plugin_profile
-from berthmaster_cli.ledger_options import RecordingFlags, configuration_of, ledger_options, recorder_from
+from berthmaster_cli.ledger_options import RecordingFlags, ledger_options, recorder_from
 from berthmaster_cli.options import ADDRESS, KubeconfigFlags, LogLevelFlags, certificate_pair, config_option
 
 if TYPE_CHECKING:
@@ -181,7 +182,19 @@ def command(ctx: click.Context, flags: ControllersFlags, /) -> None:
 
 
 def _configuration(settings: ControllerSettings) -> "Configuration":
-    return configuration_of(settings.profile, settings.gates, settings.failover_after_s, settings.scheduler_name)
+    """Return how a process decides, for its records."""
+    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+    profile = settings.profile
+    return Configuration(
+        __version__,
+        tuple(profile.plugins.names),
+        profile.keep_empty,
+        profile.limits,
+        settings.failover_after_s,
+        settings.scheduler_name,
+        settings.gates.as_mapping(),
+    )
 
 
 def _check_shadow(ctx: click.Context, flags: ControllersFlags) -> None:

@@ -4,7 +4,8 @@ Also names of resources on the command line, as kubectl accepts them.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -456,12 +457,12 @@ def present_world(manifests: Manifests, flags: SimulationFlags) -> World:
     check_policies(manifests, lenient=flags.lenient)
     check_replica_paths(flags.replica_fields, (document.raw for document in manifests.templates))
     reported = len(manifests.gaps)
-    with ScriptProcess() as run:
+    with interpreter_of(manifests) as interpreter:
         world = world_of(
             manifests,
             flags.replica_fields,
             workload_affinity=flags.workload_affinity,
-            interpreter=interpreter_of(manifests, run),
+            interpreter=interpreter,
             schedulers=SCHEDULERS | set(flags.schedulers),
             assumptions=_assumptions(manifests, flags),
         )
@@ -515,12 +516,17 @@ class _MissingInterpreter:
         )
 
 
-def interpreter_of(manifests: Manifests, run: ScriptProcess) -> Interpreter | None:
-    """Return the interpreter of the scripts of a control plane; None without scripts."""
+@contextmanager
+def interpreter_of(manifests: Manifests) -> Iterator[Interpreter | None]:
+    """Run the scripts of a control plane. The context is their interpreter; None without scripts."""
     kinds = replica_scripts(manifests.customizations)
     if not kinds:
-        return None
-    return LuaInterpreter(manifests.customizations, run) if is_available() else _MissingInterpreter(kinds)
+        yield None
+    elif not is_available():
+        yield _MissingInterpreter(kinds)
+    else:
+        with ScriptProcess() as run:
+            yield LuaInterpreter(manifests.customizations, run)
 
 
 def check_policies(manifests: Manifests, *, lenient: bool) -> None:

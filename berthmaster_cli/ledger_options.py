@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from berthmaster.model.errors import InputError, LedgerError, shown
-from berthmaster.version import __version__
 from berthmaster_cli.flags import Decorator, Flags, Parsed, declared, option
 
 if TYPE_CHECKING:
     from berthmaster.ledger.batches import Configuration
     from berthmaster.ledger.recorder import LedgerRecorder
     from berthmaster.ledger.store import Store
-    from berthmaster.runtime.feature_gates import FeatureGates
-    from berthmaster.scheduling.profile import Profile
 
 ENVIRONMENT: Final = "BERTHMASTER_LEDGER"
 URL_HELP: Final = "sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
@@ -166,20 +163,3 @@ def recorder_from(
         retention = Retention(age, int(kept.ledger_retention_gib * 2**30))
     writer = f"{socket.gethostname()}/{os.getpid()}"
     return LedgerRecorder(url, role, writer, configuration, SystemClock(), retention=retention)
-
-
-def configuration_of(
-    profile: "Profile", gates: "FeatureGates", failover_after_s: float | None, producer: str
-) -> "Configuration":
-    """Return how a process decides, for its records."""
-    from berthmaster.ledger.batches import Configuration  # noqa: PLC0415 - the same
-
-    return Configuration(
-        __version__,
-        tuple(profile.plugins.names),
-        profile.keep_empty,
-        profile.limits,
-        failover_after_s,
-        producer,
-        gates.as_mapping(),
-    )

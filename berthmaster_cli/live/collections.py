@@ -1,12 +1,15 @@
 """Reads lists and objects of an API server page by page, within limits of size and time."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import (
@@ -22,6 +25,7 @@ from berthmaster.kube.served_types import ServedType
 from berthmaster.manifests.files import DEFAULT_LIMITS, Document, ListRecord
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.model.meta import Key
+from berthmaster_cli.output import stderr
 
 _JSON: Final = "application/json"
 _ATTEMPTS: Final = 3
@@ -43,11 +47,30 @@ class ReadLimits(NamedTuple):
     lease: Key | None = None
 
 
-class ListingProgress(Protocol):
-    """Shows how far lists are read. Called from several threads."""
+class ListingBars:
+    """One bar for each list. The bars vanish at the end of the ``with`` block."""
+
+    def __init__(self) -> None:
+        columns = (TextColumn("reading {task.description}"), BarColumn(), MofNCompleteColumn())
+        self._progress = Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty())
+        self._lock = threading.Lock()
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
 
     def listed(self, resource: str, objects: int, expected: int) -> None:
-        """Note that a page arrived: the number of objects so far, and the expected number."""
+        """Note that a page arrived: the number of objects so far, and the expected number. Any thread may call it."""
+        with self._lock:
+            if resource not in self._tasks:
+                self._tasks[resource] = self._progress.add_task(resource)
+            self._progress.update(self._tasks[resource], completed=objects, total=max(expected, 1))
 
 
 class Listing(NamedTuple):
@@ -65,7 +88,7 @@ class CollectionReader:
         client: APIClient,
         server: str,
         limits: ReadLimits,
-        progress: ListingProgress,
+        progress: ListingBars,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.server = server

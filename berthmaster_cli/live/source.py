@@ -4,20 +4,16 @@ A simulation needs clusters, policies, bindings, and the templates that bindings
 """
 
 import os
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
 
 import msgspec.structs
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from berthmaster.kube.http_client import connect
 from berthmaster.kube.kubeconfig import ClusterAccess
@@ -35,8 +31,7 @@ from berthmaster.model.meta import Key
 from berthmaster.model.policy import POLICY_KINDS, TAINT_POLICY, TAINT_POLICY_API, Policy, defaulted
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.workload import ResourceName
-from berthmaster_cli.live.collections import CollectionReader, Listing, ReadLimits
-from berthmaster_cli.output import stderr
+from berthmaster_cli.live.collections import CollectionReader, Listing, ListingBars, ReadLimits
 
 if TYPE_CHECKING:
     from berthmaster.kube.client import APIClient
@@ -485,31 +480,6 @@ def _get(
     version = str(found.raw["metadata"].get("resourceVersion") or "")
     now = datetime.now(UTC).replace(microsecond=0)
     return Listing([found], ListRecord(str(served), key[0], version, 1, now, metadata_only))
-
-
-class ListingBars:
-    """One bar for each list. The bars vanish at the end of the ``with`` block. See ``ListingProgress``."""
-
-    def __init__(self) -> None:
-        columns = (TextColumn("reading {task.description}"), BarColumn(), MofNCompleteColumn())
-        self._progress = Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty())
-        self._lock = threading.Lock()
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
-
-    def listed(self, resource: str, objects: int, expected: int) -> None:
-        with self._lock:
-            if resource not in self._tasks:
-                self._tasks[resource] = self._progress.add_task(resource)
-            self._progress.update(self._tasks[resource], completed=objects, total=max(expected, 1))
 
 
 class LiveDocuments(NamedTuple):

@@ -36,8 +36,8 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, texts
 from berthmaster.model.meta import Key
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.source import KARMADA, ListingBars, concurrently, list_allowed
+from berthmaster_cli.live.collections import CollectionReader, ListingBars, ReadLimits
+from berthmaster_cli.live.source import KARMADA, concurrently, list_allowed
 from berthmaster_cli.options import KubeconfigFlags, LeaseFlags, ReadTimeoutFlags
 
 _CLUSTER: Final = KARMADA[0]

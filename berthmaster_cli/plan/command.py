@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.manifests import Document, Manifests, manifests_of, overlaid, read_documents
 from berthmaster.manifests.files import Identity
 from berthmaster.manifests.loader import objects_of
@@ -225,8 +224,7 @@ def _workloads(
     if not objects.templates:
         return []
     check_replica_paths(replica_paths, (each.raw for each in (*manifests.templates, *objects.templates)))
-    with ScriptProcess() as run:
-        interpreter = interpreter_of(manifests, run)
+    with interpreter_of(manifests) as interpreter:
         builder = WorkloadBuilder(
             manifests,
             replica_paths,

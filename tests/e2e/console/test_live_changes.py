@@ -20,7 +20,7 @@ KEPT = "window.kept = true"
 SETTLED_MS = 5000
 PARTS_FAIL = """
 from msgspec.structs import replace
-from console.extender_source import ExtenderSource
+from console.source import ExtenderSource
 from console.source import SourceError
 overview, history = ExtenderSource.overview, ExtenderSource.history
 def without_claims(*given, **named):
