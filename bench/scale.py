@@ -23,6 +23,7 @@ from typing import Final
 
 import click
 import msgspec
+from fake_clock import FakeClock
 from kube_in_memory import ReadyResponse
 from scale_fleet import PINNED_CLUSTER, ScaleFleet
 
@@ -147,7 +148,8 @@ class Plane:
     """A binding scheduler without threads of its own, on a model of an API server."""
 
     def __init__(self, size: int, clusters: int, *, scheduled: bool) -> None:
-        self.fleet, self.figures, clock = ScaleFleet(size, clusters), Figures(), SystemClock()
+        # Time stands still: replicas stay assumed, however long the benchmark takes.
+        self.fleet, self.figures, clock = ScaleFleet(size, clusters), Figures(), FakeClock()
 
         def binding(number: int) -> bytes:
             return self.fleet.binding(number, self.fleet.assigned(number) if scheduled else {}, reports=scheduled)

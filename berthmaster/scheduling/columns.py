@@ -186,7 +186,8 @@ def fnv1_32_of_names(names: Sequence[str], data: bytes) -> list[int]:
     for byte in data:
         digests *= np.uint32(_PRIME)
         digests ^= np.uint32(byte)
-    return list(map(int, digests))
+    found: list[int] = digests.tolist()
+    return found
 
 
 def fnv1a_32(data: bytes) -> int:

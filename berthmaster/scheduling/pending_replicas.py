@@ -292,6 +292,9 @@ def nodes_of(cluster: Cluster) -> ModelNodes | None:
 LIFETIME_S: Final = 300.0
 """How long replicas stay assumed if the workload does not report."""
 
+EXPIRED: Final = 1000
+"""For how many bindings one call forgets replicas. A new process assumes many at once, and decisions wait meanwhile."""
+
 
 class AssumedReplicas:
     """The assumed replicas by cluster and binding. Not safe for several threads.
@@ -406,9 +409,11 @@ class AssumedReplicas:
         return self._views(over)
 
     def expire(self, now_s: float) -> list[Cluster]:
-        """Forget what has expired at a monotonic time. Looks only at bindings whose time has come."""
+        """Forget what has expired at a monotonic time, of at most ``EXPIRED`` bindings. The others follow later."""
         dropped = set()
-        while self._expiries and self._expiries[0][0] <= now_s:
+        for _ in range(EXPIRED):
+            if not self._expiries or self._expiries[0][0] > now_s:
+                break
             _, key = heapq.heappop(self._expiries)
             expired = [name for name, each in self.pending(key).items() if each.until_s <= now_s]
             dropped |= {name for name in expired if self._drop(key, name)}

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from berthmaster.model.cluster import AllocatableModeling, Cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import (
+    EXPIRED,
     LIFETIME_S,
     MAX_NODE_CLASSES,
     MAX_NODES,
@@ -74,6 +75,14 @@ def test_assumed_replicas_expire():
     assumed.assume(OTHER, {}, {"m1": 3}, ONE_CPU, 1.0)
     assert assumed.expire(LIFETIME_S - 1) == []
     assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 3}
+
+
+def test_one_call_forgets_a_part_of_what_has_expired():
+    assumed = fleet()
+    for number in range(EXPIRED + 1):
+        assumed.assume(("ns", f"{number}"), {}, {"m1": 1}, ONE_CPU, 0.0)
+    assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 1}
+    assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 0}
 
 
 def test_expiry_looks_only_at_bindings_whose_time_has_come():
