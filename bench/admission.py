@@ -1,7 +1,7 @@
 """Measure how fast the webhook answers reviews over TLS, with each worker class: ``make bench-webhook``.
 
 The benchmark starts ``berthmaster webhook`` on loopback with a certificate of its own. It sends reviews over 1 and 16
-kept-alive connections: mutation, then validation, of a policy that uses most fields. ``wrk`` makes the load if it is
+kept-alive connections: mutation, then validation, of policies of three sizes. ``wrk`` makes the load if it is
 installed; it needs little CPU compared with the server. Else processes of this script make the load, one for each two
 connections. They write prepared bytes and look for the end of the answer.
 
@@ -30,6 +30,8 @@ from webhook.admission.settings import AdmissionSettings, WebhookMode
 WORKER_CLASSES = ("fast", "gthread")
 PATHS = ("/mutate-propagationpolicy", "/validate-propagationpolicy")
 CONNECTIONS = (1, 16)
+SIZES = {"small": (1, 1, 2), "medium": (3, 3, 4), "large": (100, 10, 50)}
+"""The number of resource selectors, of groups, and of clusters that a group names. A small policy has few fields."""
 Measured = tuple[int, float, float, float, int]
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 WRK_SCRIPT = """
@@ -42,25 +44,31 @@ end
 """
 
 
-def policy(priority: int) -> dict[str, Any]:
+def policy(priority: int, size: str = "medium") -> dict[str, Any]:
     """Return a valid policy without warnings, with groups, overflow, tolerations, spreading and failover."""
+    selectors, group_count, clusters = SIZES[size]
     groups = [
         {
             "affinityName": f"group-{index}",
             "labelSelector": {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]},
-            "clusterNames": [f"member{index}{number}" for number in range(4)],
+            "clusterNames": [f"member{index}-{number}" for number in range(clusters)],
             "overflowAffinities": [{"affinityName": "spill", "clusterNames": [f"spill{index}"]}],
         }
-        for index in range(3)
+        for index in range(group_count)
     ]
-    return {
+    named = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": f"web-{each}"} for each in range(selectors)]
+    made = {
         "apiVersion": "policy.karmada.io/v1alpha1",
         "kind": "PropagationPolicy",
         "metadata": {"name": "bench", "namespace": "default", "labels": {"team": "shop"}},
+    }
+    if size == "small":
+        placement = {"clusterAffinity": {"clusterNames": groups[0]["clusterNames"]}}
+        return {**made, "spec": {"resourceSelectors": named, "priority": priority, "placement": placement}}
+    return {
+        **made,
         "spec": {
-            "resourceSelectors": [
-                {"apiVersion": "apps/v1", "kind": "Deployment", "name": name} for name in ("web", "api", "worker")
-            ],
+            "resourceSelectors": named,
             "priority": priority,
             "preemption": "Always",
             "propagateDeps": True,
@@ -93,12 +101,12 @@ def reviews() -> list[bytes]:
     return [post(path, json.dumps(body).encode()) for path, body in bodies]
 
 
-def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any]]:
+def prepared(settings: AdmissionSettings, size: str = "medium") -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the reviews that an API server would send: before the mutation, and after it."""
-    old = policy(9)
+    old = policy(9, size)
     old["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = "5c1f"
     old = patched(old, answer(PATHS[0], admission_review(old), settings))
-    new = policy(3)
+    new = policy(3, size)
     new["metadata"]["labels"] = old["metadata"]["labels"]
     first = admission_review(new, old)
     return first, admission_review(patched(new, answer(PATHS[0], first, settings)), old)
@@ -178,8 +186,8 @@ def without_wrk(server: Server, path: str, body: Path, connections: int, seconds
     return len(took), seconds, p50, p99, sum(errors for _, errors in answers)
 
 
-def figures(server: Server, worker_class: str, path: str, body: Path, connections: int, seconds: int) -> str:
-    """Return one line of the table."""
+def figures(server: Server, name: str, path: str, body: Path, connections: int, seconds: int) -> str:
+    """Return one line of the table. ``name`` is of the worker class and the size."""
     used, (busy, load) = cpu_seconds(server.pid), machine_cpu_seconds()
     if shutil.which("wrk"):
         url = f"https://127.0.0.1:{server.port}{path}"
@@ -192,7 +200,7 @@ def figures(server: Server, worker_class: str, path: str, body: Path, connection
     others = (busy - load - used) / took / (os.cpu_count() or 1)
     micros = used / requests * 1e6
     shown = (
-        f"{worker_class:8} {path:27} {connections:11}",
+        f"{name:15} {path:27} {connections:11}",
         f"{requests / took:8.0f} {p50:8.2f} {p99:8.2f}",
         f"{micros:10.0f}",
     )
@@ -213,7 +221,7 @@ def main() -> None:
         f"load from {load}"
     )
     titles = (
-        f"{'worker':8}",
+        f"{'worker, policy':15}",
         f"{'path':27}",
         "connections",
         "   req/s",
@@ -224,18 +232,19 @@ def main() -> None:
         " errors",
     )
     print(*titles)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reviews = dict(zip(PATHS, prepared(AdmissionSettings(mode=WebhookMode(options.mode))), strict=True))
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        settings = AdmissionSettings(mode=WebhookMode(options.mode))
         for worker_class in options.worker_class or WORKER_CLASSES:
             flags = ("--worker-class", worker_class, "--workers", str(options.workers), "--mode", options.mode)
             with reviewing(*flags, "--peer-checks") as running:
-                for path, review in reviews.items():
-                    body = folder / "review.json"
-                    body.write_text(json.dumps(review))
-                    for connections in CONNECTIONS:
-                        line = figures(running, worker_class, path, body, connections, options.seconds)
-                        print(line, flush=True)
+                for size in SIZES:
+                    for path, review in zip(PATHS, prepared(settings, size), strict=True):
+                        body = folder / "review.json"
+                        body.write_text(json.dumps(review))
+                        for connections in CONNECTIONS:
+                            name = f"{worker_class}, {size}"
+                            print(figures(running, name, path, body, connections, options.seconds), flush=True)
 
 
 if __name__ == "__main__":

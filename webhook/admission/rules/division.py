@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from berthmaster.deciding.config import SourceSettings, failback_annotation, pause_annotation
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
 from berthmaster.model.policy import ClusterAffinity, Placement
@@ -161,7 +162,7 @@ _SIMILAR: Final = 0.85
 def _invalid(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     annotations = reviewed.policy.metadata.annotations
     for key in sorted(annotations):
-        if key.startswith(_PREFIX):
+        if key.startswith(_PREFIX) and key != PRIORITY_DROP_ANNOTATION:  # the search of a similar key is slow
             yield from _problems(key, annotations[key])
 
 

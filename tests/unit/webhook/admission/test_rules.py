@@ -53,6 +53,7 @@ MOVE_ANNOTATIONS = [
     (PP, "pause-moves", "yes", "pause-moves", "all"),
     (PP, "pause-move", "true", "pause-moves", "true"),
     (PP, "fail-back", "true", "accept-plan", "true"),
+    (CPP, "pause_moves", "true", "priority-drop", "{}"),
 ]
 OVERFLOW = {"clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o", "clusterNames": ["b"]}]}
 CASES = [
