@@ -20,7 +20,7 @@ from berthmaster.views.texts import assignment_text, columns_of, cost_text, coun
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import SourceFlags, current_time, present_world, profile_from, read_manifests, report_unused
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout
+from berthmaster_cli.output import WorkloadOutputFlags, is_printed, print_line, print_table, stdout
 
 _REPAIRS: Final = (*map(numbers, ("WORKLOADS", "DRIFTED", "MINIMAL", "FULL")),)
 _LEGEND: Final = (
@@ -71,12 +71,7 @@ def command(flags: DriftFlags) -> None:
     now = manifests.read_at or current_time()
     found = summary(workload_drifts(world, profile, now, tolerance=flags.tolerance, pending_s=flags.pending_for))
     shown = found.workloads[: flags.limit or None]
-    if flags.output == "name":
-        for each in shown:
-            echo(each.resource)
-    elif flags.output in {"json", "yaml"}:
-        print_data(msgspec.structs.replace(found, workloads=shown), flags.output)
-    else:
+    if not is_printed(flags.output, msgspec.structs.replace(found, workloads=shown), (each.resource for each in shown)):
         _print(found, shown, wide=flags.output == "wide")
         report_unused(manifests)
     if flags.check and found.workloads:

@@ -1,6 +1,6 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -53,7 +53,16 @@ from berthmaster_cli.ledger_options import (
     opened,
     optional_ledger_option,
 )
-from berthmaster_cli.output import WorkloadOutputFlags, echo, print_data, print_line, print_table, stdout, styled
+from berthmaster_cli.output import (
+    WorkloadOutputFlags,
+    echo,
+    is_printed,
+    print_data,
+    print_line,
+    print_table,
+    stdout,
+    styled,
+)
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
 from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, changes_from
 
@@ -245,14 +254,11 @@ def _show(
     changes: Sequence[Change] = (),
 ) -> None:
     """Print an explanation after changes. ``missing`` says why dependencies are not among the workloads."""
-    if output in {"table", "wide"}:
-        _print(stdout(), explained, _table_limit(output, limit), missing, changes)
-        if link is not None:
-            echo(f"console: {_page(explained, link)}")
-    elif output == "name":
-        _print_names(explained.clusters)
-    else:
-        print_data(_limited(explained, limit), output)
+    if is_printed(output, _limited(explained, limit), sorted(explained.clusters)):
+        return
+    _print(stdout(), explained, _table_limit(output, limit), missing, changes)
+    if link is not None:
+        echo(f"console: {_page(explained, link)}")
 
 
 def _page(explained: Explanation, link: ConsoleLink) -> str:
@@ -261,25 +267,16 @@ def _page(explained: Explanation, link: ConsoleLink) -> str:
 
 
 def _show_federation(explained: "FederationExplanation", output: str, limit: int | None) -> None:
-    if output in {"table", "wide"}:
-        from berthmaster_cli.federation import print_federation_explanation  # noqa: PLC0415 - the same
+    from berthmaster_cli.federation import print_federation_explanation  # noqa: PLC0415 - the same
 
+    if not is_printed(output, _limited(explained, limit), sorted(explained.workload.clusters)):
         print_federation_explanation(stdout(), explained, _table_limit(output, limit))
-    elif output == "name":
-        _print_names(explained.workload.clusters)
-    else:
-        print_data(_limited(explained, limit), output)
 
 
 def _table_limit(output: str, limit: int | None) -> int:
     if limit is not None:
         return limit
     return 0 if output == "wide" else _LIMIT
-
-
-def _print_names(clusters: Iterable[str]) -> None:
-    for name in sorted(clusters):
-        echo(name)
 
 
 def _limited(explained: "Explanation | FederationExplanation", limit: int | None) -> Any:  # noqa: ANN401 - JSON

@@ -138,6 +138,18 @@ def print_data(data: object, output: str) -> None:
         click.echo(_yaml(plain), nl=False)
 
 
+def is_printed(output: str, data: object, names: Iterable[str]) -> bool:
+    """Print data or names if the format of workloads asks for one of them. Return False for a table."""
+    if output in {"json", "yaml"}:
+        print_data(data, output)
+    elif output == "name":
+        for name in names:
+            echo(name)
+    else:
+        return False
+    return True
+
+
 def print_table(console: Console, columns: Sequence[TableColumn | str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table without borders, like kubectl, and without columns that are empty in every row.
 

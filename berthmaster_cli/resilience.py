@@ -32,8 +32,7 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.output import (
     WorkloadOutputFlags,
     complain,
-    echo,
-    print_data,
+    is_printed,
     print_line,
     print_table,
     stderr,
@@ -231,21 +230,13 @@ def command(flags: ResilienceFlags) -> None:
 
 def _show(found: ShardResult, flags: ResilienceFlags) -> None:
     impacts = ranked(found.impacts)
-    _report(impacts[: flags.limit or None], found, flags.output)
+    shown = impacts[: flags.limit or None]
+    if not is_printed(flags.output, shown, (f"{each.domain}/{each.name}" for each in shown)):
+        _print(shown, found, wide=flags.output == "wide")
     if flags.heat_map is not None:
         _write(flags.heat_map, heat_map(impacts, found.clusters), "--heat-map")
     if flags.check and any(each.nowhere or each.short for each in impacts):
         raise SystemExit(EXIT_CHECK_FAILED)
-
-
-def _report(impacts: Sequence[Impact], found: ShardResult, output: str) -> None:
-    if output == "name":
-        for each in impacts:
-            echo(f"{each.domain}/{each.name}")
-    elif output in {"json", "yaml"}:
-        print_data(impacts, output)
-    else:
-        _print(impacts, found, wide=output == "wide")
 
 
 def _print(impacts: Sequence[Impact], found: ShardResult, *, wide: bool) -> None:

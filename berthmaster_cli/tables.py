@@ -39,7 +39,7 @@ from berthmaster.views.plan_sections import (
 from berthmaster.views.texts import Section, assignment_text, columns_of, numbers, without_zeros
 from berthmaster_cli.flags import argument, option
 from berthmaster_cli.inputs import NamespaceFlags, name_in, resource_name
-from berthmaster_cli.output import complain, echo, joined, print_data, print_line, print_table, stdout, styled
+from berthmaster_cli.output import complain, is_printed, joined, print_line, print_table, stdout, styled
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -103,16 +103,11 @@ def print_changes(rows: Changes, output: str) -> None:
 
 def _is_printed(rows: Results | Changes, output: str) -> bool:
     """Print rows as data or as names, or that there are none. Return False if a table has to show them."""
-    if output in {"json", "yaml"}:
-        print_data(rows, output)
-    elif output == "name":
-        for each in rows:
-            echo(each.resource)
-    elif not rows:
+    if is_printed(output, rows, (each.resource for each in rows)):
+        return True
+    if not rows:
         complain(_NO_ROWS)
-    else:
-        return False
-    return True
+    return not rows
 
 
 def _wide(row: Row | FederationRow, *, wide: bool) -> tuple[str, ...]:

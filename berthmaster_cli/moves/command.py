@@ -40,6 +40,7 @@ from berthmaster_cli.output import (
     WorkloadOutputFlags,
     complain,
     echo,
+    is_printed,
     print_data,
     print_json_line,
     print_line,
@@ -115,12 +116,7 @@ def _print(report: MovesReport, output: str, *, follow: bool, knows_bindings: bo
     if output == "json" and follow:
         for row in rows:
             print_json_line(row)
-    elif output in {"json", "yaml"}:
-        print_data(report, output)
-    elif output == "name":
-        for row in rows:
-            echo(row.workload)
-    else:
+    elif not is_printed(output, report, (row.workload for row in rows)):
         _print_tables(report, wide=output == "wide", knows_bindings=knows_bindings)
     if output not in {"json", "yaml"}:
         for gap in report.gaps:
