@@ -30,9 +30,13 @@ from berthmaster.views.texts import assignment_text, count_text, without_zeros
 from berthmaster_cli.flags import declared, option, options
 from berthmaster_cli.history import moves_text, workload_query
 from berthmaster_cli.inputs import (
+    CHANGES_HELP,
     AssumptionFlags,
+    ChangeFlags,
+    DuplicateLimitsFlags,
     InputFlags,
     WorkloadNamespaceFlags,
+    changes_from,
     completed_types,
     current_time,
     explain_remotely,
@@ -64,7 +68,6 @@ from berthmaster_cli.output import (
     styled,
 )
 from berthmaster_cli.tables import TRIGGERS_HELP, best_first, print_assumptions, print_group, print_preemption
-from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, changes_from
 
 if TYPE_CHECKING:
     from berthmaster.ledger.records import InputDifference, PastExplanation, Query

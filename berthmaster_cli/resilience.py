@@ -21,6 +21,7 @@ from berthmaster.views.texts import columns_of, count_text, numbers
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
     AssumptionFlags,
+    SharedCapacityFlags,
     SourceFlags,
     current_time,
     present_world,
@@ -39,7 +40,6 @@ from berthmaster_cli.output import (
     stdout,
     styled,
 )
-from berthmaster_cli.what_if import SharedCapacityFlags
 
 T = TypeVar("T")
 

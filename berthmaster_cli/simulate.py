@@ -18,8 +18,13 @@ from berthmaster.simulation.run import PlannedWorkload, WorkloadResult
 from berthmaster.simulation.world import Change, World, is_observed
 from berthmaster_cli.flags import option, options
 from berthmaster_cli.inputs import (
+    CHANGES_HELP,
     AssumptionFlags,
+    ChangeFlags,
+    DuplicateLimitsFlags,
     InputFlags,
+    SharedCapacityFlags,
+    changes_from,
     current_time,
     present_world,
     profile_from,
@@ -45,7 +50,6 @@ from berthmaster_cli.tables import (
     require_known,
     view_from,
 )
-from berthmaster_cli.what_if import CHANGES_HELP, ChangeFlags, DuplicateLimitsFlags, SharedCapacityFlags, changes_from
 
 if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect

@@ -134,7 +134,7 @@ class WorkloadBuilder:
         return [self.of_binding(binding) for binding in self._bindings.values()]
 
     def _of_template(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
-        raw, template, metadata = document.raw, template_of(document.raw), _metadata_of(document.raw)
+        raw, template, metadata = document.raw, template_of(document.raw), metadata_of(document.raw)
         resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
         records = [metadata] if binding is None else [metadata, binding.metadata]
         holding = self._lasting(self._catalog.holding(template, records), binding)
@@ -312,7 +312,8 @@ def _identity(resource: ObjectReference) -> tuple[str, str]:
     return resource.namespace, binding_name(resource.kind, resource.name)
 
 
-def _metadata_of(raw: Mapping[str, Any]) -> ObjectMeta:
+def metadata_of(raw: Mapping[str, Any]) -> ObjectMeta:
+    """Return the metadata of a resource."""
     try:
         return convert(ObjectMeta, raw.get("metadata") or {})
     except FieldError as error:
@@ -359,15 +360,10 @@ def reasons(holding: Holding, template: Template) -> tuple[str, ...]:
 _CLUSTER_KIND: Final = "ClusterPropagationPolicy"
 
 
-def metadata_of(workload: SimulatedWorkload) -> ObjectMeta:
-    """Return the metadata of the template of a workload."""
-    return convert(ObjectMeta, workload.manifest.get("metadata") or {})
-
-
 def recorded(workload: SimulatedWorkload) -> PolicyReference | None:
     """Return the policy that a template records, or else the one that holds the workload; None without one."""
     if workload.template is not None:
-        metadata = metadata_of(workload)
+        metadata = metadata_of(workload.manifest)
         found = holder(metadata)
         if found is not None and metadata.labels.get(PERMANENT_ID[found.kind]):
             return found
@@ -399,7 +395,7 @@ def with_record(workload: SimulatedWorkload, policy: Policy) -> SimulatedWorkloa
     if workload.template is None or (not _is_recorded(workload) and not _has_uid(workload.template)):
         return claimed
     dropped = record_keys(_CLUSTER_KIND) if not policy.cluster_scoped else ((), ())
-    metadata = metadata_of(workload)
+    metadata = metadata_of(workload.manifest)
     labels = {key: value for key, value in metadata.labels.items() if key not in dropped[0]}
     annotations = {key: value for key, value in metadata.annotations.items() if key not in dropped[1]}
     label, names = record_keys(policy.kind)
@@ -419,7 +415,7 @@ def without_record(
     found = replace(workload, held_by=None, claims=(), why_not=())
     labels, annotations = record_keys(reference.kind)
     if workload.template is not None:
-        metadata = metadata_of(workload)
+        metadata = metadata_of(workload.manifest)
         template = _with_metadata(
             workload.template,
             {key: value for key, value in metadata.labels.items() if key not in labels},
@@ -464,7 +460,7 @@ def _is_stored(binding: Binding) -> bool:
 
 
 def _is_recorded(workload: SimulatedWorkload) -> bool:
-    return workload.template is not None and holder(metadata_of(workload)) is not None
+    return workload.template is not None and holder(metadata_of(workload.manifest)) is not None
 
 
 def _has_uid(template: Mapping[str, Any]) -> bool:
@@ -546,7 +542,7 @@ class Detector:
         """
         if not self._edit.has_effect:
             return workload
-        if workload.template is not None and claimed_externally(metadata_of(workload)):
+        if workload.template is not None and claimed_externally(metadata_of(workload.manifest)):
             return workload
         template = template_of(workload.manifest)
         after = self._edit.after
@@ -709,7 +705,7 @@ def after_edits(
 
 def _with_claims(before: SimulatedWorkload, after: SimulatedWorkload, catalog: PolicyCatalog) -> SimulatedWorkload:
     """Return a workload after edits with all policies that match it, and a note if it got another policy."""
-    if after.template is None or claimed_externally(metadata_of(after)):
+    if after.template is None or claimed_externally(metadata_of(after.manifest)):
         return after
     template, now, then = template_of(after.template), after.held_by, before.held_by
     matching = catalog.matching(template)

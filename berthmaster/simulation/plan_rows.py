@@ -3,6 +3,7 @@
 What changes of policies do to claims. What changes move in total, and what they do to each cluster.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -224,45 +225,34 @@ def policy_effects(
 ) -> list[PolicyEffect]:
     """Return the effect of each edited policy, in order, and of the others that take resources because of an edit."""
     after = {each.reference: each.after for each in edits}
-    actions = {each.reference: _action(each, index) for each in edits}
-    effects = {reference: _Effect(action) for reference, action in actions.items()}
+    effects = {each.reference: PolicyEffect(str(each.reference), _action(each, index)) for each in edits}
+    keeps = Counter[PolicyReference]()
     for planned in rows:
         then, now = planned.holder_before, planned.holder_after
         if then == now or planned.is_deleted:
             if then is not None and then in effects:
-                effects[then].keeps += not planned.is_deleted
+                keeps[then] += not planned.is_deleted
             continue
         change = ClaimChange(planned.resource, policy_text(then), policy_text(now))
         taker, holder = _known(now, after, index), _known(then, after, index)
         taken = taker is not None and holder is not None and _takes(taker, holder, planned.after.workload)
         # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
         if then is not None and (then in effects or now is None):
-            effect = effects.setdefault(then, _Effect("unchanged"))
+            effect = effects.setdefault(then, PolicyEffect(str(then), "unchanged"))
             (effect.unclaimed if now is None else effect.loses).append(change)
         if now is not None and (now in effects or taken or then not in effects):
-            effect = effects.setdefault(now, _Effect("unchanged"))
+            effect = effects.setdefault(now, PolicyEffect(str(now), "unchanged"))
             (effect.takes if taken else effect.gains).append(change)
-    return [effect.result(reference) for reference, effect in effects.items()]
+    return [_sorted_effect(effect, keeps[reference]) for reference, effect in effects.items()]
 
 
-class _Effect:
-    __slots__ = ("_action", "gains", "keeps", "loses", "takes", "unclaimed")
+def _sorted_effect(effect: PolicyEffect, keeps: int) -> PolicyEffect:
+    lists = (effect.gains, effect.takes, effect.loses, effect.unclaimed)
+    return PolicyEffect(effect.policy, effect.action, keeps, *(sorted(each, key=_resource) for each in lists))
 
-    def __init__(self, action: str) -> None:
-        self._action = action
-        self.keeps = 0
-        self.gains: list[ClaimChange] = []
-        self.takes: list[ClaimChange] = []
-        self.loses: list[ClaimChange] = []
-        self.unclaimed: list[ClaimChange] = []
 
-    def result(self, reference: PolicyReference) -> PolicyEffect:
-        return PolicyEffect(
-            str(reference),
-            self._action,
-            self.keeps,
-            *(_sorted(each) for each in (self.gains, self.takes, self.loses, self.unclaimed)),
-        )
+def _resource(change: ClaimChange) -> str:
+    return change.resource
 
 
 def _action(edit: PolicyEdit, index: PlanIndex) -> str:
@@ -285,10 +275,6 @@ def _known(
 def _takes(taker: Policy, holder: Policy, workload: SimulatedWorkload) -> bool:
     template = template_of(workload.manifest)
     return takes(taker, holder, template)
-
-
-def _sorted(changes: Iterable[ClaimChange]) -> list[ClaimChange]:
-    return sorted(changes, key=lambda each: each.resource)
 
 
 RESOURCES: Final = ("cpu", "memory")

@@ -10,10 +10,10 @@ import click
 from berthmaster.manifests.files import Document
 from berthmaster.views.texts import count_text
 from berthmaster_cli.flags import argument, option, options
-from berthmaster_cli.lint.across import Across
 from berthmaster_cli.lint.findings import (
     LINT_RULE_IDS,
     RULE_IN_URL,
+    Across,
     LintFinding,
     LintReport,
     across_level,

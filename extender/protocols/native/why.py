@@ -201,7 +201,7 @@ def _recorded(workload: SimulatedWorkload) -> PolicyReference | None:
     found = None
     if workload.template is not None:
         try:
-            found = holder(metadata_of(workload))
+            found = holder(metadata_of(workload.manifest))
         except FieldError:
             found = None
     if found is None and workload.binding is not None:
