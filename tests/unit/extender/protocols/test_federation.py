@@ -1,18 +1,15 @@
 """The decisions on a federation's objects that the extender returns."""
 
-import logging
-
 import msgspec
 import pytest
+from extender_services import services_of
 from fake_clock import FakeClock
 from federation_documents import member, policy, shop
 
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 LIMITS = [
     {"cluster": "a", "preferences": {"maxReplicas": 3}},
@@ -23,9 +20,8 @@ LIMITS = [
 
 def ask(request, *, tick_s=0.0, within_s=10.0):
     clock = FakeClock(tick_s=tick_s)
-    services = Services(State(karmada_profile()), metrics=None, log=logging.getLogger("test"), clock=clock)
     body = request if isinstance(request, bytes) else msgspec.json.encode(request)
-    return msgspec.json.decode(ROUTE.handler(services, Call("1", clock.passed_s + within_s, body)).body)
+    return msgspec.json.decode(ROUTE.handler(services_of(clock=clock), Call("1", clock.passed_s + within_s, body)).body)
 
 
 def objects(**spec):

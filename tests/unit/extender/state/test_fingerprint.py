@@ -3,18 +3,15 @@
 import pytest
 from builders import binding, cluster, policy
 from builders import selector as typed_selector
-from fake_clock import FakeClock
+from extender_services import WatchedPlane
 from karmada_plane import binding as stored_binding
 from karmada_plane import deployment, resource, selector, shop, store
 from karmada_plane import policy as stored_policy
 from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.state.fingerprint import Fingerprint, difference_of, text_of
-from extender.state.state import FleetCache, State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.state.state import FleetCache
 
 VALUES = [cluster("a", cpu=4), cluster("b"), policy("p"), binding("web", clusters={"a": 1}), {"kind": "Deployment"}]
 
@@ -39,21 +36,16 @@ def test_a_changed_object_changes_the_version(before):
 
 @pytest.fixture
 def watching():
-    sources = []
+    planes = []
 
     def start(api):
-        state, clock = State(karmada_profile()), FakeClock()
-        options = BindingOptions(templates=True)
-        source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, options, clock=clock)
-        sources.append((api, source))
-        source.start(state)
-        wait_for(lambda: state.freshness.synced)
-        return state
+        planes.append(WatchedPlane(api))
+        planes[-1].start()
+        return planes[-1].state
 
     yield start
-    for api, source in sources:
-        api.cut_watches()
-        source.stop()
+    for each in planes:
+        each.stop()
 
 
 def test_a_process_that_started_later_has_the_same_version(watching):

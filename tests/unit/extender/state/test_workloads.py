@@ -5,12 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from extender_services import TEMPLATES, WatchedPlane
 from fake_clock import FakeClock
 from karmada_plane import binding, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 from waiting import wait_for
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, WatchOptions
+from berthmaster.kube.kinds import WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
@@ -24,28 +25,16 @@ from berthmaster.simulation.plan_answer import ALL_ON
 from berthmaster.simulation.planner import planned_fleet
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.world import world_of
-from extender.state.state import State
 from extender.state.templates import KindName, read_template
-from extender.state.watch import BindingOptions, WatchSource, watch_source
+from extender.state.watch import BindingOptions, watch_source
 from extender.state.workloads import ObservedWorkloads
 
-TEMPLATES = BindingOptions(templates=True)
 
-
-class Plane:
-    """A state that watches a control plane in memory."""
-
+class Plane(WatchedPlane):
     def __init__(self, options: BindingOptions, before: Callable = lambda _: None) -> None:
-        self.api, self.clock, self.state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        super().__init__(KubeInMemory(), options)
         self.api.before = before
         shop(self.api)
-        policies = KARMADA_POLICIES if options.templates else ()
-        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, policies, options, clock=self.clock)
-
-    def start(self) -> "Plane":
-        self.source.start(self.state)
-        self.wait(lambda: self.state.freshness.synced)
-        return self
 
     def wait(self, check: Callable[[], object]) -> None:
         wait_for(check, lambda: (self.workloads(), self.state.freshness, self.state.gaps(ANY_READER)))
@@ -63,12 +52,12 @@ def plane():
 
     def start(options: BindingOptions = TEMPLATES, before: Callable = lambda _: None) -> Plane:
         made.append(Plane(options, before))
-        return made[-1].start()
+        made[-1].start()
+        return made[-1]
 
     yield start
     for each in made:
-        each.api.cut_watches()
-        each.source.stop()
+        each.stop()
 
 
 def test_changes_move_the_same_workloads_as_in_the_command(plane):

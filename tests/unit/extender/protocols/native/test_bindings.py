@@ -1,33 +1,26 @@
 """Bindings and moves."""
 
 import json
-import logging
 
 import msgspec
 import pytest
-from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from extender_services import WatchedPlane, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
-from waiting import wait_for
 
 from berthmaster.deciding.lease_record import BRAKE, SOURCES, BudgetRecord, SourcesRecord, text_of
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.move import MOVE
 from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.why import MovesView
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols import native
 from extender.protocols.native.bindings import binding_outlook, described, room_of
 from extender.protocols.native.routes import binding_overview
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
+from extender.protocols.services import Call
 from extender.state.folder import FolderSource
-from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
 
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("first", "second")]}
 
@@ -35,8 +28,8 @@ GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} f
 @pytest.fixture
 def services():
     """A service that watches one binding, whose policy has changed since it was written."""
-    api, clock, state = KubeInMemory(), FakeClock(), State(karmada_profile())
-    serve_karmada(api)
+    plane = WatchedPlane(KubeInMemory())
+    serve_karmada(plane.api)
     before = policy("web", selector(name="web"), placement=GROUPS)
     template = deployment("web", 4, by=before)
     stored = binding(template, before, second=4)
@@ -52,13 +45,10 @@ def services():
     members = [cluster("first"), cluster("second")]
     for number, each in enumerate(members):
         each["status"]["resourceSummary"]["allocated"] = {"cpu": f"{number + 1}", "pods": "1"}
-    store(api, *members, after, template, stored)
-    source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
-    source.start(state)
-    wait_for(lambda: state.freshness.synced, lambda: state.freshness)
-    yield Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
-    api.cut_watches()
-    source.stop()
+    store(plane.api, *members, after, template, stored)
+    plane.start()
+    yield plane.services
+    plane.stop()
 
 
 def test_a_stored_binding_is_shown_as_stored(services):
@@ -160,10 +150,9 @@ def ask(tmp_path):
     def send(*objects, watched=None, **query):
         for number, each in enumerate([cluster("a"), cluster("b"), HELD, *objects]):
             (tmp_path / f"{number}.json").write_text(json.dumps(each))
-        clock, state = FakeClock(), State(karmada_profile())
-        FolderSource([tmp_path], clock, Listener()).look(state)
-        state.watched = watched
-        services = Services(state, FakeMetrics(), logging.getLogger("test"), clock)
+        services = services_of()
+        FolderSource([tmp_path], services.clock, Listener()).look(services.state)
+        services.state.watched = watched
         route = next(each for each in native.routes() if each.path == "/v1/moves")
         return msgspec.json.decode(route.handler(services, Call("1", 1e9, query=query)).body, type=MovesView)
 

@@ -1,23 +1,18 @@
 """``GET /v1/drift``: the data of the command, for the namespaces that a reader may see, and the metrics of it."""
 
-import logging
-
 import pytest
-from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from extender_services import services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import decode_json
 from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.why import DriftView
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.native.background import Background
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
 FALLEN, LOST, WEB = "shop/Deployment/fallen", "shop/Deployment/lost", "shop/Deployment/web"
@@ -27,8 +22,6 @@ class Extender:
     """An extender with two workloads that drift and one that does not."""
 
     def __init__(self):
-        self.clock, self.metrics, state = FakeClock(), FakeMetrics(), State(karmada_profile())
-        self.services = Services(state, self.metrics, logging.getLogger("test"), self.clock)
         self.drifts = native.Drifts()
         self.routes = {each.path: each for each in native.routes(drifts=self.drifts) if each.method == "GET"}
         templates = [deployment("web", 4, by=HELD), deployment("fallen", 2, by=HELD), deployment("lost", 1, by=HELD)]
@@ -38,8 +31,9 @@ class Extender:
             binding(templates[2], HELD, c=1),
         ]
         objects = [cluster("a"), cluster("b"), HELD, *templates, *assigned]
-        with state.updating(self.clock.now()) as cache:
-            cache.replace(world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test")))
+        world = world_of(manifests_of([Document("test", 0, "", each) for each in objects], "test"))
+        self.services = services_of(world)
+        self.clock, self.metrics = self.services.clock, self.services.metrics
         self.change("1")
 
     def change(self, version):

@@ -1,31 +1,26 @@
 """The fleet in use, and its workloads, as the API answers."""
 
-import logging
-
 import pytest
 from builders import binding as typed_binding
 from builders import cluster as typed_cluster
 from builders import quantities
-from fake_clock import FakeClock
+from extender_services import WatchedPlane, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
-from waiting import wait_for
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, NODES
+from berthmaster.kube.kinds import NODES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.native_api.fleet import FleetAmount, Restriction, SortKey, WorkloadQuery
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.protocols.native.fleet import cluster_row, fleet_view, state_version
 from extender.protocols.native.workload_page import query_of, workload_page
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.protocols.services import Call
+from extender.state.watch import BindingOptions
 
 GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("own", "cloud")]}
 WEB = policy("web", selector(), placement=GROUPS)
@@ -44,15 +39,9 @@ def refused(name):
     return stored
 
 
-def service(state, clock):
-    return Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
-
-
-class Watched:
-    """A service that watches a control plane in memory."""
-
+class Watched(WatchedPlane):
     def __init__(self) -> None:
-        self.api, clock, self.state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        super().__init__(KubeInMemory(), BindingOptions())
         serve_karmada(self.api)
         late = placed("late", 3, group="cloud", cloud=3)
         late["status"]["aggregatedStatus"] = [{"clusterName": "cloud"}]
@@ -60,13 +49,6 @@ class Watched:
             self.api, cluster("own"), cluster("cloud"), WEB, OTHER,
             placed("first", 2, group="own", own=2), late, refused("refused"), placed("ledger", 1, by=OTHER, own=1),
         )  # fmt: skip
-        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(), clock=clock)
-        self.source.start(self.state)
-        self.wait(lambda: self.state.freshness.synced)
-        self.services = service(self.state, clock)
-
-    def wait(self, check) -> None:
-        wait_for(check, lambda: self.state.freshness)
 
     def page(self, **query):
         call = Call("1", deadline_s=self.services.clock.passed_s + 60)
@@ -79,9 +61,9 @@ class Watched:
 @pytest.fixture(scope="module")
 def watched():
     running = Watched()
+    running.start()
     yield running
-    running.api.cut_watches()
-    running.source.stop()
+    running.stop()
 
 
 def test_clusters_say_what_is_assigned_to_them(watched):
@@ -202,29 +184,26 @@ def test_a_change_is_in_the_next_answer_with_another_version(watched):
 
 
 def test_files_do_not_say_what_members_run():
-    clock, state = FakeClock(), State(karmada_profile())
     stored = typed_binding(clusters={"a": 1}, requests={"cpu": 1})
     workload = SimulatedWorkload(stored.spec.resource, (), stored, present=True)
-    with state.updating(clock.now()) as cache:
-        cache.replace(World({"a": typed_cluster("a", cpu=4)}, [workload]))
-    (row,) = fleet_view(service(state, clock)).clusters
+    (row,) = fleet_view(services_of(World({"a": typed_cluster("a", cpu=4)}, [workload]))).clusters
     assert (row.workloads, row.resources["cpu"]) == (1, FleetAmount(4000, None, None))
 
 
 def test_without_bindings_nothing_is_said_about_workloads():
-    clock, state = FakeClock(), State(karmada_profile())
-    state.watched = [NODES.collection.plural]
-    with state.updating(clock.now()) as cache:
+    services = services_of()
+    services.state.watched = [NODES.collection.plural]
+    with services.state.updating(services.clock.now()) as cache:
         taints = ["policy.berthmaster.io/draining:NoSchedule"]
         cache.apply_cluster(typed_cluster("a", cpu=4, ready=False, taints=taints))
-    view = fleet_view(service(state, clock))
+    view = fleet_view(services)
     (row,) = view.clusters
     assert (row.workloads, row.replicas, row.by_group, row.arriving) == (None, None, None, None)
     assert (row.ready_message, row.draining) == ("its condition Ready is False", True)
     assert cluster_row(Cluster(ObjectMeta("b")), None).ready_message == "it reports no condition Ready"
     assert "bindings are not watched: what is assigned to clusters is not known" in view.gaps[-1]
     with pytest.raises(Refusal, match="start it with --watch clusters,bindings"):
-        workload_page(service(state, clock), Call("1", deadline_s=60), WorkloadQuery())
+        workload_page(services, Call("1", deadline_s=60), WorkloadQuery())
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
 
-import logging
 from dataclasses import replace
 
 import pytest
-from fake_clock import FakeClock
+from extender_services import TEMPLATES, WatchedPlane
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
-from waiting import LIMIT_S, wait_for
+from waiting import LIMIT_S
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, FieldError
@@ -24,32 +22,21 @@ from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import world_of
 from extender.protocols.native.plan import PlannedWorld, Planner
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.protocols.services import Call
+from extender.state.watch import BindingOptions
 
-TEMPLATES = BindingOptions(templates=True)
 MOVED = {"clusterAffinity": {"clusterNames": ["member3"]}}
 BROKEN = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
 
 
-class Plane:
-    """A service that watches a control plane in memory."""
-
+class Plane(WatchedPlane):
     def __init__(self, before=lambda _: None, options=TEMPLATES):
-        self.api, self.clock, state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        super().__init__(KubeInMemory(), options)
         self.api.before = before
         shop(self.api)
         store(self.api, resource("gateway", "Secret", data={}))
-        policies = KARMADA_POLICIES if options.templates else ()
-        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, policies, options, clock=self.clock)
-        self.services = Services(state, metrics=None, log=logging.getLogger("test"), clock=self.clock)
         self.planner = Planner()
-        self.source.start(state)
-        self.wait(lambda: state.freshness.synced)
-
-    def wait(self, check):
-        wait_for(check, lambda: self.services.state.freshness)
+        self.start()
 
     def ask(self, *, within_s=LIMIT_S, has_gone=lambda: False, **request):
         call = Call("1", self.clock.passed_s + within_s, has_gone=has_gone)
@@ -69,8 +56,7 @@ def plane():
 
     yield start
     for each in made:
-        each.api.cut_watches()
-        each.source.stop()
+        each.stop()
 
 
 def web(placement, **spec):

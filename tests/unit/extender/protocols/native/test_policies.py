@@ -1,11 +1,8 @@
 """``GET /v1/policies``: claims, findings, takeovers and priority drops."""
 
-import logging
-
 import msgspec
 import pytest
-from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.ledger.records import HistoryRow, Page
@@ -14,13 +11,11 @@ from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import LedgerError
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.why import PolicyList, PolicyView
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import world_of
 from berthmaster_cli.rule_options import policy_findings
 from extender.protocols import native
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 HELD = policy("web", selector(name="web"), priority=1, placement={"clusterAffinity": {"clusterNames": ["a"]}})
 TAKER = policy(
@@ -64,15 +59,15 @@ class Finder:
 
 @pytest.fixture
 def ask():
-    clock, state, finder = FakeClock(), State(karmada_profile()), Finder()
+    services, finder = services_of(), Finder()
+    clock, state = services.clock, services.state
     route = next(each for each in native.routes() if each.path == "/v1/policies")
 
     def send(*policies, ledger=None, watched=None, find=finder, within_s=60.0, **query):
         if policies or not state.freshness.synced:
-            with state.updating(clock.now()) as cache:
-                cache.replace(world(*(policies or ALL)))
+            serve(services, world(*(policies or ALL)))
         state.watched = watched
-        services = Services(state, FakeMetrics(), logging.getLogger("test"), clock, ledger=ledger, findings=find)
+        services.ledger, services.findings = ledger, find
         reply = route.handler(services, Call("1", clock.passed_s + within_s, query=query))
         return msgspec.json.decode(reply.body, type=PolicyList)
 
@@ -83,16 +78,11 @@ def ask():
 @pytest.fixture
 def ask_one():
     def send(namespace, name, *objects, namespaces=None):
-        clock, state = FakeClock(), State(karmada_profile())
-        with state.updating(clock.now()) as cache:
-            cache.replace(world(*objects))
         path = "/v1/policies/{namespace}/{name}" if namespace else "/v1/clusterpolicies/{name}"
         route = next(each for each in native.routes() if each.path == path and each.method == "GET")
-        services = Services(state, FakeMetrics(), logging.getLogger("test"), clock)
         query = {} if namespaces is None else {"namespaces": namespaces}
-        reply = route.handler(
-            services, Call("1", clock.passed_s + 60.0, query=query, path_values={"namespace": namespace, "name": name})
-        )
+        call = Call("1", 1e9, query=query, path_values={"namespace": namespace, "name": name})
+        reply = route.handler(services_of(world(*objects)), call)
         return msgspec.json.decode(reply.body, type=PolicyView)
 
     return send

@@ -1,14 +1,12 @@
 """``GET /v1/resilience``: computed in a thread, kept for a version of the state, and never an empty success."""
 
 import contextlib
-import logging
 import threading
 from dataclasses import replace
 
 import msgspec
 import pytest
-from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
@@ -22,8 +20,7 @@ from extender.protocols import native
 from extender.protocols.native import background, resilience
 from extender.protocols.native.resilience import impact_view
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 HELD = policy("web", selector(), placement={"clusterAffinity": {"clusterNames": ["a"]}})
 WITHIN_S = 30.0
@@ -39,17 +36,16 @@ def world(*more):
 
 class Service:
     def __init__(self):
-        self.clock, self.state = FakeClock(), State(karmada_profile())
-        self.services = Services(self.state, FakeMetrics(), logging.getLogger("test"), self.clock)
+        self.services = services_of()
+        self.clock, self.state = self.services.clock, self.services.state
         self.route = next(each for each in native.routes() if each.path == "/v1/resilience")
         self.version = 0
         self.load(world())
 
     def load(self, content):
         self.version += 1
-        with self.state.updating(self.clock.now()) as cache:
-            cache.replace(content)
-            self.state.fingerprint.set(str(self.version).encode())
+        serve(self.services, content)
+        self.state.fingerprint.set(str(self.version).encode())
 
     def ask(self, *, within_s=WITHIN_S, **query):
         reply = self.route.handler(self.services, Call("1", self.clock.passed_s + within_s, query=query))

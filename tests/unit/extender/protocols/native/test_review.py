@@ -1,28 +1,24 @@
 """Reviews of changes: refused after a few decisions, before the plans of people, and never judged by a part."""
 
-import logging
 import threading
 import time
 
 import pytest
+from extender_services import WatchedPlane
 from karmada_plane import DIVIDED, binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
-from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
 from berthmaster.model.decode import convert
 from berthmaster.native_api.review import ChangeReview
 from berthmaster.native_api.what_if import PlanRequest
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import review
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.review import PlanReviewer
 from extender.protocols.problem import Refusal
-from extender.protocols.services import PAUSE_S, Call, ReviewsFirst, Services
-from extender.state.state import State
-from extender.state.watch import BindingOptions, WatchSource
+from extender.protocols.services import PAUSE_S, Call, ReviewsFirst
 
 WORKLOADS = 260
 """More than a plan that is always computed in full."""
@@ -37,25 +33,19 @@ def placed(*names):
 HOLDER = policy("web", selector(), placement=placed(*CLUSTERS[:3]))
 
 
-class Plane:
+class Plane(WatchedPlane):
     """A service that watches one policy with all workloads."""
 
     def __init__(self):
-        self.api, self.clock = KubeInMemory(), SystemClock()
+        super().__init__(KubeInMemory(), clock=SystemClock())
         serve_karmada(self.api)
         store(self.api, *map(cluster, CLUSTERS), HOLDER)
         for number in range(WORKLOADS):
             template = deployment(f"app{number}", 1, by=HOLDER)
             store(self.api, template, binding(template, HOLDER, **{CLUSTERS[number % 3]: 1}))
-        self.state = State(karmada_profile())
-        self.source = WatchSource(
-            lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=self.clock
-        )
-        self.services = Services(self.state, metrics=None, log=logging.getLogger("test"), clock=self.clock)
         self.planner = Planner()
         self.reviewer = PlanReviewer(self.planner)
-        self.source.start(self.state)
-        wait_for(lambda: self.state.freshness.synced, lambda: self.state.freshness)
+        self.start()
 
     def review(self, changed, *, within_s=LIMIT_S, limits=LIMITS, **request):
         request = {"change": {"type": "set", "policy": changed}, "limits": limits, **request}
@@ -71,8 +61,7 @@ class Plane:
 def shared():
     made = Plane()
     yield made
-    made.api.cut_watches()
-    made.source.stop()
+    made.stop()
 
 
 @pytest.fixture

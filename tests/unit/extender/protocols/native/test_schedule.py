@@ -1,10 +1,10 @@
 """Schedule, one binding or a batch."""
 
 import json
-import logging
 
 import pytest
 from builders import binding, cluster
+from extender_services import services_of
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
@@ -18,8 +18,7 @@ from berthmaster.simulation.world import World
 from extender.protocols.native import examples, schedule
 from extender.protocols.native.schedule import decide, is_cheap
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 CALL = Call("request-1", 1e9)
 CLUSTERS = tuple(cluster(name) for name in "abc")
@@ -27,10 +26,7 @@ CLUSTERS = tuple(cluster(name) for name in "abc")
 
 @pytest.fixture
 def services():
-    clock, state = FakeClock(), State(karmada_profile())
-    with state.updating(clock.now()) as cache:
-        cache.replace(World({each.name: each for each in CLUSTERS}, ()))
-    return Services(state, FakeMetrics(), logging.getLogger("test"), clock)
+    return services_of(World({each.name: each for each in CLUSTERS}, ()))
 
 
 def grouped(groups):
@@ -161,7 +157,7 @@ def metrics():
 
 @pytest.fixture
 def answers(clock, metrics):
-    services = Services(State(karmada_profile()), metrics, logging.getLogger("test"), clock)
+    services = services_of(clock=clock, metrics=metrics)
 
     def ask(*bursts):
         given = [

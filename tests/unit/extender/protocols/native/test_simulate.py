@@ -1,9 +1,8 @@
 """The deadline of a simulation."""
 
-import logging
-
 import pytest
 from builders import cluster, policy
+from extender_services import services_of
 from fake_clock import FakeClock
 
 from berthmaster.model.binding import ObjectReference
@@ -18,23 +17,19 @@ from berthmaster.native_api.what_if import (
     UntaintChange,
     UpChange,
 )
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 
 @pytest.fixture
 def simulate():
     """Simulate changes to a world of 20 unclaimed workloads, in five seconds at most."""
-    clock, state = FakeClock(tick_s=1.0), State(karmada_profile())
-    with state.updating(clock.now()) as cache:
-        workloads = [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)]
-        cache.replace(World({"a": cluster("a")}, workloads, [policy("kept", scheduler_name="theirs")]))
-    services = Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
+    clock = FakeClock(tick_s=1.0)
+    workloads = [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)]
+    services = services_of(World({"a": cluster("a")}, workloads, [policy("kept", scheduler_name="theirs")]), clock)
     simulator = Simulator()
 
     def ask(*changes, within_s=5):

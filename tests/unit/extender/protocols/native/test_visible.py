@@ -1,11 +1,9 @@
 """What readers of few namespaces see."""
 
-import logging
-
 import pytest
 from builders import binding, cluster, policy
 from console_answers import binding_explanation, binding_view
-from fake_clock import FakeClock
+from extender_services import services_of
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation
 from berthmaster.model.binding import WorkloadAffinityGroups
@@ -15,7 +13,6 @@ from berthmaster.model.policy import Placement
 from berthmaster.native_api.what_if import DownChange, PolicyChange, SimulateRequest
 from berthmaster.native_api.why import ImpactView
 from berthmaster.native_api.wire import RequiringBinding
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.failures import FailureDomain
 from berthmaster.simulation.plan_answer import (
@@ -43,8 +40,8 @@ from extender.protocols.native.visible import (
     visible_record,
 )
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import NO_SOURCE, State
+from extender.protocols.services import Call
+from extender.state.state import NO_SOURCE
 
 SHOP = Reader(frozenset({"shop"}))
 BOTH = ["shop/Deployment/web", "vault/Deployment/secret", "ClusterRole/secret"]
@@ -113,10 +110,8 @@ def test_a_reader_of_all_namespaces_gets_the_plan_as_it_is():
 
 @pytest.fixture
 def services():
-    clock, state, placed = FakeClock(), State(karmada_profile()), binding()
-    with state.updating(clock.now()) as cache:
-        cache.replace(World({"a": cluster("a")}, [SimulatedWorkload(placed.spec.resource, (), placed)]))
-    return Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
+    placed = binding()
+    return services_of(World({"a": cluster("a")}, [SimulatedWorkload(placed.spec.resource, (), placed)]))
 
 
 def decision(services):
@@ -169,8 +164,8 @@ def test_what_is_not_watched_is_refused(services, watched, ask, advice):
     [each for each in routes() if each.method == "GET" and each.path.startswith("/v1/")],
     ids=lambda each: each.path,
 )
-def test_without_a_source_every_answer_says_so(services, route):
-    services = Services(State(karmada_profile()), metrics=None, log=services.log, clock=services.clock)
+def test_without_a_source_every_answer_says_so(route):
+    services = services_of()
     services.state.has_source = False
     values = {"namespace": "default", "name": "web-deployment", "record": "1"}
     with pytest.raises(Refusal) as refused:

@@ -1,13 +1,11 @@
 """Why a workload is where it is, and what it waits for."""
 
-import logging
 from dataclasses import replace
 
 import msgspec
 import pytest
 from extender_in_process import ExtenderInProcess
-from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from extender_services import serve, services_of
 from karmada_plane import binding, cluster, deployment, policy, resource, selector, shop, store
 from kube_in_memory import KubeInMemory
 
@@ -16,14 +14,12 @@ from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.errors import ApiError
 from berthmaster.native_api.what_if import DownChange, PlanRequest
 from berthmaster.native_api.why import ClaimsView, WhyNotView
-from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.plan_answer import StayReason
 from berthmaster.simulation.workload import NotScheduled
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Call, Services
-from extender.state.state import State
+from extender.protocols.services import Call
 
 HELD = policy("web", selector(name="web"), placement={"clusterAffinity": {"clusterNames": ["first"]}})
 OTHER = policy("other", selector(), priority=5, placement={})
@@ -43,18 +39,17 @@ def world(*policies, claimed=True, **spec):
 
 @pytest.fixture
 def ask():
-    clock, state = FakeClock(), State(karmada_profile())
-    services = Services(state, FakeMetrics(), logging.getLogger("test"), clock)
+    services = services_of()
+    clock = services.clock
     routes = {each.path: each for each in native.routes()}
 
     def send(path, kind, *policies, within_s=60.0, values=WEB, served=None, **query):
-        with state.updating(clock.now()) as cache:
-            cache.replace(served or world(*(policies or (HELD, OTHER, CLUSTER_WIDE))))
+        serve(services, served or world(*(policies or (HELD, OTHER, CLUSTER_WIDE))))
         call = Call("1", clock.passed_s + within_s, query=query, path_values=values)
         reply = routes[f"/v1/bindings/{{namespace}}/{{name}}/{path}"].handler(services, call)
         return msgspec.json.decode(reply.body, type=kind)
 
-    send.clock, send.state = clock, state
+    send.clock, send.state = clock, services.state
     return send
 
 
