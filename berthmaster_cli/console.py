@@ -1,19 +1,13 @@
 """``berthmaster console``: serve pages that show the fleet, its workloads, and why they are where they are."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from berthmaster.model.errors import InputError
-from berthmaster_cli.flags import Flags, option
-
-if TYPE_CHECKING:
-    from console.oidc_options import OidcOptions
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
-from berthmaster_cli.flags import environment_text, group, options
+from berthmaster_cli.flags import Flags, environment_text, group, option, options
 from berthmaster_cli.options import KubeconfigFlags, config_option
 from berthmaster_cli.serving_options import (
     ExtenderAccessFlags,
@@ -22,6 +16,9 @@ from berthmaster_cli.serving_options import (
     server_options_from,
     serving_defaults,
 )
+
+if TYPE_CHECKING:
+    from console.oidc_options import OidcOptions
 
 
 class OidcFlags(Flags):

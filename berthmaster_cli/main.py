@@ -47,51 +47,48 @@ _OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errn
 _PROGRAM: Final = "berthmaster"
 click.Context.formatter_class = WholeWordFormatter
 # Imported when called: `--help` and completion must not import numpy.
-SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Understand placements": {
-        "simulate": ("berthmaster_cli.simulate", "Show where workloads are placed, and what changes would move."),
-        "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
-        "why-not": ("berthmaster_cli.why_not", "Show the smallest change under which a cluster would get a workload."),
-        "plan": ("berthmaster_cli.plan.command", "Show what a change of objects would move, before it is applied."),
-        "resilience": (
-            "berthmaster_cli.resilience",
-            "Show what the loss of each cluster, region, zone or provider would do.",
-        ),
-        "drift": (
-            "berthmaster_cli.drift",
-            "Show how far the fleet is from its policies, and what a repair would move.",
-        ),
-        "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
+        "simulate": "Show where workloads are placed, and what changes would move.",
+        "explain": "Show why one workload is placed where it is, and why not elsewhere.",
+        "why-not": "Show the smallest change under which a cluster would get a workload.",
+        "plan": "Show what a change of objects would move, before it is applied.",
+        "resilience": "Show what the loss of each cluster, region, zone or provider would do.",
+        "drift": "Show how far the fleet is from its policies, and what a repair would move.",
+        "lint": "Check policies offline, as the admission webhook would.",
     },
     "Operate a fleet": {
-        "moves": ("berthmaster_cli.moves.command", "Show what moves, what waits and for what, and what is blocked."),
-        "drain": ("berthmaster_cli.moves.drain", "Move all workloads off clusters, and keep new ones away."),
-        "undrain": ("berthmaster_cli.moves.drain:undrain", "Allow workloads on clusters again."),
-        "history": ("berthmaster_cli.history", "Show what moved when, why, and by which policy, from the ledger."),
-        "replay": ("berthmaster_cli.replay", "Decide recorded decisions again, and show what differs."),
-        "ledger": ("berthmaster_cli.ledger", "Verify and export the ledger of decisions, and remove old records."),
-        "shadow": ("berthmaster_cli.shadow", "Compare this scheduler with the one that is in charge."),
+        "moves": "Show what moves, what waits and for what, and what is blocked.",
+        "drain": "Move all workloads off clusters, and keep new ones away.",
+        "undrain": "Allow workloads on clusters again.",
+        "history": "Show what moved when, why, and by which policy, from the ledger.",
+        "replay": "Decide recorded decisions again, and show what differs.",
+        "ledger": "Verify and export the ledger of decisions, and remove old records.",
+        "shadow": "Compare this scheduler with the one that is in charge.",
     },
     "Run the services": {
-        "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
-        "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
-        "controllers": ("berthmaster_cli.controllers", "Schedule bindings, rebalance workloads, preempt policies."),
-        "console": (
-            "berthmaster_cli.console",
-            "Serve pages that show the fleet, its workloads, and why they are there.",
-        ),
-        "demo": (
-            "berthmaster_cli.demo.command",
-            "Start webhook and extender on loopback, and show requests and responses.",
-        ),
+        "webhook": "Serve the admission webhook over HTTPS.",
+        "extender": "Serve scheduling decisions over HTTP.",
+        "controllers": "Schedule bindings, rebalance workloads, preempt policies.",
+        "console": "Serve pages that show the fleet, its workloads, and why they are there.",
+        "demo": "Start webhook and extender on loopback, and show requests and responses.",
     },
     "Set up": {
-        "doctor": ("berthmaster_cli.doctor.command", "Check an installation, report what is wrong and how to fix it."),
-        "certs": ("berthmaster_cli.certs", "Issue, renew and inspect serving certificates and CA bundles."),
-        "register": ("berthmaster_cli.register", "Register webhooks at an API server, and remove them."),
+        "doctor": "Check an installation, report what is wrong and how to fix it.",
+        "certs": "Issue, renew and inspect serving certificates and CA bundles.",
+        "register": "Register webhooks at an API server, and remove them.",
     },
 }
-COMMANDS: Final = {name: found for commands in SECTIONS.values() for name, found in commands.items()}
+_MODULES: Final = {
+    "plan": "plan.command",
+    "lint": "lint.command",
+    "moves": "moves.command",
+    "drain": "moves.drain",
+    "undrain": "moves.drain:undrain",
+    "doctor": "doctor.command",
+}
+"""The modules of commands below ``berthmaster_cli``, and the function after a colon, if they have other names."""
+COMMANDS: Final = tuple(name for commands in SECTIONS.values() for name in commands)
 
 
 _EXTRAS: Final = {"flask": "", "gunicorn": "", "prometheus_client": "", "sqlalchemy": "ledger", "alembic": "ledger"}
@@ -124,10 +121,10 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _ = COMMANDS[cmd_name]
+        module, _, attribute = _MODULES.get(cmd_name, cmd_name.replace("-", "_")).partition(":")
         try:
-            name, _, attribute = module.partition(":")
-            command: click.Command = getattr(importlib.import_module(name), attribute or "command")
+            found = importlib.import_module(f"berthmaster_cli.{module}")
+            command: click.Command = getattr(found, attribute or "command")
         except ModuleNotFoundError as error:
             raise _without_library(cmd_name, error) from error
         name_variables(command)
@@ -162,7 +159,7 @@ class _LazyGroup(click.Group):
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}
         for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+                formatter.write_dl(list(commands.items()))
         with formatter.section("Other"):
             formatter.write_dl(sorted(own.items()))
 

@@ -172,17 +172,15 @@ def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep |
         return None
     certificate = state.successor.certificate
     lacking = sum(1 for each in given.clients if each is not None and certificate not in each)
-    recorded = _is_about(state.introduced, certificate)
-    if recorded and lacking:
+    if _is_about(state.introduced, certificate):
         message = f"{lacking} clients no longer trust the successor"
         finding = CertificateFinding(Reason.SUCCESSOR_NOT_EVERYWHERE, message)
-        return _step(given, replace(state, introduced=None), finding)
-    if not recorded and not lacking and None not in given.clients:
-        observed = Observation(fingerprint(certificate), given.now)
-        message = f"all {len(given.clients)} clients trust the successor"
-        finding = CertificateFinding(Reason.SUCCESSOR_INTRODUCED, message)
-        return _step(given, replace(state, introduced=observed), finding)
-    return None
+        return _step(given, replace(state, introduced=None), finding) if lacking else None
+    if lacking or None in given.clients:
+        return None
+    observed = Observation(fingerprint(certificate), given.now)
+    finding = CertificateFinding(Reason.SUCCESSOR_INTRODUCED, f"all {len(given.clients)} clients trust the successor")
+    return _step(given, replace(state, introduced=observed), finding)
 
 
 def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -200,16 +198,14 @@ def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep |
         return None
     certificate = state.issuer.certificate
     others = sum(1 for each in given.leaves if not _comes_from(each.leaf, certificate))
-    recorded = _is_about(state.superseded, certificate)
-    if recorded and others:
+    if _is_about(state.superseded, certificate):
         finding = CertificateFinding(Reason.PREDECESSOR_IN_USE, f"{others} leaves do not come from the issuer")
-        return _step(given, replace(state, superseded=None), finding)
-    if not recorded and not others:
-        observed = Observation(fingerprint(certificate), given.now)
-        message = f"all {len(given.leaves)} leaves come from the issuer"
-        finding = CertificateFinding(Reason.PREDECESSOR_SUPERSEDED, message)
-        return _step(given, replace(state, superseded=observed), finding)
-    return None
+        return _step(given, replace(state, superseded=None), finding) if others else None
+    if others:
+        return None
+    observed = Observation(fingerprint(certificate), given.now)
+    finding = CertificateFinding(Reason.PREDECESSOR_SUPERSEDED, f"all {len(given.leaves)} leaves come from the issuer")
+    return _step(given, replace(state, superseded=observed), finding)
 
 
 def _retire(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:

@@ -99,8 +99,7 @@ def _context(parent: click.Context, name: str) -> click.Context:
 
 def _index(root: click.Context) -> str:
     lines = ["# Reference of the commands", "", _MADE, _INDEX]
-    sections = {title: {name: text for name, (_, text) in each.items()} for title, each in SECTIONS.items()}
-    for title, commands in {**sections, "Other": _OTHER}.items():
+    for title, commands in {**SECTIONS, "Other": _OTHER}.items():
         lines += [f"## {title}", "", "| Command | What it does | Guide |", "|---|---|---|"]
         lines += [f"| [{name}](reference/{name}.md) | {text} | {_guide(name, '')} |" for name, text in commands.items()]
         lines.append("")

@@ -1,4 +1,4 @@
-"""The requests that the demo sends, and what it prints."""
+"""``berthmaster demo``: run both services on loopback with temporary certificates, and send requests."""
 
 import base64
 import json

@@ -1,1 +1,0 @@
-"""``berthmaster demo``: run both services on loopback with temporary certificates, and send requests."""
