@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from decisions import DYNAMIC
 from karmada_plane import CPP_ID, PP_ID, binding, cluster, deployment, policy, resource, selector
 
 from berthmaster.deciding.lease_record import (
@@ -215,10 +216,7 @@ def _groups(home: str, neighbour: str) -> list[JSON]:
 
 def _policies(namespace: str, home: str, neighbour: str) -> tuple[JSON, JSON]:
     """Return the two policies of a team: for all Deployments, and for those that are critical."""
-    weighted = {
-        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-    }  # fmt: skip
+    weighted = DYNAMIC
     placement = {"clusterAffinities": _groups(home, neighbour), "replicaScheduling": weighted}
     spread = [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 4}]
     usual = policy("everyday", selector(), namespace=namespace, placement=placement, schedulerName=BERTHMASTER)

@@ -5,6 +5,7 @@ import json
 from typing import Any, NamedTuple
 
 import msgspec
+from decisions import DYNAMIC
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
@@ -49,13 +50,7 @@ BINDING: dict[str, Any] = {
         "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": KEY[0], "name": "web", "uid": "u"},
         "replicas": 6,
         "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
-        "placement": {
-            "replicaScheduling": {
-                "replicaSchedulingType": "Divided",
-                "replicaDivisionPreference": "Weighted",
-                "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-            }
-        },
+        "placement": {"replicaScheduling": DYNAMIC},
     },
 }
 

@@ -3,18 +3,13 @@
 import json
 from typing import Any
 
+from decisions import DYNAMIC
 from kube_in_memory import KubeInMemory
 
 JSON = dict[str, Any]
 PP_ID = "propagationpolicy.karmada.io/permanent-id"
 CPP_ID = "clusterpropagationpolicy.karmada.io/permanent-id"
-DIVIDED = {
-    "replicaScheduling": {
-        "replicaSchedulingType": "Divided",
-        "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-    }
-}
+DIVIDED = {"replicaScheduling": DYNAMIC}
 KARMADA_KINDS = (
     ("cluster.karmada.io/v1alpha1", "Cluster", "clusters", False),
     ("policy.karmada.io/v1alpha1", "PropagationPolicy", "propagationpolicies", True),

@@ -78,6 +78,16 @@ class KubeOverHTTP:
         """The address, without a slash at the end."""
         return str(self._http.url_for("")).rstrip("/")
 
+    def kubeconfig(self) -> str:
+        """Return a kubeconfig of the server, whose context has the namespace shop."""
+        context = {"cluster": "karmada", "user": "me", "namespace": "shop"}
+        return json.dumps({
+            "current-context": "karmada",
+            "clusters": [{"name": "karmada", "cluster": {"server": self.url}}],
+            "contexts": [{"name": "karmada", "context": context}],
+            "users": [{"name": "me", "user": {}}],
+        })  # fmt: skip
+
     def client(self) -> HTTPClient:
         configuration = Configuration()
         configuration.host = self.url

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from decisions import DYNAMIC
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -53,11 +54,7 @@ MAX_STARTS: Final = 2
 """How many moves of one workload may start within ``LOOP_S``. A failover may follow another move at once."""
 _STRATEGIES: Final[tuple[JSON, ...]] = (
     {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
-    {
-        "replicaSchedulingType": "Divided",
-        "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-    },
+    DYNAMIC,
     {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
     {"replicaSchedulingType": "Duplicated"},
 )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from decisions import DUPLICATED
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -21,13 +22,7 @@ SETTINGS = ControllerSettings(failover="not-ready", failover_toleration_s=TOLERA
 ON = MovesConfig(
     defaults=MoveSettings(failback=SourceSettings("On", AFTER_S, 10), drain=SourceSettings("On", 0, 0), soak_s=60)
 )
-DYNAMIC = {
-    "replicaSchedulingType": "Divided",
-    "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}
 STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 
 
 class Play:

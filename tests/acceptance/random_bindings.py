@@ -3,7 +3,8 @@
 import random
 from typing import Any, Final
 
-from acceptance.scenes import AGGREGATED, DUPLICATED, DYNAMIC, OWN_TAINT, Scene
+from acceptance.scenes import OWN_TAINT, Scene
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC
 from kube_store import JSON
 
 REGIONS: Final = ("north", "south", "west")

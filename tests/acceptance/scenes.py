@@ -4,17 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from acceptance.planes import OWN_TAINT, Plane
+from decisions import DYNAMIC
 from karmada_model.detector import binding_of
 from karmada_model.objects import ident
 from kube_store import JSON
-
-DYNAMIC = {
-    "replicaSchedulingType": "Divided",
-    "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}
-AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 
 
 class Scene:

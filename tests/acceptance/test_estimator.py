@@ -11,8 +11,9 @@ from acceptance.estimators import NAMED, NamedEstimator, fits_on_nodes
 from acceptance.live import OWN_GATES, KarmadaPlane, connect, start_controllers
 from acceptance.planes import ModelPlane, Plane
 from acceptance.random_bindings import random_binding
-from acceptance.scenes import AGGREGATED, Scene
+from acceptance.scenes import Scene
 from acceptance.test_shadow import assigned, condition
+from decisions import AGGREGATED
 from e2e.processes import Processes
 from estimator_server import EstimatorServer
 from karmada_model.members import CLUSTER_VERSION

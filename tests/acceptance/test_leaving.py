@@ -1,7 +1,8 @@
 """How workloads leave clusters: taints, evictions, deleted clusters, lost clusters."""
 
 from acceptance.planes import OWN_TAINT
-from acceptance.scenes import DUPLICATED, Scene
+from acceptance.scenes import Scene
+from decisions import DUPLICATED
 from karmada_model.evictions import evict
 from karmada_model.objects import ident
 from kube_store import JSON

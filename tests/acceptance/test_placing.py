@@ -2,7 +2,8 @@
 
 import pytest
 from acceptance.planes import KARMADA_SCHEDULER
-from acceptance.scenes import AGGREGATED, DUPLICATED, DYNAMIC, Scene
+from acceptance.scenes import Scene
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC
 from kube_store import JSON
 
 

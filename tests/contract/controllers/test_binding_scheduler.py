@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from decisions import DYNAMIC
 from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_over_http import KubeOverHTTP
@@ -76,11 +77,7 @@ def member(name: str, *taints: str) -> JSON:
 
 def binding(number: int, replicas: int = 3) -> JSON:
     strategies: list[JSON] = [
-        {
-            "replicaSchedulingType": "Divided",
-            "replicaDivisionPreference": "Weighted",
-            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-        },
+        DYNAMIC,
         {"replicaSchedulingType": "Duplicated"},
         {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
         {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},

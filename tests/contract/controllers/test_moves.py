@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decisions import DUPLICATED, DYNAMIC
 from faults import nothing
 from karmada_model.replicas import RETAINED
 from karmada_plane import cluster, resource
 from kube_store import JSON
-from move_plays import AFTER_S, BREAK, DUPLICATED, DYNAMIC, ON, REPLICAS, STATEFUL, STATIC, WEB, Play
+from move_plays import AFTER_S, BREAK, ON, REPLICAS, STATEFUL, STATIC, WEB, Play
 
 from berthmaster.deciding.config import MovesConfig, SourceSettings
 from berthmaster.model.errors import ApiError

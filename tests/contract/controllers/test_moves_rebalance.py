@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from decisions import AGGREGATED, DYNAMIC
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
-from move_plays import DYNAMIC, ON, SETTINGS, STATIC, WEB, Play
+from move_plays import ON, SETTINGS, STATIC, WEB, Play
 
 from berthmaster.controllers.estimators.estimators import EstimatorQuery
 from berthmaster.deciding.config import Budget, MovesConfig, RebalanceSettings
@@ -17,7 +18,6 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState
 
 HOUR_S = 3600
 BOTH = {"g": ["m1", "m2"]}
-AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
 
 
 def rebalancing(mode: Any = "On", after_s: int = 0, **settings: Any) -> MovesConfig:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 from click.testing import CliRunner
 from karmada_plane import policy, selector, shop
 from kube_over_http import KubeOverHTTP
@@ -96,12 +95,7 @@ def test_a_control_plane_is_read_again_for_a_plan(tmp_path):
     server = KubeOverHTTP()
     shop(server.api)
     access, changed = tmp_path / "kubeconfig", tmp_path / "changed.json"
-    access.write_text(yaml.safe_dump({
-        "current-context": "karmada",
-        "clusters": [{"name": "karmada", "cluster": {"server": server.url}}],
-        "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
-        "users": [{"name": "me", "user": {}}],
-    }))  # fmt: skip
+    access.write_text(server.kubeconfig())
     changed.write_text(json.dumps(policy("new", selector(name="unclaimed"))))
     try:
         fleet = api.connect_fleet(access, "karmada")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from builders import binding, cluster, placement
+from decisions import DUPLICATED, DYNAMIC
 
 from berthmaster.deciding.failover import Replacement, eviction_tasks, replacement
 from berthmaster.model.binding import Binding, BindingStatus, GracefulEvictionTask
@@ -14,13 +15,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
-DYNAMIC = {
-    "replicaSchedulingType": "Divided",
-    "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}
 STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 PREFER_M3 = {
     **STATIC,
     "weightPreference": {

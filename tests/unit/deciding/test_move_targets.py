@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from builders import binding, cluster, placement
+from decisions import DUPLICATED, DYNAMIC
 
 from berthmaster.deciding.move_targets import Target, earlier_target, rank
 from berthmaster.model.binding import BindingStatus, GracefulEvictionTask
@@ -11,12 +12,6 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 
-DYNAMIC = {
-    "replicaSchedulingType": "Divided",
-    "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 THREE = [
     {"affinityName": "g1", "clusterNames": ["a"]},
     {"affinityName": "g2", "clusterNames": ["b"]},

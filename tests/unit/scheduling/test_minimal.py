@@ -2,6 +2,7 @@
 
 import pytest
 from builders import binding, cluster, placement
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC
 
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.fleet import Fleet
@@ -11,13 +12,7 @@ from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
-DYNAMIC = {
-    "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}  # fmt: skip
 EQUAL = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
-AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
-DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 GROUPS = [
     {"affinityName": "first", "clusterNames": ["a", "b"]},
     {"affinityName": "second", "clusterNames": ["c", "d"]},

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from builders import binding, cluster, placement
+from decisions import DYNAMIC
 
 from berthmaster.model.binding import BindingStatus
 from berthmaster.scheduling.context import FailureKind
@@ -12,12 +13,6 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.group_outlook import MAX_GROUPS, outlook
-
-DYNAMIC = {
-    "replicaSchedulingType": "Divided",
-    "replicaDivisionPreference": "Weighted",
-    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-}
 
 
 def named(name, *clusters):

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from builders import deployment
+from decisions import DYNAMIC
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from switched_on import world_of
 
@@ -138,13 +139,7 @@ def test_a_new_resource_of_a_lazy_policy_is_placed_at_once():
 
 SPREAD = stored_policy(
     "p",
-    placement={
-        "replicaScheduling": {
-            "replicaSchedulingType": "Divided",
-            "replicaDivisionPreference": "Weighted",
-            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-        }
-    },
+    placement={"replicaScheduling": DYNAMIC},
 )
 
 

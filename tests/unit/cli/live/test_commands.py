@@ -45,18 +45,8 @@ def server():
 def kubeconfig(server, tmp_path_factory):
     """A kubeconfig of the server, whose context has the namespace shop."""
     path = tmp_path_factory.mktemp("access") / "kubeconfig"
-    path.write_text(kubeconfig_of(server))
+    path.write_text(server.kubeconfig())
     return path
-
-
-def kubeconfig_of(server: KubeOverHTTP) -> str:
-    host = server.url
-    return yaml.safe_dump({
-        "current-context": "karmada",
-        "clusters": [{"name": "karmada", "cluster": {"server": host}}],
-        "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
-        "users": [{"name": "me", "user": {}}],
-    })  # fmt: skip
 
 
 def run(*args: object, exit_code: int = 0):
@@ -218,13 +208,7 @@ def server_of_existence():
 
 @pytest.fixture
 def run_of_existence(server_of_existence, tmp_path):
-    host = server_of_existence.url
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({
-        "current-context": "karmada",
-        "clusters": [{"name": "karmada", "cluster": {"server": host}}],
-        "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
-        "users": [{"name": "me", "user": {}}],
-    }))  # fmt: skip
+    (tmp_path / "kubeconfig").write_text(server_of_existence.kubeconfig())
 
     def run_of_existence(command, *words, over=()):
         line = [command, "--kubeconfig", str(tmp_path / "kubeconfig"), *words]

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from karmada_plane import DIVIDED, cluster, serve_karmada, store
 from kube_over_http import KubeOverHTTP
@@ -24,14 +23,7 @@ class Plane:
         serve_karmada(self.api)
         store(self.api, *(cluster(name, region=name) for name in ("member1", "member2", "member3")))
         self.kubeconfig = folder / "kubeconfig"
-        self.kubeconfig.write_text(
-            yaml.safe_dump({
-                "current-context": "karmada",
-                "clusters": [{"name": "karmada", "cluster": {"server": self.server.url}}],
-                "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me"}}],
-                "users": [{"name": "me", "user": {}}],
-            })
-        )  # fmt: skip
+        self.kubeconfig.write_text(self.server.kubeconfig())
 
     def lease(self, renewed=None, **annotations):
         """Store the lease; the names of annotations have no prefix, and ``_`` for ``-``."""

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from faults import nothing, only, refuse
 from karmada_plane import policy, selector, shop
@@ -28,12 +27,7 @@ def server():
 @pytest.fixture
 def run(server, tmp_path):
     access, changed = tmp_path / "kubeconfig", tmp_path / "changed.json"
-    access.write_text(yaml.safe_dump({
-        "current-context": "karmada",
-        "clusters": [{"name": "karmada", "cluster": {"server": server.url}}],
-        "contexts": [{"name": "karmada", "context": {"cluster": "karmada", "user": "me", "namespace": "shop"}}],
-        "users": [{"name": "me", "user": {}}],
-    }))  # fmt: skip
+    access.write_text(server.kubeconfig())
 
     def run(*words, objects=(WEB,)):
         changed.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": list(objects)}))

@@ -190,11 +190,7 @@ PLACEMENT = placement(
         {"affinityName": "g1", "clusterNames": ["a"]},
         {"affinityName": "g2", "clusterNames": ["b"]},
     ],
-    replicaScheduling={
-        "replicaSchedulingType": "Divided",
-        "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
-    },
+    replicaScheduling=DYNAMIC,
 )
 
 
