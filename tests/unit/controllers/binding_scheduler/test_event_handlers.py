@@ -13,6 +13,7 @@ from retained import retained
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.binding_scheduler.event_handlers import (
     ACTIVATED,
     EventHandlers,
@@ -21,7 +22,9 @@ from berthmaster.controllers.binding_scheduler.event_handlers import (
     gains_capacity,
 )
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import MANAGED_BY
@@ -92,8 +95,13 @@ def test_which_changes_of_a_cluster_add_capacity(*, before: Cluster, after: Clus
 
 
 class Uncounted:
+    assumed = 0
+
     def incoming(self, event: str) -> None:
         pass
+
+    def waiting(self, _lengths: dict[str, int], assumed: int) -> None:
+        self.assumed = assumed
 
 
 class Handled:
@@ -254,6 +262,25 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
     assert len(handled.take_all()) == 100, "the others follow, although no cluster has gained capacity since"
     handled.handlers.activate_unschedulable()
     assert not handled.take_all()
+
+
+def test_a_standby_keeps_its_caches_and_a_leader_fills_its_queue():
+    context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
+    metrics = Uncounted()
+    scheduler = BindingScheduler(context, ControllerSettings(scheduler_name="me"), metrics)  # type: ignore[arg-type]
+    clusters, bindings = context.informers[KARMADA_CLUSTERS.collection], context.informers[RESOURCE_BINDINGS]
+    for each in (clusters, bindings):
+        each.mute()
+        each.unmute(standby=True)
+    made = eligible_binding("web", "uid", replicas=1, clusters={"m": 1}, requests={"cpu": 1})
+    clusters.put(("", "m"), msgspec.Raw(encode_json(cluster("m", cpu=10))))
+    bindings.put(made.metadata.key, msgspec.Raw(encode_json(made)))
+    scheduler.housekeep()
+    assert metrics.assumed == 1
+    assert not scheduler.queue.lengths()["active"]
+    for each in (clusters, bindings):
+        each.unmute()
+    assert scheduler.queue.lengths()["active"] == 1
 
 
 def test_two_schedulers_share_clusters():
