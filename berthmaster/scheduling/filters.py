@@ -78,6 +78,17 @@ class PlacementFilter(Filter):
         """
         return None if self.exempts_current else column
 
+    def prune(self, context: Context, rows: IntArray) -> IntArray:
+        column, current = self.column(context), context.request.current
+        if column is None:
+            return rows
+        passing = column.current()[rows]
+        if current:
+            staying = self.staying(context, column)
+            stays = context.fleet.holds(current)[rows]
+            passing = passing | (stays if staying is None else stays & staying.current()[rows])
+        return rows[passing]
+
 
 class KindColumn(Column[np.bool_]):
     """Which rows serve a kind."""
