@@ -9,9 +9,10 @@ from berthmaster.model.errors import InputError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.run import peers_of, run
+from berthmaster.simulation.run import run
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import ResourceName
+from berthmaster.simulation.world import peers_of
 from berthmaster.views.texts import assignment_text, without_zeros
 from berthmaster_cli.flags import declared, options
 from berthmaster_cli.history import workload_query

@@ -43,12 +43,14 @@ class Fleet:
         structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
             annotations, spec, API enablements, conditions.
         resources: capacity, with a journal of its own, because numbers change far more often than structure.
+        deleting: the names of the clusters that are being deleted.
         taints: interned tuples of taints. ``taint_code`` has the code of each row.
     """
 
     def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
         self.clusters: list[Cluster | None] = []
         self.row_of: dict[str, int] = {}
+        self.deleting: set[str] = set()
         arrays = ArrayBudget()
         self.structure = Journal(arrays)
         self.resources = Resources(arrays)
@@ -183,6 +185,8 @@ class Fleet:
         self.has_region[row] = bool(spec.region)
         self.has_zones[row] = bool(spec.zones)
         self.occupied[row] = True
+        if cluster.deleting:
+            self.deleting.add(cluster.name)
 
     def _remove_from_indexes(self, row: int, cluster: Cluster) -> None:
         self.labels.discard(row, cluster.metadata.labels.items())
@@ -191,6 +195,7 @@ class Fleet:
         self.taints.release(int(self.taint_code[row]))
         self.kinds.release(int(self.kinds_code[row]))
         self.regions.release(int(self.region_code[row]))
+        self.deleting.discard(cluster.name)
 
 
 class ClusterColumn(Column[Scalar]):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.binding import Binding, ObjectReference
+from berthmaster.model.binding import ObjectReference
 from berthmaster.model.claims import PERMANENT_ID, UNKNOWN, Existing, PolicyCatalog, Resource, permanent_id, waited_for
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins
@@ -24,13 +24,12 @@ from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors
 from berthmaster.simulation.eligibility import waits, woken
 from berthmaster.simulation.workload import NotScheduled, ResourceName, SimulatedWorkload
-from berthmaster.simulation.world import Change, World
+from berthmaster.simulation.world import Change, World, peers_of
 
 WorkloadKey = tuple[str, str, str, str]
 """API group, kind, namespace and name of a resource. The namespace of a cluster-scoped one is empty."""
@@ -51,17 +50,15 @@ class PlanIndex:
     Args:
         world: the world. It must contain all resources that the policies of later plans can select: also those
             that no policy selects yet. A plan does not see others.
+        scheduler: a scheduler of clusters of the world; None for a new one.
     """
 
-    def __init__(self, world: World, profile: Profile) -> None:
+    def __init__(self, world: World, profile: Profile, scheduler: Scheduler | None = None) -> None:
         self.world = World({}, ())
-        self.scheduler = Scheduler(Fleet(), profile)
-        self.replicas: Counter[str] = Counter()
+        self.scheduler = scheduler or Scheduler(Fleet(), profile)
         self._workloads: dict[WorkloadKey, SimulatedWorkload] = {}
         self._order: dict[WorkloadKey, int] = {}
-        self._held: dict[PolicyReference, set[WorkloadKey]] = {}
-        self._bound: dict[str, set[WorkloadKey]] = {}
-        self._kinds: dict[tuple[str, str], _KindIndex] = {}
+        self._found: _Lookup | None = None
         self._policies: dict[PolicyReference, Policy] = {}
         self.update(world)
 
@@ -78,18 +75,22 @@ class PlanIndex:
         self.world = world
 
     def _update_workloads(self, world: World) -> None:
-        known = self._workloads
         current = {key_of(each.resource): each for each in world.workloads}
-        for key in known.keys() - current.keys():
-            self._remove(key, known[key])
-        for key, workload in current.items():
-            before = known.get(key)
-            if before is not workload:
-                if before is not None:
-                    self._remove(key, before)
-                self._add(key, workload)
+        if self._found is not None:
+            self._found.update(self._workloads, current)
         self._workloads = current
         self._order = {key: position for position, key in enumerate(current)}
+
+    def prepare(self) -> "_Lookup":
+        """Build what plans of policies need, so that the next one is quick. A simulation of clusters does not need it.
+
+        Returns:
+            The workloads by policy and by kind.
+        """
+        if self._found is None:
+            self._found = _Lookup()
+            self._found.update({}, self._workloads)
+        return self._found
 
     def get(self, key: WorkloadKey) -> SimulatedWorkload | None:
         return self._workloads.get(key)
@@ -103,7 +104,7 @@ class PlanIndex:
 
     def held_by(self, reference: PolicyReference) -> set[WorkloadKey]:
         """Return the workloads that a policy holds. The caller must not change the set."""
-        return self._held.get(reference, set())
+        return self.prepare().held.get(reference, set())
 
     def sorted(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
         """Return the keys without duplicates, in the order of the world; keys that it does not have come last."""
@@ -115,7 +116,7 @@ class PlanIndex:
         yield from self.held_by(edit.reference)
         for policy in (edit.before, edit.after):
             if policy is not None:
-                yield from self._bound.get(permanent_id(policy), ())
+                yield from self.prepare().bound.get(permanent_id(policy), ())
         if edit.after is not None:
             for selector in edit.after.spec.resource_selectors:
                 yield from self._selected(selector, edit.after)
@@ -124,39 +125,23 @@ class PlanIndex:
 
     def peers(self) -> Peers:
         """Return where the workloads of affinity groups are, for decisions that may change it."""
-        peers = Peers()
-        if self.world.workload_affinity:
-            for workload in self.world.workloads:
-                _place(peers, workload.binding)
-        return peers
+        return peers_of(self.world) if self.world.workload_affinity else Peers()
 
     def _selected(self, selector: ResourceSelector, policy: Policy) -> Iterable[WorkloadKey]:
         """Return the workloads that a selector can match, and those whose labels are not known."""
         namespace = selector.namespace or ("" if policy.cluster_scoped else policy.metadata.namespace)
         if selector.name and namespace:
             return ((group_of(selector.api_version), selector.kind, namespace, selector.name),)
-        kind = self._kinds.get((selector.api_version, selector.kind))
+        kind = self.prepare().kinds.get((selector.api_version, selector.kind))
         if kind is None:
             return ()
         found = kind.candidates(namespace, selector.label_selector if not selector.name else None)
         return (key for key in found if key[3] == selector.name) if selector.name else found
 
-    def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        if workload.held_by is not None:
-            self._held.setdefault(workload.held_by, set()).add(key)
-        for policy_id in policy_ids(workload):
-            self._bound.setdefault(policy_id, set()).add(key)
-        kind = workload.resource.api_version, workload.resource.kind
-        self._kinds.setdefault(kind, _KindIndex()).add(key, workload)
-        self.replicas.update(_replicas(workload))
-
-    def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
-        if workload.held_by is not None:
-            self._held[workload.held_by].discard(key)
-        for policy_id in policy_ids(workload):
-            self._bound[policy_id].discard(key)
-        self._kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
-        self.replicas.subtract(_replicas(workload))
+    @property
+    def replicas(self) -> Counter[str]:
+        """The assigned replicas by cluster."""
+        return self.prepare().replicas
 
     def _update_clusters(self, world: World) -> None:
         fleet = self.scheduler.fleet
@@ -165,6 +150,46 @@ class PlanIndex:
         for name, cluster in world.clusters.items():
             if self.world.clusters.get(name) is not cluster:
                 fleet.apply(cluster)
+
+
+class _Lookup:
+    """Workloads by policy and by kind, and the replicas that they have on each cluster."""
+
+    def __init__(self) -> None:
+        self.replicas: Counter[str] = Counter()
+        self.held: dict[PolicyReference, set[WorkloadKey]] = {}
+        self.bound: dict[str, set[WorkloadKey]] = {}
+        self.kinds: dict[tuple[str, str], _KindIndex] = {}
+
+    def update(
+        self, known: Mapping[WorkloadKey, SimulatedWorkload], current: Mapping[WorkloadKey, SimulatedWorkload]
+    ) -> None:
+        """Take the next version of the workloads."""
+        for key in known.keys() - current.keys():
+            self._remove(key, known[key])
+        for key, workload in current.items():
+            before = known.get(key)
+            if before is not workload:
+                if before is not None:
+                    self._remove(key, before)
+                self._add(key, workload)
+
+    def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
+        if workload.held_by is not None:
+            self.held.setdefault(workload.held_by, set()).add(key)
+        for policy_id in policy_ids(workload):
+            self.bound.setdefault(policy_id, set()).add(key)
+        kind = workload.resource.api_version, workload.resource.kind
+        self.kinds.setdefault(kind, _KindIndex()).add(key, workload)
+        self.replicas.update(_replicas(workload))
+
+    def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
+        if workload.held_by is not None:
+            self.held[workload.held_by].discard(key)
+        for policy_id in policy_ids(workload):
+            self.bound[policy_id].discard(key)
+        self.kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
+        self.replicas.subtract(_replicas(workload))
 
 
 class _KindIndex:
@@ -223,11 +248,6 @@ def policy_ids(workload: SimulatedWorkload) -> list[str]:
     """Return the permanent ids of the policies that the binding of a workload records."""
     labels = workload.binding.metadata.labels if workload.binding is not None else {}
     return [found for each in PERMANENT_ID.values() if (found := labels.get(each))]
-
-
-def _place(peers: Peers, binding: Binding | None) -> None:
-    if binding is not None and binding.spec.workload_affinity_groups is not None:
-        peers.place(Request.of(binding), [target.name for target in binding.spec.clusters])
 
 
 def _replicas(workload: SimulatedWorkload) -> dict[str, int]:

@@ -20,9 +20,8 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due, why_not_scheduled
-from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import World, peers_of
 
 DEFAULT_PENDING_S: Final = 300.0
 

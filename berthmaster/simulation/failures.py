@@ -6,7 +6,7 @@ reason to move, so the result is that of a simulation of the whole world.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -23,9 +23,9 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
 from berthmaster.simulation.plan_rows import cluster_totals, moved_replicas
-from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, peers_of, run, schedule_one
-from berthmaster.simulation.workload import SimulatedWorkload, follow, leaders_of
-from berthmaster.simulation.world import World
+from berthmaster.simulation.run import PlannedWorkload, SharedCapacity, WorkloadResult, run, schedule_one
+from berthmaster.simulation.workload import SimulatedWorkload, clusters_of, follow, leaders_of
+from berthmaster.simulation.world import World, peers_of
 
 _LATER: Final = timedelta(seconds=1)
 
@@ -222,7 +222,7 @@ class Failures:
         always = set()
         fleet = self._scheduler.fleet
         for position, (workload, result) in enumerate(zip(world.workloads, idle, strict=True)):
-            for name in _clusters_of(workload):
+            for name in clusters_of(workload.binding) if workload.binding is not None else ():
                 holders[name].add(position)
             if result.decision is None:
                 continue
@@ -302,12 +302,6 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
             -len(each.overcommitted), each.name,
         ),
     )  # fmt: skip
-
-
-def _clusters_of(workload: SimulatedWorkload) -> Iterator[str]:
-    if workload.binding is not None:
-        yield from (target.name for target in workload.binding.spec.clusters)
-        yield from (task.from_cluster for task in workload.binding.spec.graceful_eviction_tasks)
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

@@ -326,6 +326,12 @@ def cluster_totals(
     """
     totals = {each.name: _Total(each) for each in clusters}
     for each in planned:
+        if each.before is each.after and (binding := each.before.workload.binding) and not binding.spec.components:
+            for name, count in each.before.assignment.items():
+                if name in totals:
+                    totals[name].before += count
+                    totals[name].after += count
+            continue
         unit = _unit_of((each.before if each.is_deleted else each.after).workload.binding)
         was = unit.occupied(each.before.assignment)
         running = was if each.before.workload.present else {}

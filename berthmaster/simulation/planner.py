@@ -20,6 +20,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.meta import with_spec
+from berthmaster.model.move import as_moved
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.prices import Costs
@@ -59,12 +60,20 @@ from berthmaster.simulation.run import (
     SharedCapacity,
     WorkloadResult,
     followed,
-    present,
     present_result,
     run,
     schedule_one,
+    scheduler_of,
+    with_companions,
 )
-from berthmaster.simulation.workload import SimulatedWorkload, companions, follow
+from berthmaster.simulation.workload import (
+    NO_COMPANIONS,
+    NotScheduled,
+    SimulatedWorkload,
+    clusters_of,
+    companions,
+    follow,
+)
 from berthmaster.simulation.world import World
 
 _MAX_EXPLAINED: Final = 20
@@ -76,7 +85,8 @@ class PlanDecider:
 
     Args:
         changed: the workloads after the change, before any scheduler looks at them.
-        everything: whether a scheduler looks at all workloads, and each failure is explained.
+        everything: whether a scheduler looks at all workloads, and each failure is explained. The fleet of the index
+            gets the changed clusters, so that the index serves no other plan.
         shared_capacity: whether each decision sees the replicas that the others add. None: only the decisions of
             Berthmaster's scheduler, which deducts the replicas that it adds.
     """
@@ -104,18 +114,44 @@ class PlanDecider:
         self.gone = gone_of(self.clusters, world.lost, world.removed) if world is not None else Gone()
         before, after = index.peers(), index.peers()
         self._peers = before, after
-        self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
         self._touched = _touched_clusters(index, changed)
+        self._scheduler = index.scheduler
+        if world is not None and not everything:
+            self._scheduler = fresh_scheduler(world, index.scheduler.profile, after)
+        elif everything:  # the index serves no other plan, so that its fleet needs no copy
+            for name in self._touched:
+                self._scheduler.fleet.apply(self.clusters[name])
         # A cluster that the change removes has the price that it had.
         clusters = (self.clusters, index.world.clusters)
         self.costs = Costs(
             index.scheduler.profile.prices, lambda name: next((each[name] for each in clusters if name in each), None)
         )
 
-    def all(self) -> list[WorkloadResult]:
-        """Return where all workloads go as dependencies follow them, in the order of the world."""
-        results = [planned.after for _, planned in self.deciding(self._index.keys())]
-        return followed(results, self._index.world.schedulers)
+    def all(self, staying: Sequence[WorkloadResult | None]) -> list[WorkloadResult]:
+        """Return where all workloads go as dependencies follow them, in the order of the world.
+
+        Args:
+            staying: the results of the workloads that ``stays`` names, and None for each other workload.
+        """
+        keys = (key for key, each in zip(self._index.keys(), staying, strict=True) if each is None)
+        decided = iter([planned.after for _, planned in self.deciding(keys)])
+        return followed([each or next(decided) for each in staying], self._index.world.schedulers)
+
+    def stays(self, key: WorkloadKey, settled: WorkloadResult) -> bool:
+        """Return whether a workload that needed no decision before the changes needs none after them.
+
+        Its binding does not change, and it names no cluster that changes. Only such a cluster triggers a scheduling
+        (``schedule_one``). A move under way, leaders and a missed retry depend on more.
+        """
+        workload, binding, waits = settled.workload, settled.workload.binding, settled.unscheduled
+        if not workload.present or binding is None or settled.trigger is not Trigger.NONE or key in self._changed.after:
+            return False
+        if settled.companions is not NO_COMPANIONS or binding.spec.required_by or as_moved(binding) is not binding:
+            return False
+        if waits is not None and waits.reason is NotScheduled.NOT_RETRIED:
+            return False
+        self._check()
+        return not any(name in self._touched for name in clusters_of(binding))
 
     def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that the change concerns, in the order of the world."""
@@ -378,13 +414,18 @@ class PlannedFleet:
     costs: Costs
 
     @property
+    def concerned(self) -> list[PlannedWorkload]:
+        """The workloads that can stop, move or fail. The result of each other one is the same before and after."""
+        return [each for each in self.workloads if each.before is not each.after]
+
+    @property
     def summary(self) -> PlanSummary:
-        return summary_of(self.workloads, len(self.workloads), self.gone, self.costs)
+        return summary_of(self.concerned, len(self.workloads), self.gone, self.costs)
 
     @property
     def loss(self) -> Loss | None:
         """What stops running; None if no cluster is lost or deleted."""
-        return loss_of(self.workloads, self.gone) if self.gone.clusters else None
+        return loss_of(self.concerned, self.gone) if self.gone.clusters else None
 
 
 def planned_fleet(
@@ -398,7 +439,8 @@ def planned_fleet(
 ) -> PlannedFleet:
     """Return all workloads before and after changes, also those that the changes do not concern.
 
-    The scheduling that is due anyway comes first. The changes happen one second later.
+    The scheduling that is due anyway comes first. The changes happen one second later, and only the workloads that
+    they can affect are looked at again.
 
     Args:
         world: the world before the changes. Without any binding, a first scheduling says where workloads are.
@@ -406,16 +448,20 @@ def planned_fleet(
     Raises:
         InputError: a change names a cluster or workload that does not exist, or the fleet is full.
     """
-    before = present(world)
-    base, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check)
-    if not world.has_bindings:
-        before = settled
-    index, later = PlanIndex(base, profile), now + timedelta(seconds=1)
+    scheduler, later = scheduler_of(world, profile), now + timedelta(seconds=1)
+    base, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check, scheduler=scheduler)
+    index = PlanIndex(base, profile, scheduler)
     changed = changed_workloads(index, changes, later, check)
     decider = PlanDecider(index, changed, later, check, everything=True, shared_capacity=shared_capacity)
     # Deductions for replicas that were just assigned are no status.
     clusters = {name: world.clusters.get(name, each) for name, each in decider.clusters.items()}
-    workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(), settled, strict=True)]
+    compared = zip(index.keys(), world.workloads, settled, strict=True)
+    staying = [each if each.workload is old and decider.stays(key, each) else None for key, old, each in compared]
+    before = settled
+    if world.has_bindings:
+        pairs = zip(world.workloads, staying, strict=True)
+        before = with_companions([each or present_result(old, world.schedulers) for old, each in pairs])
+    workloads = [PlannedWorkload(*each) for each in zip(before, decider.all(staying), settled, strict=True)]
     return PlannedFleet(workloads, clusters, decider.gone, decider.assumptions, decider.costs)
 
 

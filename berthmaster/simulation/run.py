@@ -17,7 +17,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import Key
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.scheduling.context import Decision, Failure, Peers
+from berthmaster.scheduling.context import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -44,7 +44,7 @@ from berthmaster.simulation.workload import (
     companions,
     follow,
 )
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import World, peers_of
 
 _NEVER_S = 0.0  # no time passes in a simulation, so that pending replicas do not expire
 
@@ -213,19 +213,21 @@ def run(
     diagnose: Diagnosed = "failures",
     shared_capacity: bool = False,
     check: Callable[[], None] = lambda: None,
+    scheduler: Scheduler | None = None,
 ) -> tuple[World, list[WorkloadResult]]:
     """Schedule every workload that needs it.
 
     Args:
         world: the world; the bindings of its workloads hold the current assignments.
         shared_capacity: whether a decision sees the replicas that the decisions before it add.
+        scheduler: a scheduler of the clusters of the world (``scheduler_of``); None for a new one.
         check: called before each decision; an exception that it raises ends the run.
 
     Returns:
         The world after the run, and a result for each workload in order. With shared capacity, its clusters have the
         added replicas deducted.
     """
-    scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
+    scheduler = scheduler or scheduler_of(world, profile)
     shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
     results = []
     for workload in world.workloads:
@@ -236,13 +238,9 @@ def run(
     return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
 
 
-def peers_of(world: World) -> Peers:
-    """Return where the workloads of affinity groups are."""
-    peers = Peers()
-    for workload in world.workloads:
-        if workload.binding is not None:
-            peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
-    return peers
+def scheduler_of(world: World, profile: Profile) -> Scheduler:
+    """Return a scheduler for the clusters of a world, which knows where the workloads of affinity groups are."""
+    return Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
 
 
 def present(world: World) -> list[WorkloadResult]:
@@ -261,6 +259,8 @@ def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
     """Return how a workload moves from one result to another, as ``Moves``."""
+    if before is after:
+        return {}
     then, now = before.assignment, after.assignment
     return {
         cluster: (then.get(cluster), now.get(cluster))
@@ -413,6 +413,6 @@ def explained(
     unscheduled = result.unscheduled
     if result.decision is not None or (unscheduled is not None and unscheduled.reason is not NotScheduled.NOT_RETRIED):
         return result, current
-    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
+    scheduler = scheduler_of(settled, profile)
     examined = examine(scheduler, result.workload, now, world)
     return replace(result, diagnosis=examined.diagnosis), current

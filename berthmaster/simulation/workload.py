@@ -112,6 +112,12 @@ class SimulatedWorkload:
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
+def clusters_of(binding: Binding) -> Iterator[str]:
+    """Yield the names of the clusters that a binding assigns, and of those that it leaves."""
+    yield from (target.name for target in binding.spec.clusters)
+    yield from (task.from_cluster for task in binding.spec.graceful_eviction_tasks)
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceName:
     """A resource as named on the command line: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``."""
@@ -195,7 +201,8 @@ def companions(workloads: Sequence[SimulatedWorkload]) -> dict[int, Companions]:
     index = _Index(workloads)
     follows: dict[int, list[str]] = {}
     followed_by: dict[int, list[str]] = {}
-    for position, workload in enumerate(workloads):
+    for position in sorted(index.followers):
+        workload = workloads[position]
         for snapshot in workload.binding.spec.required_by if workload.binding is not None else ():
             leader = index.leaders.get((snapshot.namespace, snapshot.name))
             follows.setdefault(position, []).append(
@@ -225,19 +232,21 @@ class _Index:
 
     def __init__(self, workloads: Sequence[SimulatedWorkload]) -> None:
         self._workloads = workloads
-        self.leaders: dict[_BindingKey, int] = {}
         self.propagating: list[int] = []
         self.followers: set[int] = set()
         for position, workload in enumerate(workloads):
             binding = workload.binding
             if binding is None:
                 continue
-            self.leaders[binding.metadata.key] = position
             if binding.spec.propagate_deps and workload.resource.namespace:
                 self.propagating.append(position)
             if binding.spec.required_by:
                 self.followers.add(position)
         self.involved = bool(self.propagating or self.followers)
+        self.leaders: dict[_BindingKey, int] = {}
+        if self.involved:
+            bindings = ((position, each.binding) for position, each in enumerate(workloads))
+            self.leaders = {each.metadata.key: position for position, each in bindings if each is not None}
         self._by_name: Mapping[_ResourceKey, int] = (
             {_key(each): position for position, each in enumerate(workloads)} if self.propagating else {}
         )

@@ -13,6 +13,8 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
+from berthmaster.scheduling.context import Peers
+from berthmaster.scheduling.request import Request
 from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, after_edits
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions
@@ -81,6 +83,16 @@ def file_gaps(manifests: Manifests, world: World) -> list[Gap]:
     if not world.workloads:
         return [Gap(GapKind.NO_WORKLOADS)]
     return [Gap(GapKind.NO_BINDINGS)]
+
+
+def peers_of(world: World) -> Peers:
+    """Return where the workloads of affinity groups are, for decisions that may change it."""
+    peers = Peers()
+    for workload in world.workloads:
+        binding = workload.binding
+        if binding is not None and binding.spec.workload_affinity_groups is not None:
+            peers.place(Request.of(binding), [target.name for target in binding.spec.clusters])
+    return peers
 
 
 class Change(Protocol):

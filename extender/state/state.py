@@ -23,9 +23,8 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.plan_answer import Switch, assumptions, evicting_policies
-from berthmaster.simulation.run import peers_of
 from berthmaster.simulation.workload import SimulatedWorkload
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import World, peers_of
 from extender.state.controllers_lease import DEFAULT_LEASE, LeaseReading, no_lease
 from extender.state.fingerprint import Fingerprint, text_of
 from extender.state.placed_index import PlacedIndex

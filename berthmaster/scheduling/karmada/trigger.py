@@ -1,6 +1,8 @@
 """When a binding needs scheduling (karmada ``doScheduleBinding``)."""
 
 from enum import Enum
+from functools import lru_cache
+from typing import Final
 
 import msgspec.structs
 
@@ -10,6 +12,9 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import ClusterAffinityTerm, Placement
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
+
+_LENGTH_KEPT: Final = 4096
+"""The longest applied placement that is kept decoded."""
 
 
 class Trigger(Enum):
@@ -65,9 +70,8 @@ def placement_changed(placement: Placement, applied: str, observed_group: str, *
         in_order: whether another order of the clusters of ``clusterAffinity`` is a change. Karmada schedules again
             after one. For a MultiClusterService, Karmada itself writes them in any order.
     """
-    try:
-        before = _without_empty(decode_json(Placement, applied))
-    except FieldError:
+    before = _decoded(applied) if len(applied) <= _LENGTH_KEPT else _decoded.__wrapped__(applied)
+    if before is None:
         return False
     placement = _without_empty(placement)
     if not in_order:
@@ -108,17 +112,30 @@ def _evicted_since_scheduling(binding: Binding) -> bool:
 
 def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool) -> bool:
     evicted = {task.from_cluster for task in spec.graceful_eviction_tasks}
+    if not (evicted or fleet.deleting or not_ready_counts):
+        return False
     for target in spec.clusters:
-        cluster = fleet.get(target.name)
-        if target.name in evicted or (cluster is not None and cluster.deleting):
+        if target.name in evicted or target.name in fleet.deleting:
             return True
+        cluster = fleet.get(target.name)
         if not_ready_counts and (cluster is None or not cluster.ready):
             return True
     return False
 
 
+@lru_cache(maxsize=1024)
+def _decoded(applied: str) -> Placement | None:
+    """Return an applied placement; None for an invalid one. The bindings of a policy have equal ones."""
+    try:
+        return _without_empty(decode_json(Placement, applied))
+    except FieldError:
+        return None
+
+
 def _without_empty(placement: Placement) -> Placement:
     """Replace empty lists of groups and of overflow by None: the applied placement does not contain them."""
+    if placement.cluster_affinities is None:
+        return placement
     terms = [
         msgspec.structs.replace(term, overflow_affinities=term.overflow_affinities or None)
         for term in placement.cluster_affinities or ()

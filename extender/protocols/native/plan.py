@@ -82,7 +82,7 @@ class Planner:
         if version == self._prepared or not knows_workloads or not state.freshness.synced:
             return
         with self.of_reviews.lock:
-            self.of_reviews.index_of(state.world(), state.profile)
+            self.of_reviews.index_of(state.world(), state.profile).prepare()
         self._prepared = version
 
     def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:

@@ -26,9 +26,10 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.report import claim_rows
-from berthmaster.simulation.run import examine, peers_of
+from berthmaster.simulation.run import examine
 from berthmaster.simulation.why_not import WhyNot, request_of, why_not
 from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster.simulation.world import peers_of
 from extender.protocols.native.bindings import require_binding
 from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.history import from_ledger, ledger_of

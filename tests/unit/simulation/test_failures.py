@@ -1,22 +1,30 @@
 """Failures of clusters, regions, zones and providers; a failure has the result of a simulation of the whole world."""
 
+import dataclasses
 import sys
 from datetime import UTC, datetime
+from unittest.mock import patch
 
 import pytest
 from builders import cluster, deployment, placement, policy, selector
 from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from switched_on import world_of
 
 from berthmaster.manifests import Document, Manifests
+from berthmaster.model.cluster import NO_EXECUTE, Taint
+from berthmaster.model.decode import encode_json
+from berthmaster.native_api.what_if import simulate_answer
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet
-from berthmaster.simulation.changes import Down
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, RemoveCluster, Reschedule, Scale
 from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
-from berthmaster.simulation.planner import planned_fleet
+from berthmaster.simulation.plan_answer import ALL_OFF
+from berthmaster.simulation.planner import PlanDecider, planned_fleet
 from berthmaster.simulation.run import run
+from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -174,6 +182,26 @@ def test_a_failure_has_the_result_of_a_simulation_of_the_whole_world(before, los
     _, idle = run(settled, PROFILE, NOW, shared_capacity=shared)
     for position, planned in enumerate(full):
         assert outcome(found.get(position, idle[position])) == outcome(planned.after)
+
+
+CHANGES = st.sampled_from([
+    Down("a"), Down("b"), RemoveCluster("a"), AddLabel("c", "new", "label"), AddTaint("b", Taint("gpu", NO_EXECUTE)),
+    AddTaint("c", Taint("gpu", "NoSchedule")), Scale(ResourceName("", "Deployment", "w0"), 3), Reschedule(),
+])  # fmt: skip
+
+
+@given(worlds(), st.lists(CHANGES, min_size=1, max_size=3), st.booleans(), st.booleans())
+def test_a_simulation_that_looks_at_each_workload_again_has_the_same_answer(before, changes, shared, replaces):
+    scheduled, _ = run(before, PROFILE, NOW, shared_capacity=shared)
+    assumed = replace(ALL_OFF, replaces="default-scheduler") if replaces else before.assumptions
+    present = [dataclasses.replace(each, present=True) for each in scheduled.workloads]
+    before = dataclasses.replace(before, workloads=present, assumptions=assumed)
+    answers = set()
+    for stays in (PlanDecider.stays, lambda *_: False):
+        with patch.object(PlanDecider, "stays", stays):
+            fleet = planned_fleet(before, ChangeSet(edits=tuple(changes)), PROFILE, NOW, shared_capacity=shared)
+        answers |= {(show_all, encode_json(simulate_answer(fleet, show_all=show_all))) for show_all in (False, True)}
+    assert len(answers) == 2
 
 
 NEEDS = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3, unique=True)
