@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.served_types import Discovery, ServedKind
+from berthmaster.kube.served_types import Discovery, ServedType
 from berthmaster.manifests.files import Document
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
@@ -171,7 +171,7 @@ class Registrar:
         for document in reversed(_in_order(documents)):
             yield RegistrationResult(document.kind, document.name, self._removed(document))
 
-    def _applied(self, document: Document, resource: ServedKind, bundle: Callable[[], Bundle]) -> RegistrationResult:
+    def _applied(self, document: Document, resource: ServedType, bundle: Callable[[], Bundle]) -> RegistrationResult:
         key = _key(document, resource)
         for attempt in range(1, _MAX_CONFLICTS + 1):
             present = self._read(resource, key)
@@ -213,7 +213,7 @@ class Registrar:
         request = requests.delete(resource.collection, key, uid=present["metadata"]["uid"])
         return "removed" if ask_if_found(self._client, request) is not None else "gone already"
 
-    def _read(self, resource: ServedKind, key: Key) -> dict[str, Any] | None:
+    def _read(self, resource: ServedType, key: Key) -> dict[str, Any] | None:
         content = ask_if_found(self._client, requests.get(resource.collection, key))
         return decode_json(dict[str, Any], content) if content is not None else None
 
@@ -243,7 +243,7 @@ def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[
     return injected(kind, content, trusted)
 
 
-def _key(document: Document, resource: ServedKind) -> Key:
+def _key(document: Document, resource: ServedType) -> Key:
     return (document.namespace or _DEFAULT_NAMESPACE if resource.namespaced else ""), document.name
 
 

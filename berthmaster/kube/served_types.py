@@ -1,6 +1,6 @@
 """All resource types of an API server: aggregated discovery in two requests, or one request for each group version.
 
-``discovery`` looks up single group versions and is enough for controllers. Commands need all names, because people
+``Discovery`` looks up single group versions and is enough for controllers. Commands need all names, because people
 write short names and plurals.
 """
 
@@ -13,8 +13,7 @@ import msgspec
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, api_root, decode_response
-from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.errors import ApiError
 from berthmaster.model.kinds import KindNames, resolve
 from berthmaster.runtime.clock import Clock
 
@@ -22,7 +21,11 @@ _AGGREGATED: Final = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
 )
 _ACCEPT: Final = f"{_AGGREGATED},application/json"
-_MAX_GROUP_VERSIONS: Final = 512
+MAX_GROUP_VERSIONS: Final = 512
+CACHE_S: Final = 30.0
+"""How long a response is cached. Karmada refreshes its cache as often."""
+_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+")
+_NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
 
 
 class ServedType(NamedTuple):
@@ -115,7 +118,9 @@ class _Root(msgspec.Struct, frozen=True):
     groups: tuple[_ListedGroup, ...] = ()
 
 
-class _ListedResource(msgspec.Struct, frozen=True, rename="camel"):
+class ListedResource(msgspec.Struct, frozen=True, rename="camel"):
+    """``meta/v1.APIResource``: a resource or subresource of a group version."""
+
     name: str
     kind: str = ""
     namespaced: bool = False
@@ -123,8 +128,10 @@ class _ListedResource(msgspec.Struct, frozen=True, rename="camel"):
     short_names: tuple[str, ...] = ()
 
 
-class _ResourceList(msgspec.Struct, frozen=True):
-    resources: tuple[_ListedResource, ...] = ()
+class APIResourceList(msgspec.Struct, frozen=True):
+    """``meta/v1.APIResourceList``: the resources of a group version."""
+
+    resources: tuple[ListedResource, ...] = ()
 
 
 def discover_types(client: APIClient) -> ServedTypes:
@@ -138,8 +145,8 @@ def discover_types(client: APIClient) -> ServedTypes:
             unavailable += _stale(root.items)
             continue
         names = [*root.versions, *(each.group_version for group in root.groups for each in group.versions)]
-        if len(names) > _MAX_GROUP_VERSIONS:
-            raise ApiError(0, "", f"the server has more than {_MAX_GROUP_VERSIONS} group versions")
+        if len(names) > MAX_GROUP_VERSIONS:
+            raise ApiError(0, "", f"the server has more than {MAX_GROUP_VERSIONS} group versions")
         for api_version in filter(is_api_version, names):
             try:
                 types += _listed(client, api_version)
@@ -174,8 +181,9 @@ def _api_version(group: str, version: str) -> str:
 
 
 def _listed(client: APIClient, api_version: str) -> list[ServedType]:
+    """Return the types of a group version, without subresources; none if it is not served."""
     body = ask_if_found(client, APIRequest(api_root(api_version)))
-    found: Any = decode_response(_ResourceList, body or b"{}", f"the resources of {api_version}")
+    found = decode_response(APIResourceList, body or b"{}", f"the resources of {api_version}")
     group = api_version.rpartition("/")[0]
     return [
         ServedType(
@@ -189,35 +197,6 @@ def _listed(client: APIClient, api_version: str) -> list[ServedType]:
     ]
 
 
-CACHE_S: Final = 30.0
-"""How long a response is cached. Karmada refreshes its cache as often."""
-MAX_GROUP_VERSIONS: Final = 512
-_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+")
-_NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
-
-
-class ServedKind(NamedTuple):
-    """A kind that an API server serves."""
-
-    collection: Collection
-    namespaced: bool
-
-
-class ServedResource(msgspec.Struct, frozen=True):
-    """``meta/v1.APIResource``: a resource or subresource of a group version."""
-
-    name: str
-    kind: str = ""
-    namespaced: bool = False
-    verbs: tuple[str, ...] = ()
-
-
-class APIResourceList(msgspec.Struct, frozen=True):
-    """``meta/v1.APIResourceList``: the resources of a group version."""
-
-    resources: tuple[ServedResource, ...] = ()
-
-
 class Discovery:
     """Looks up served kinds and caches the responses. Safe for several threads."""
 
@@ -225,9 +204,9 @@ class Discovery:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()
-        self._cache: dict[str, tuple[float, dict[str, ServedKind]]] = {}
+        self._cache: dict[str, tuple[float, dict[str, ServedType]]] = {}
 
-    def find(self, api_version: str, kind: str) -> ServedKind | None:
+    def find(self, api_version: str, kind: str) -> ServedType | None:
         """Find a kind. Return None if it is not served, or cannot be watched and patched."""
         now_s = self._clock.monotonic_s()
         with self._lock:
@@ -240,21 +219,10 @@ class Discovery:
                 self._cache[api_version] = (now_s, kinds)
         return kinds.get(kind)
 
-    def _fetch(self, api_version: str) -> dict[str, ServedKind]:
-        if not is_api_version(api_version):  # user input must not lead to another path
-            return {}
-        body = ask_if_found(self._client, APIRequest(api_root(api_version)))
-        if body is None:
-            return {}
-        try:
-            found = decode_json(APIResourceList, body)
-        except FieldError as error:
-            raise ApiError(0, "", f"cannot decode the resources of {api_version}: {error}") from None
-        return {
-            each.kind: ServedKind(Collection.of(api_version, each.name), each.namespaced)
-            for each in found.resources
-            if "/" not in each.name and _NEEDED_VERBS.issubset(each.verbs)
-        }
+    def _fetch(self, api_version: str) -> dict[str, ServedType]:
+        # User input must not lead to another path.
+        types = _listed(self._client, api_version) if is_api_version(api_version) else ()
+        return {each.kind: each for each in types if each.verbs >= _NEEDED_VERBS}
 
 
 def is_api_version(text: str) -> bool:

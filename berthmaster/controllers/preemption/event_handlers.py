@@ -15,7 +15,7 @@ from berthmaster.kube.client import APIClient, MetadataOnlyClient, ask, ask_if_f
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
-from berthmaster.kube.served_types import Discovery, ServedKind
+from berthmaster.kube.served_types import Discovery, ServedType
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     MetadataPatch,
@@ -137,7 +137,7 @@ class ClaimStore:
         self._client = client
         self._discovery = discovery
 
-    def served_kind(self, kind: NamedKind) -> ServedKind | None:
+    def served_kind(self, kind: NamedKind) -> ServedType | None:
         return self._discovery.find(kind.api_version, kind.kind)
 
     def resource(self, resource: Resource) -> FoundResource | None:
@@ -235,7 +235,7 @@ _UNCLAIMED: Final = ClaimState()
 
 
 class _Watch(NamedTuple):
-    served: ServedKind
+    served: ServedType
     informer: Informer[ClaimState]
 
 
@@ -276,7 +276,7 @@ class ResourceWatches:
             return served is not None or not wanted
         return self._begin(kind, served)
 
-    def running(self) -> dict[NamedKind, ServedKind]:
+    def running(self) -> dict[NamedKind, ServedType]:
         """Return the kinds that are watched, and what serves them."""
         with self._lock:
             return {kind: each.served for kind, each in self._running.items()}
@@ -289,7 +289,7 @@ class ResourceWatches:
         for watch in running.values():
             watch.informer.stop()
 
-    def _begin(self, kind: NamedKind, served: ServedKind) -> bool:
+    def _begin(self, kind: NamedKind, served: ServedType) -> bool:
         informer = Informer(served.collection, claim_state_of, self._clock)
         informer.subscribe(self._handler(kind))
         with self._lock:

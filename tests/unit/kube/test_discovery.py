@@ -11,7 +11,7 @@ from kube_in_memory import KubeInMemory, ScriptedClient
 from berthmaster.kube.client import APIClient, MetadataOnlyClient
 from berthmaster.kube.informer import UNCONFIRMED_S, SourceCheck
 from berthmaster.kube.requests import ONLY_METADATA_LIST, Collection, get, merge_patch, page, watch
-from berthmaster.kube.served_types import CACHE_S, Discovery, ServedKind
+from berthmaster.kube.served_types import CACHE_S, Discovery
 from berthmaster.model.errors import ApiError, InputError
 
 
@@ -34,13 +34,13 @@ def api():
         pytest.param(
             "apps/v1",
             "Deployment",
-            ServedKind(Collection.of("apps/v1", "deployments"), namespaced=True),
+            (Collection.of("apps/v1", "deployments"), True),
             id="a kind of a group",
         ),
         pytest.param(
             "v1",
             "Namespace",
-            ServedKind(Collection("/api/v1/namespaces", "namespaces"), namespaced=False),
+            (Collection("/api/v1/namespaces", "namespaces"), False),
             id="a kind of the core group",
         ),
         pytest.param("apps/v1", "Widget", None, id="an unknown kind"),
@@ -50,7 +50,8 @@ def api():
     ],
 )
 def test_find_a_kind(api, api_version, kind, expected):
-    assert discovery(api).find(api_version, kind) == expected
+    found = discovery(api).find(api_version, kind)
+    assert (found and (found.collection, found.namespaced)) == expected
 
 
 def test_an_invalid_version_sends_no_request(api):
