@@ -6,7 +6,7 @@ from extender_services import WatchedPlane
 from flask.testing import FlaskClient
 from kube_in_memory import KubeInMemory
 
-from berthmaster.ledger.records import HistorySource
+from berthmaster.ledger.reader import LedgerReader
 from berthmaster.native_api.client import Client
 from berthmaster.native_api.connection import Answer
 from extender.app import Middleware, create_app
@@ -44,7 +44,7 @@ class ExtenderInProcess:
         stop: ends the watches.
     """
 
-    def __init__(self, api: KubeInMemory, ledger: HistorySource | None = None) -> None:
+    def __init__(self, api: KubeInMemory, ledger: LedgerReader | None = None) -> None:
         """Start to watch, and wait until all objects are known. ``ledger`` is the one to answer from."""
         plane = WatchedPlane(api)
         self.state, self.wait, self.stop = plane.state, plane.wait, plane.stop

@@ -11,7 +11,7 @@ from berthmaster.runtime.clock import Clock
 
 @dataclass(slots=True)
 class FixedControl:
-    """A ``MovesControl`` with a configuration that does not change. A test engages and ends its brake."""
+    """A ``LiveControl`` with a configuration that does not change. A test engages and ends its brake."""
 
     admissions: Admissions
     settings: MovesConfig

@@ -1,10 +1,9 @@
 """A controllers process, from its options to its exit code.
 
 One of several processes leads. The others keep their informers synced and their caches filled, so that a takeover needs
-no list. A leader that
-cannot renew its lease exits at once. The lease outlives the renew deadline by some seconds: requests under way end in
-that time, and the fence sends no later ones (see ``FencedClient``). The next leader finds unfinished work in the API
-server.
+no list. A leader that cannot renew its lease exits at once. The lease outlives the renew deadline by some seconds:
+requests under way end in that time, and the fence sends no later ones (see ``FencedClient``). The next leader finds
+unfinished work in the API server.
 """
 
 import logging
@@ -46,8 +45,6 @@ from berthmaster.runtime.stopping import Stop, keep_existing_objects
 from berthmaster.serving.probes import Probes, Readiness, serving_probes
 
 _LOG: Final = logging.getLogger("berthmaster.controllers")
-
-
 STUCK_S: Final = 300.0
 """A reconcile that runs for this long will not end: each of its requests has a much shorter timeout."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LedgerReader:
-    """Answers questions about a ledger. It implements ``HistorySource``."""
+    """A ledger that can be asked. Any thread may call it."""
 
     def __init__(self, url: str | Path) -> None:
         """Prepare to read the ledger at a URL, or at the one that a file holds. Each opening reads the file again."""
@@ -24,18 +24,24 @@ class LedgerReader:
         self._store: Store | None = None
 
     def page(self, query: Query, limit: int, after: RecordId | None = None) -> Page:
+        """Return records, the latest first. Raises ``InputError`` if ``after`` is not in the ledger, or for damage."""
         from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
 
         with self._reading() as store:
             return page(store, query, limit, after)
 
     def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
+        """Explain a recorded decision; see ``explain_decision``."""
         from berthmaster.ledger.differences import explain_decision  # noqa: PLC0415 - the same
 
         with self._reading() as store:
             return explain_decision(store, wanted, difference=difference)
 
     def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
+        """Return the smallest change under which a recorded decision would have taken a cluster.
+
+        Raises ``InputError`` if the fleet of the decision has no such cluster; or as ``explain``.
+        """
         from berthmaster.ledger.differences import why_not_then  # noqa: PLC0415 - the same
 
         with self._reading() as store:

@@ -1,12 +1,11 @@
 """Records as people and programs ask for them, without the database."""
 
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berthmaster.model.errors import InputError, shown
 from berthmaster.simulation.report import Explanation
-from berthmaster.simulation.why_not import WhyNot
 
 END_US: Final = 2**62
 _MAX_DIGITS: Final = 9
@@ -160,24 +159,3 @@ class PastExplanation(msgspec.Struct, frozen=True, rename="camel"):
     reproduced: bool
     notes: list[str] = []
     difference: InputDifference | None = None
-
-
-class HistorySource(Protocol):
-    """A ledger that can be asked. Any thread may call it."""
-
-    def page(self, query: Query, limit: int, after: RecordId | None = None) -> Page:
-        """Return records, the latest first; see ``history.page``.
-
-        Raises:
-            InputError: ``after`` is not in the ledger, or the ledger is damaged.
-        """
-
-    def explain(self, wanted: Query | RecordId, *, difference: bool = False) -> PastExplanation:
-        """Explain a recorded decision; see ``differences.explain_decision``."""
-
-    def why_not(self, wanted: Query | RecordId, cluster: str) -> WhyNot:
-        """Return the smallest change under which a recorded decision would have taken a cluster.
-
-        Raises:
-            InputError: the fleet of the decision has no such cluster; or as ``explain``.
-        """

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from berthmaster.ledger.records import HistorySource
+from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
@@ -116,7 +116,7 @@ class Services:
 
     def __init__(
         self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
-        limits: RequestLimits = RequestLimits(), ledger: HistorySource | None = None,
+        limits: RequestLimits = RequestLimits(), ledger: LedgerReader | None = None,
         findings: FindPolicy | None = None,
     ) -> None:  # fmt: skip
         self.state = state

@@ -19,7 +19,7 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad, MoveMetrics, SchedulingMetrics
 from berthmaster.controllers.moves.control import LiveControl
-from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor, PolicyAnnotations, WorkReader
+from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, WorkReader
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.deciding.failover import FailoverOptions
 from berthmaster.deciding.writes import QUOTA_EXCEEDED
@@ -81,7 +81,7 @@ class BindingScheduler:
         context: ControllerContext,
         settings: ControllerSettings,
         metrics: SchedulingMetrics | None = None,
-        control: MovesControl | None = None,
+        control: LiveControl | None = None,
     ) -> None:
         """Subscribe to clusters and bindings; nothing runs before ``start``.
 

@@ -172,7 +172,7 @@ _CLOSED: Final = MovesConfig(pause="Planned")
 
 
 class LiveControl:
-    """The ``MovesControl`` of a process: with a configuration that is reloaded, and with the storm brake.
+    """The configuration of moves, which is reloaded, the storm brake, and what is admitted.
 
     Attributes:
         admissions: the moves under way. The caller of its methods holds one lock for all of them.

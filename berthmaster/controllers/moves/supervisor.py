@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import MoveMetrics
-from berthmaster.deciding.budgets import Admissions, MoveCandidate, Waiting, candidate_of, pause_of
-from berthmaster.deciding.config import JOB, MovesConfig, MoveSettings, failback_annotation, subject_of
+from berthmaster.controllers.moves.control import LiveControl
+from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
+from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation, subject_of
 from berthmaster.deciding.copies import seconds_since
 from berthmaster.deciding.decision_recorder import MoveContext, PolicyMoves
 from berthmaster.kube.client import APIClient, ask
@@ -210,42 +211,15 @@ class DriftLooks:
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-class AnnotationSource(Protocol):
-    """Knows the annotations of policies."""
-
-    def of(self, policy: PolicyReference) -> Mapping[str, str]:
-        """Return the annotations of a policy; empty if it is not known."""
-
-
-class MovesControl(Protocol):
-    """The configuration of moves, the storm brake, and what is admitted."""
-
-    @property
-    def admissions(self) -> Admissions:
-        """The moves under way and reserved. One thread may use it at a time."""
-
-    def begin(self, now_s: float) -> None:
-        """Note that this process leads since a monotonic time. Writes of an earlier leader may still arrive."""
-
-    def config(self) -> MovesConfig:
-        """Return the present configuration."""
-
-    def brake_reason(self) -> str | None:
-        """Return why the storm brake stops moves; None if it does not."""
-
-    def totals(self) -> Mapping[str, int] | None:
-        """Return the replicas of each budget with a percentage; None if no budget has one."""
-
-
 class MoveSupervisor:
     """Answers for the decisions of one process. Safe for several threads."""
 
     def __init__(
         self,
-        control: MovesControl,
+        control: LiveControl,
         clock: Clock,
         producer: str,
-        annotations: AnnotationSource | None = None,
+        annotations: PolicyAnnotations | None = None,
         metrics: MoveMetrics | None = None,
     ) -> None:
         """Start without bindings."""

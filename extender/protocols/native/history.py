@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from berthmaster.ledger.records import HistorySource, Query, RecordId
+from berthmaster.ledger.reader import LedgerReader
+from berthmaster.ledger.records import Query, RecordId
 from berthmaster.model.errors import InputError, LedgerError, NotRecordedError, shown
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.meta import is_valid_name
@@ -68,7 +69,7 @@ def _page(services: Services, wanted: Query, given: Mapping[str, Any]) -> Histor
     return HistoryPage(found.rows, None if found.after is None else str(found.after))
 
 
-def ledger_of(services: Services) -> HistorySource:
+def ledger_of(services: Services) -> LedgerReader:
     """Return the ledger. Raises ``Refusal`` if there is none."""
     if services.ledger is None:
         raise Refusal(409, "the extender has no ledger; start it with --ledger (chart: ledger.secretName)")
