@@ -20,9 +20,8 @@ KEPT = "window.kept = true"
 SETTLED_MS = 5000
 PARTS_FAIL = """
 from msgspec.structs import replace
-from console.source import ExtenderSource
-from console.source import SourceError
-overview, history = ExtenderSource.overview, ExtenderSource.history
+from console.source import SourceError, VisibleSource
+overview, history = VisibleSource.overview, VisibleSource.history
 def without_claims(*given, **named):
     return replace(overview(*given, **named), claims=None, missing={"claims": "the claims are broken"})
 def without_reviews(source, query, **named):
@@ -31,7 +30,7 @@ def without_reviews(source, query, **named):
     return history(source, query, **named)
 def refused(*given, **named):
     raise SourceError("the question is broken", 429)
-ExtenderSource.overview, ExtenderSource.history, ExtenderSource.why_not = without_claims, without_reviews, refused"""
+VisibleSource.overview, VisibleSource.history, VisibleSource.why_not = without_claims, without_reviews, refused"""
 
 
 @pytest.fixture
