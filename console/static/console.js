@@ -24,18 +24,29 @@
   let refreshMs = FIRST_RETRY_MS;
   let refreshAgain = 0;
   let fetching = false;
+  let live = false;
 
-  function sayState(live) {
+  function sayState(value) {
+    live = value;
+    showState();
+  }
+
+  // A page below a notice is not live, although its stream is open.
+  function showState() {
     if (!state) return;
+    const current = live && !notice.textContent;
     const link = document.createElement("a");
     link.href = location.href;
     link.textContent = "Reload";
-    state.replaceChildren(document.createTextNode(live ? "Live" : "Not live. "), ...(live ? [] : [link]));
-    state.dataset.liveState = live ? "on" : "off";
+    state.replaceChildren(document.createTextNode(current ? "Live" : "Not live. "), ...(current ? [] : [link]));
+    state.dataset.liveState = current ? "on" : "off";
   }
 
   function say(text) {
-    if (notice.textContent !== text) notice.textContent = text;
+    if (notice.textContent !== text) {
+      notice.textContent = text;
+      showState();
+    }
     notice.parentElement.hidden = !text;
     sayAge();
   }

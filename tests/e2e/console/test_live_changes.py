@@ -228,6 +228,7 @@ def test_a_lost_extender_is_announced_and_so_is_its_return(visit, console):
     console.stop_extender()
     try:
         expect(notice).to_contain_text("The extender cannot be asked")
+        expect(page.locator("[data-live-state]")).to_contain_text("Not live")
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
         expect(notice).to_be_in_viewport()
         expect(page.locator("#age")).to_contain_text("ago.")
@@ -239,5 +240,6 @@ def test_a_lost_extender_is_announced_and_so_is_its_return(visit, console):
     finally:
         console.start_extender()
     expect(notice).to_be_hidden(timeout=2 * WAIT_MS)
+    expect(page.locator("[data-live-state]")).to_have_text("Live")
     other.reload()
     expect(other.get_by_role("heading", level=1)).to_have_text("Moves")
