@@ -111,7 +111,8 @@ def test_a_visitor_signs_in_to_the_console_and_sees_the_fleet(cluster, console, 
 
         assert "This token is not valid" in sign_in("x" * 48).text
         assert "Sign in" in browser.get(console, timeout=20).text
-        assert sign_in(token).status_code == 200
+        # kube-proxy may not know the pods of the extender yet: the console then says that it cannot be reached.
+        assert "Sign out" in sign_in(token).text
         wait_for("the fleet", lambda: "member1" in browser.get(console, timeout=20).text, 60)
 
 
