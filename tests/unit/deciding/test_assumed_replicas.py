@@ -349,7 +349,7 @@ def test_of_very_many_classes_the_emptiest_are_returned():
     for size in range(2 * MAX_NODE_CLASSES):
         placed.place(("ns", str(size)), (("cpu", 4001 + size),), 1)
     shown = placed.classes()
-    assert [each.capacity["cpu"] for each in shown] == [3999 - size for size in reversed(range(MAX_NODE_CLASSES))]
+    assert [each.free["cpu"] for each in shown] == [3999 - size for size in reversed(range(MAX_NODE_CLASSES))]
 
 
 def test_of_very_many_nodes_some_of_each_grade_are_used():
