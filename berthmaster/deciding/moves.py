@@ -7,7 +7,7 @@ A record is written only if it changes in a way that matters: another phase, cau
 fleet in a message do not matter. They change all the time, and each write costs the API server.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -133,19 +133,9 @@ class MoveDecider:
             self.state.unready_since_s,
             self.state.scheduler.fleet.row_of,
             self.moves.braked,
-            move is not None and self.can_return(move),
+            move is not None and move.can_return(self.state.unready_since_s),
             self.moves.copies,
         )
-
-    def can_return(self, move: MoveState) -> bool:
-        """Whether the source of a move is whole: the move can be rolled back to it."""
-        if move.reason is MoveReason.FAILOVER or not move.source or move.returning:
-            return False
-        return not self.is_unready(move.source)
-
-    def is_unready(self, clusters: Iterable[str]) -> bool:
-        """Whether any of some clusters is not ready."""
-        return any(name in self.state.unready_since_s for name in clusters)
 
     def decide(self, binding: Binding) -> BindingDecision:
         """Decide without moves. A failover waits for the storm brake and budgets, and for old copies of its target."""
@@ -334,8 +324,9 @@ def _without_target(decider: MoveDecider, binding: Binding, move: MoveState, fou
     # With BreakBeforeMake a rollback of this phase only restores: the brake does not stop it.
     braked = decider.moves.braked and move.phase is not MovePhase.ADMITTED
     # A move that returns has no copies in this phase. If where it returns to is lost, it starts where it was.
-    restored = move.returning and move.phase is MovePhase.ADMITTED and not decider.is_unready(move.source)
-    if braked or not (restored or decider.can_return(move)) or rollback_loses_replicas(binding, move):
+    unready = decider.state.unready_since_s
+    restored = move.returning and move.phase is MovePhase.ADMITTED and not move.source.keys() & unready.keys()
+    if braked or not (restored or move.can_return(unready)) or rollback_loses_replicas(binding, move):
         return Step(msgspec.structs.replace(move, message=found.message[:MAX_MESSAGE]), wait_s=SOON_LOOK_S)
     gone = f"the target is gone: {found.message}"[:MAX_MESSAGE]
     return rolled_back(binding, move, decider.around(binding, move), gone)
@@ -348,7 +339,7 @@ def _retargeted(decider: MoveDecider, binding: Binding, move: MoveState, found: 
     changed = msgspec.structs.replace(move, target=found.clusters, target_group=found.group)
     if not binding.spec.replicas and any(move.source.values()):
         return released(binding, changed, around)
-    if decider.can_return(move) and not rollback_loses_replicas(binding, move):
+    if move.can_return(decider.state.unready_since_s) and not rollback_loses_replicas(binding, move):
         if not is_better(decider.state, binding, move.reason, found, source):
             return rolled_back(binding, move, around, "no target is better than the source")
         waiting = decider.moves.admit(binding, changed)

@@ -8,7 +8,7 @@ binding is with and without the move. Everything that reads an assignment decide
 - ``as_before``: the binding as if its move had not begun. A rollback restores it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -181,6 +181,12 @@ class MoveState(Value, frozen=True):
     def leaving(self) -> dict[str, int]:
         """The replicas that clusters lose. A cluster with a workload without replicas counts with 0."""
         return _growth(self.target, self.source)
+
+    def can_return(self, unready: Container[str]) -> bool:
+        """Whether the move can be rolled back if it fails: all clusters of its source are ready."""
+        if self.reason is MoveReason.FAILOVER or self.returning:
+            return False
+        return bool(self.source) and not any(name in unready for name in self.source)
 
     def held_down(self, now: Timestamp) -> bool:
         """Whether no move except a failover may start at this time."""

@@ -197,6 +197,20 @@ def due(binding: Binding, fleet: Fleet) -> Due:
     return Due(base, trigger_of(base, fleet))
 
 
+def after_rollback(binding: Binding, fleet: Fleet) -> Binding | None:
+    """Return a binding after the rollback of its move; None if no move is rolled back.
+
+    Copies on a cluster that is not ready never become healthy. A move to such a cluster ends where it came from.
+    """
+    state, moved = move_of(binding), as_moved(binding)
+    if state is None or moved is binding:
+        return None
+    unready = {name for name in (*state.source, *state.target) if (held := fleet.get(name)) and not held.ready}
+    if not moved.assignment.keys() & unready or not state.can_return(unready):
+        return None
+    return as_before(binding)
+
+
 def move_note(binding: Binding) -> str:
     """Return a sentence about the move of a binding; empty without one."""
     state = move_of(binding)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.move import as_moved
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
@@ -154,6 +155,8 @@ class Failures:
         self._ready = frozenset(name for name, each in world.clusters.items() if each.ready)
         # Explanations of failed decisions would take longer than all the rest.
         settled, _ = run(world, profile, now, diagnose="none", shared_capacity=shared_capacity, check=check)
+        # In the settled world all moves have ended well. A failure does not roll back a move that has ended.
+        settled = replace(settled, workloads=[_with_ended_move(each) for each in settled.workloads])
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._settled = self._settle(settled)
         # Dependencies follow their workloads, wherever these go.
@@ -302,6 +305,12 @@ def ranked(impacts: Iterable[Impact]) -> list[Impact]:
             -len(each.overcommitted), each.name,
         ),
     )  # fmt: skip
+
+
+def _with_ended_move(workload: SimulatedWorkload) -> SimulatedWorkload:
+    """Return a workload whose move has ended well, if one is under way."""
+    moved = None if workload.binding is None else as_moved(workload.binding)
+    return workload if moved is workload.binding else replace(workload, binding=moved)
 
 
 def _has_affinity(workload: SimulatedWorkload) -> bool:

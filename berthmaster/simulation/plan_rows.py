@@ -153,7 +153,8 @@ def why_moved(planned: PlannedWorkload) -> str:
                 return f"it follows {', '.join(result.companions.follows)}"
             state = recorded_move(old) if old is not None else None
             if state is not None and state.under_way:
-                return _joined(cause, f"its move ({state.reason.value}) is under way and ends")
+                end = "ends" if workload.binding is None or recorded_move(workload.binding) else "is rolled back"
+                return _joined(cause, f"its move ({state.reason.value}) is under way and {end}")
             return cause or "no workload needs it any more"
 
 

@@ -20,13 +20,14 @@ from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.context import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import AssumedCluster, PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import (
+    after_rollback,
     due,
     evicted,
     misses_deletion,
@@ -317,6 +318,8 @@ def schedule_one(
         if not base.reschedule_requested:
             return _after_failover(scheduler, replace(workload, binding=base), shared)
         trigger = Trigger.RESCHEDULED
+    elif trigger is Trigger.NONE and (restored := after_rollback(binding, scheduler.fleet)) is not None:
+        base, trigger = restored, trigger_of(restored, scheduler.fleet)
     elif moved is not None:
         workload = replace(workload, notes=(*workload.notes, moved.note))
     if trigger is Trigger.FAILOVER and misses_deletion(base, scheduler.fleet):

@@ -5,17 +5,21 @@ from typing import Any
 
 import pytest
 from builders import binding, cluster, placement
+from msgspec.structs import replace
 from switched_on import world_of
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
 from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import encode_json
-from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annotation_of
+from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, MoveStrategy, annotation_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.eligibility import move_note
+from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures
+from berthmaster.simulation.plan_answer import Assumptions
+from berthmaster.simulation.plan_rows import why_moved
 from berthmaster.simulation.planner import PlannedFleet, plan, planned_fleet
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import explained
@@ -66,8 +70,12 @@ def moving(move: MoveState | None, clusters: dict[str, int], applied: Any = GROU
     )
 
 
+def manifests(given: Binding) -> Manifests:
+    return Manifests(clusters=[cluster(name, cpu="8", memory="8Gi") for name in "abc"], bindings=[given])
+
+
 def world(given: Binding) -> World:
-    return world_of(Manifests(clusters=[cluster(name, cpu="8", memory="8Gi") for name in "abc"], bindings=[given]))
+    return world_of(manifests(given))
 
 
 def compared(given: Binding, *changes: Change) -> PlannedFleet:
@@ -101,6 +109,36 @@ def test_a_plan_says_that_a_workload_moves_because_its_move_ends():
 def test_a_move_under_way_is_shown_as_it_is_and_counted_as_ended(changes: tuple[Change, ...], after: dict[str, int]):
     found = compared(moving(state(), BOTH), *changes)
     assert assignments(found) == [BOTH, {"a": 4}, after]
+
+
+BREAKING = state(strategy=MoveStrategy.BREAK_BEFORE_MAKE, phase=MovePhase.ADMITTED)
+
+
+@pytest.mark.parametrize(
+    ("move", "written", "down", "after"),
+    [
+        pytest.param(state(), BOTH, "a", {"b": 4}, id="new copies cannot become healthy"),
+        pytest.param(BREAKING, {}, "a", {"b": 4}, id="new copies are not written yet"),
+        pytest.param(BREAKING, {}, "b", {"a": 4}, id="the source is lost"),
+        pytest.param(replace(BREAKING, returning=True), {}, "a", {"a": 4}, id="a move that returns has no other place"),
+        pytest.param(replace(BREAKING, reason=MoveReason.FAILOVER), {}, "a", {"a": 4}, id="a failover has no source"),
+    ],
+)
+def test_a_move_to_a_lost_cluster_is_rolled_back_if_nothing_evicts(
+    move: MoveState, written: dict[str, int], down: str, after: dict[str, int]
+):
+    default = world_of(manifests(moving(move, written)), assumptions=Assumptions())
+    (planned,) = planned_fleet(default, ChangeSet(edits=(Down(down),)), karmada_profile(), NOW).workloads
+    end = "is rolled back" if after == move.source else "ends"
+    assert planned.after.assignment == after
+    assert why_moved(planned) == f"its move ({move.reason.value}) is under way and {end}"
+
+
+def test_moves_have_ended_before_a_failure():
+    default = world_of(manifests(moving(BREAKING, {})), assumptions=Assumptions())
+    failures = Failures(default, karmada_profile(), NOW)
+    found = {name: failures.impact(DomainLoss(FailureDomain.CLUSTER, name, (name,))) for name in "ab"}
+    assert [(each.stopped, each.staying) for each in found.values()] == [(4, ["default/Deployment/nginx"]), (0, [])]
 
 
 def test_an_edited_placement_is_decided_from_the_source():
