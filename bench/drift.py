@@ -22,8 +22,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.meta import ObjectMeta, Quantity
 from berthmaster.model.policy import Placement
 from berthmaster.model.replicas import ReplicaRequirements
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.minimal import decide_minimal
 from berthmaster.scheduling.request import Request

@@ -16,10 +16,10 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.runtime.installation import ConsoleLink
-from berthmaster.scheduling.context import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Mode
 from berthmaster.simulation.changes import apply
 from berthmaster.simulation.losses import gone_of, loss_of
 from berthmaster.simulation.report import Explanation, explanation

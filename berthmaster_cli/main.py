@@ -141,9 +141,9 @@ class _LazyGroup(click.Group):
                 raise click.UsageError(f"{error.message} Did you mean {close[0]}?", ctx) from None
             raise
         if any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
-            from berthmaster.runtime import traces  # noqa: PLC0415 - they are off, usually
+            from berthmaster.runtime.logs import start_traces  # noqa: PLC0415 - they are off, usually
 
-            traces.start(f"{_PROGRAM}-{resolved[0]}")
+            start_traces(f"{_PROGRAM}-{resolved[0]}")
         return resolved
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's

@@ -9,8 +9,7 @@ import msgspec
 
 from berthmaster.manifests import read_documents
 from berthmaster.manifests.files import Document
-from berthmaster.model.binding import Binding, short_assignment
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder, short_assignment
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.meta import with_spec

@@ -15,9 +15,9 @@ from berthmaster.model.claims import PolicyCatalog
 from berthmaster.model.cluster import NO_EXECUTE
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.selector import LabelSelector, parse_selector
-from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.changes import AddTaint
 from berthmaster.simulation.detector import PolicyEdit, preemptors
 from berthmaster.simulation.federation import FederationChange, FederationRow

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.native_api.wire import InvalidField, Problem
-from berthmaster.runtime import traces
-from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.runtime.stopping import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
@@ -94,7 +93,7 @@ class Middleware:
         try:
             self._check(route, environ)
             call = self._call(route, environ, request_id, begun, path_values)
-            with traces.span(route.path, environ.get("HTTP_TRACEPARENT"), request_id=request_id):
+            with span(route.path, environ.get("HTTP_TRACEPARENT"), request_id=request_id):
                 reply = self._handled(route, call)
         except (InputError, Refusal, BodyError) as error:
             refusal, headers = _problem_of(error, request_id)

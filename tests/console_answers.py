@@ -21,10 +21,10 @@ from berthmaster.native_api.fleet import (
 from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
 from berthmaster.native_api.why import ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, ResourceView, Staleness
-from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
+from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import Failure, FailureKind, Mode
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import ClaimRow
 from console.source import SourceError

@@ -8,11 +8,10 @@ from builders import binding, placement
 from berthmaster.model.binding import Binding, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.scheduling.context import Decision, Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Decision, Peers, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}

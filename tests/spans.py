@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from berthmaster.runtime import traces
+from berthmaster.runtime.logs import use_tracer
 
 
 @contextmanager
@@ -15,11 +15,11 @@ def recorded() -> Iterator[Callable[[], Sequence[ReadableSpan]]]:
     """Record spans until the end of the block. The value returns those that have ended."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    traces.use(provider.get_tracer("test"))
+    use_tracer(provider.get_tracer("test"))
     try:
         yield exporter.get_finished_spans
     finally:
-        traces.use(None)
+        use_tracer(None)
 
 
 def tree(root: ReadableSpan, spans: Sequence[ReadableSpan]) -> list[str]:

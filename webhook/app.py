@@ -18,9 +18,8 @@ from berthmaster.kube.events import Recorder
 from berthmaster.model.errors import printable
 from berthmaster.model.note import Note, NoteKind, NoteRecorder
 from berthmaster.model.policy import POLICY_KINDS
-from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.serving.bodies import BodyError, begun_at, read_body, read_head
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
@@ -82,7 +81,7 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
         except BodyError as error:
             reply = reviewer.refuse(path, error.status, str(error), error.received)
             return reply._replace(headers=(*reply.headers, *error.headers))
-        with traces.span("review", environ.get("HTTP_TRACEPARENT"), path=path):
+        with span("review", environ.get("HTTP_TRACEPARENT"), path=path):
             return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body, begun_s)
 
     def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:

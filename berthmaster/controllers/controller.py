@@ -15,9 +15,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from berthmaster.controllers.metrics import ControllerLoad, ControllerMetrics
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import BurstFilter, bound, fields, new_reconcile_id
+from berthmaster.runtime.logs import BurstFilter, began_ns, bound, fields, new_reconcile_id, span
 
 K = TypeVar("K", bound=Hashable)
 FIRST_WAIT_S: Final = 0.005
@@ -129,7 +128,7 @@ class WorkQueue(Generic[K]):
         if self._closed or key in self._dirty:
             return
         self._dirty.add(key)
-        added_ns = traces.began_ns()
+        added_ns = began_ns()
         if added_ns is not None:
             self._added_ns[key] = added_ns
         if key not in self._taken:
@@ -254,7 +253,7 @@ class QueueController(Generic[K]):
         worker = threading.current_thread().name
         started_s = self._began_s[worker] = self._clock.monotonic_s()
         added_ns = self.queue.added_ns(key)
-        with bound(reconcile_id=new_reconcile_id()), traces.span(self.name, since_ns=added_ns, key=str(key)):
+        with bound(reconcile_id=new_reconcile_id()), span(self.name, since_ns=added_ns, key=str(key)):
             result = self.reconcile(key)
         self.queue.done(key)
         del self._began_s[worker]

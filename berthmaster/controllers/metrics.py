@@ -11,8 +11,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from berthmaster.deciding.storm_brake import BrakeState
 from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.model.move import MovePhase, MoveReason
-from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import exemplar
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -167,7 +167,7 @@ class SchedulingMetrics:
         """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
         schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
         ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
-        DURATION.labels(result, schedule_type).observe(seconds, traces.exemplar())
+        DURATION.labels(result, schedule_type).observe(seconds, exemplar())
 
     def incoming(self, event: str) -> None:
         """Count a binding that was added to the queue, by the event's name in karmada-scheduler's metrics."""

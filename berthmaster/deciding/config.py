@@ -13,8 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import parse_duration_s
 from berthmaster.model.move import MoveStrategy

@@ -30,12 +30,11 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.move import MoveRefusal
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
-from berthmaster.scheduling.context import Attempt, Decision
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import PendingReplicas
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Attempt, Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _MAX_GROUPS_SHOWN: Final = 32

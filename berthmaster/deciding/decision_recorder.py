@@ -295,6 +295,7 @@ class MoveContext(NamedTuple):
         admit: asks the budgets for a move that is about to start; returns what it waits for, or None.
         copies: the copies of the binding by their Works; None if they were not read. A decision that needs them then
             raises ``CopiesNotReadError``.
+        brake: returns why the storm brake stops all moves, each time the same; empty if it does not.
         stuck: the replicas that estimators report as unschedulable, by cluster. None if the decision does not look
             for drift.
     """
@@ -303,9 +304,13 @@ class MoveContext(NamedTuple):
     policy: Callable[[Binding], PolicyMoves] = lambda _: PolicyMoves()
     admit: Callable[[Binding, MoveState], Waiting | None] = lambda _binding, _state: None
     producer: str = "berthmaster"
-    braked: str = ""
+    brake: Callable[[], str] = lambda: ""
     copies: Copies | None = None
     stuck: Mapping[str, int] | None = None
+
+    @property
+    def braked(self) -> str:
+        return self.brake()
 
 
 class MoveTrace:
@@ -315,20 +320,25 @@ class MoveTrace:
         self._asked = context
         self._policy: PolicyMoves | None = None
         self._admissions: list[Waiting | None] = []
-        self.context = context._replace(policy=self._policy_of, admit=self._admit)
+        self._braked = ""
+        self.context = context._replace(policy=self._policy_of, admit=self._admit, brake=self._brake)
 
     def inputs(self) -> MoveInputs:
         asked = self._asked
         return MoveInputs(
             asked.now,
             asked.producer,
-            asked.braked,
+            self._braked,
             b"" if self._policy is None else msgspec.json.encode(self._policy),
             tuple(None if each is None else (each.reason, each.retry_after_s, each.cause) for each in self._admissions),
             tuple(() if each is None else each.about for each in self._admissions),
             b"" if asked.copies is None else msgspec.json.encode(asked.copies),
             asked.stuck,
         )
+
+    def _brake(self) -> str:
+        self._braked = self._asked.braked
+        return self._braked
 
     def _policy_of(self, binding: Binding) -> PolicyMoves:
         self._policy = self._asked.policy(binding)
@@ -356,4 +366,6 @@ def context_of(inputs: MoveInputs) -> MoveContext:
         answer, about = next(admissions, (None, ()))
         return None if answer is None else Waiting(*answer, about=about)
 
-    return MoveContext(inputs.now, lambda _binding: policy, admit, inputs.producer, inputs.braked, copies, inputs.stuck)
+    return MoveContext(
+        inputs.now, lambda _binding: policy, admit, inputs.producer, lambda: inputs.braked, copies, inputs.stuck
+    )

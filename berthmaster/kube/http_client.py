@@ -39,8 +39,8 @@ from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.requests import APIRequest, decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.model.foreign_texts import without_urllib3_object
-from berthmaster.runtime import traces
 from berthmaster.runtime.clock import Clock, SystemClock
+from berthmaster.runtime.logs import inner_span, trace_headers
 from berthmaster.version import __version__
 
 _CERTIFICATE: Final = {"clientCertificateData": "cert_file", "clientKeyData": "key_file"}
@@ -224,7 +224,7 @@ class HTTPClient:
         weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: APIRequest) -> APIResponse:
-        with traces.inner_span(request.method, path=request.path):
+        with inner_span(request.method, path=request.path):
             return self._send(request)
 
     def _send(self, request: APIRequest) -> APIResponse:
@@ -294,7 +294,7 @@ class HTTPClient:
         except _UNUSABLE as error:
             raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
-        return headers | dict(traces.headers()) | dict(request.headers)
+        return headers | dict(trace_headers()) | dict(request.headers)
 
     def _error(self, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response) -> ApiError:
         """Make the error of a response that is not a success. A ``v1.Status`` in its body has the details."""

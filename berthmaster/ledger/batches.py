@@ -18,8 +18,7 @@ import msgspec
 
 from berthmaster.deciding.decision_recorder import DecisionOutcome, DecisionRecord, MoveInputs
 from berthmaster.ledger.fleet_versions import FleetChange, FleetWriter, digest_of
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, holder
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError
 from berthmaster.model.meta import ObjectMeta

@@ -18,8 +18,7 @@ from berthmaster.ledger.history import batch_of, latest_decision, previous_decis
 from berthmaster.ledger.past import PastDecision, Recalled, Scene, SegmentReader, profile_of
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation, Query, RecordId
 from berthmaster.ledger.store import Store
-from berthmaster.model.binding import Binding, TargetCluster
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, TargetCluster, holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, NotRecordedError

@@ -11,8 +11,7 @@ from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, segments, touched
 from berthmaster.ledger.store import Store
-from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecordedError
 from berthmaster.model.meta import CLUSTER_SCOPED

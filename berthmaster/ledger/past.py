@@ -33,11 +33,10 @@ from berthmaster.model.errors import DamagedLedgerError, InputError, NotRecorded
 from berthmaster.model.meta import with_metadata, with_spec
 from berthmaster.model.policy import Placement
 from berthmaster.model.unsupported import UnsupportedPlacement
-from berthmaster.scheduling.context import AFFINITY, Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import AFFINITY, Peers, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")

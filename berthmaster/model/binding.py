@@ -6,12 +6,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from berthmaster.model.cluster import Condition
-from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value
+from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value, is_valid_name
 from berthmaster.model.policy import (
     DEFAULT_SCHEDULER,
     FailoverBehavior,
     Placement,
     Policy,
+    PolicyReference,
     PropagationSpec,
     Suspension,
     WorkloadAffinity,
@@ -20,6 +21,11 @@ from berthmaster.model.policy import (
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
+"""The annotation with the placement of the last successful scheduling."""
+HOLDER_NAMESPACE: Final = "propagationpolicy.karmada.io/namespace"
+HOLDER_NAME: Final = "propagationpolicy.karmada.io/name"
+CLUSTER_HOLDER_NAME: Final = "clusterpropagationpolicy.karmada.io/name"
+"""The annotations of a resource, and of its binding, that name the policy which claims the resource."""
 SCHEDULED: Final = "Scheduled"
 """The type of the condition that the scheduler writes."""
 NO_CLUSTER_FIT: Final = "NoClusterFit"
@@ -28,7 +34,6 @@ READY: Final = "readyReplicas"
 _AVAILABLE: Final = "availableReplicas"
 DIRECTLY: Final = "Directly"
 """The purge mode of an eviction task whose copy is deleted at once."""
-"""The annotation with the placement of the last successful scheduling."""
 REBALANCE: Final = "policy.berthmaster.io/rebalance"
 """The annotation of a WorkloadRebalancer that asks for the fewest moves, and of the bindings that it marks."""
 MINIMAL: Final = "minimal"
@@ -316,6 +321,16 @@ def _groups(spec: PropagationSpec, template: Template) -> WorkloadAffinityGroups
 def _group(term: WorkloadAffinityTerm | None, template: Template) -> str:
     key = term.group_by_label_key if term is not None else ""
     return f"{key}={template.labels[key]}" if key in template.labels else ""
+
+
+def holder(resource: ObjectMeta) -> PolicyReference | None:
+    """Return the policy that claims a resource according to the annotations of the resource or its binding, or None."""
+    annotations = resource.annotations
+    namespace, name = annotations.get(HOLDER_NAMESPACE, ""), annotations.get(HOLDER_NAME, "")
+    if is_valid_name(namespace) and is_valid_name(name):
+        return PolicyReference("PropagationPolicy", namespace, name)
+    name = annotations.get(CLUSTER_HOLDER_NAME, "")
+    return PolicyReference("ClusterPropagationPolicy", "", name) if is_valid_name(name) else None
 
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from berthmaster.model.binding import CLUSTER_HOLDER_NAME, HOLDER_NAME, HOLDER_NAMESPACE, holder
 from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.meta import Int32, Key, ObjectMeta, Value, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
@@ -40,10 +41,7 @@ MANAGED_BY: Final = (*PERMANENT_ID.values(), "binding.karmada.io/managed-by")
 """A binding without any of these labels follows another binding, and is not scheduled itself."""
 PRIORITY_DROP_ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
 """Records that the priority of a policy dropped. The webhook writes it; the preemption controller removes it."""
-_NAMESPACE: Final = "propagationpolicy.karmada.io/namespace"
-_NAME: Final = "propagationpolicy.karmada.io/name"
 _CLUSTER_ID: Final = PERMANENT_ID["ClusterPropagationPolicy"]
-_CLUSTER_NAME: Final = "clusterpropagationpolicy.karmada.io/name"
 _CLAIMED_BY: Final = "resourcetemplate.karmada.io/claimed-by"
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
 
@@ -107,16 +105,6 @@ def permanent_id(policy: Policy) -> str:
     return policy.metadata.labels.get(PERMANENT_ID[policy.kind], "")
 
 
-def holder(resource: ObjectMeta) -> PolicyReference | None:
-    """Return the policy that claims a resource according to its annotations, or None."""
-    annotations = resource.annotations
-    namespace, name = annotations.get(_NAMESPACE, ""), annotations.get(_NAME, "")
-    if is_valid_name(namespace) and is_valid_name(name):
-        return PolicyReference("PropagationPolicy", namespace, name)
-    name = annotations.get(_CLUSTER_NAME, "")
-    return PolicyReference("ClusterPropagationPolicy", "", name) if is_valid_name(name) else None
-
-
 def claimed_externally(resource: ObjectMeta) -> bool:
     """Return whether something other than a policy propagates a resource, so that Karmada's detector ignores it."""
     return bool(resource.labels.get(_CLAIMED_BY))
@@ -133,18 +121,21 @@ def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
     """
     labels: dict[str, str | None] = {PERMANENT_ID[policy.kind]: permanent_id(policy)}
     if policy.cluster_scoped:
-        return {"labels": labels, "annotations": {_CLUSTER_NAME: policy.metadata.name}}
-    annotations: dict[str, str | None] = {_NAMESPACE: policy.metadata.namespace, _NAME: policy.metadata.name}
+        return {"labels": labels, "annotations": {CLUSTER_HOLDER_NAME: policy.metadata.name}}
+    annotations: dict[str, str | None] = {
+        HOLDER_NAMESPACE: policy.metadata.namespace,
+        HOLDER_NAME: policy.metadata.name,
+    }
     labels |= {key: None for key in (_CLUSTER_ID,) if key in resource.labels}
-    annotations |= {key: None for key in (_CLUSTER_NAME,) if key in resource.annotations}
+    annotations |= {key: None for key in (CLUSTER_HOLDER_NAME,) if key in resource.annotations}
     return {"labels": labels, "annotations": annotations}
 
 
 def record_keys(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the labels and the annotations that record a claim of a kind of policy. The name comes first."""
     if kind == "ClusterPropagationPolicy":
-        return (_CLUSTER_ID,), (_CLUSTER_NAME,)
-    return (PERMANENT_ID[kind],), (_NAME, _NAMESPACE)
+        return (_CLUSTER_ID,), (CLUSTER_HOLDER_NAME,)
+    return (PERMANENT_ID[kind],), (HOLDER_NAME, HOLDER_NAMESPACE)
 
 
 class PriorityDrop(Value, frozen=True):

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from berthmaster.runtime import traces
+from berthmaster.runtime.logs import began_ns
 
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -46,7 +46,7 @@ def own_exposition() -> tuple[str, bytes]:
 
     With traces the text is OpenMetrics, which has exemplars.
     """
-    if traces.began_ns() is not None:
+    if began_ns() is not None:
         from prometheus_client import REGISTRY  # noqa: PLC0415 - see the module
         from prometheus_client.openmetrics import exposition as openmetrics  # noqa: PLC0415 - see the module
 

@@ -13,10 +13,9 @@ import msgspec
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import BoolArray
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.context import Attempt, Context, Decision, Failure, FailureKind
 from berthmaster.scheduling.filters import ClusterAffinityFilter, PlacementFilter, Score
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.fleet import Strategy, strategy_of
+from berthmaster.scheduling.request import Attempt, Context, Decision, Failure, FailureKind, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 AFFINITY: Final = ClusterAffinityFilter.name

@@ -16,9 +16,8 @@ import numpy as np
 from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
 from berthmaster.model.errors import PluginError
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
-from berthmaster.scheduling.compiled_placement import AffinityColumn
-from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.fleet import ClusterColumn, Fleet
+from berthmaster.scheduling.fleet import AffinityColumn, ClusterColumn, Fleet
+from berthmaster.scheduling.request import Context
 
 _SET_STEPS: Final = 10
 _TOLERATION_STEPS: Final = 20
@@ -352,3 +351,18 @@ class RelativeScore(ColumnScore):
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
         return self.normalised(self.counts(context, rows))
+
+
+class ClusterLocalityScore(Score):
+    """Prefer clusters that have the workload, even with 0 replicas. KubeAdmiral has no such plugin."""
+
+    name = "ClusterLocality"
+
+    def score(self, context: Context, cluster: Cluster) -> int:
+        return MAX_SCORE if cluster.name in context.request.current else 0
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
+        current = context.request.current
+        if not current:
+            return None
+        return context.fleet.holds(current)[rows] * np.int64(MAX_SCORE)

@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.context import Decision
 from berthmaster.scheduling.karmada.division import allocate, fewest_that_hold
 from berthmaster.scheduling.karmada.goal import NOTHING, Counts, DriftKind, Goal, Keeping, Part
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 DEFAULT_TOLERANCE: Final = 10.0

@@ -10,11 +10,10 @@ from berthmaster.model.errors import FieldError, InputError, PluginError
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
-from berthmaster.scheduling.context import Attempt, Candidates, Context, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter, Score
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
 from berthmaster.scheduling.prices import NO_PRICES, Prices
+from berthmaster.scheduling.request import Attempt, Candidates, Context, Failure
 
 FILTER_GROUP: Final = "berthmaster.filters"
 SCORE_GROUP: Final = "berthmaster.scores"

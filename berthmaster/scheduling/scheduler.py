@@ -22,12 +22,20 @@ from berthmaster.scheduling.columns import (
     TooLargeError,
     Work,
 )
-from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement, Group
-from berthmaster.scheduling.context import Attempt, Candidates, Context, Decision, Failure, FailureKind, Mode, Peers
 from berthmaster.scheduling.filters import Filter, PlacementFilter, UnscorableError
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet, Group
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import (
+    Attempt,
+    Candidates,
+    Context,
+    Decision,
+    Failure,
+    FailureKind,
+    Mode,
+    Peers,
+    Request,
+)
 
 _OBJECT_BYTES: Final = 4096
 _NOTHING: Final[BoolArray] = np.zeros(0, dtype=np.bool_)

@@ -21,9 +21,9 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.selector import LabelSelector
-from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddCluster, RemoveCluster, Scale
 from berthmaster.simulation.detector import Detector, PolicyEdit, labels_matter, preemptors

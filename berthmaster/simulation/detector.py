@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.manifests import Document, Manifests
-from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of
+from berthmaster.model.binding import Binding, BindingSpec, ObjectReference, binding_name, binding_of, holder
 from berthmaster.model.claims import (
     PERMANENT_ID,
     UNKNOWN,
@@ -37,7 +37,6 @@ from berthmaster.model.claims import (
     PriorityDrop,
     Resource,
     claimed_externally,
-    holder,
     is_new,
     match_level,
     named_resources,

@@ -16,9 +16,9 @@ import msgspec
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.move import as_moved
-from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.losses import gone_of, is_left, loss_of, runs_nowhere

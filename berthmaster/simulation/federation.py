@@ -19,7 +19,6 @@ from berthmaster.model.federated_object import SCHEDULING_TRIGGERS
 from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
 from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
-from berthmaster.scheduling.context import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
@@ -34,6 +33,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
 )
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import NO_WEBHOOKS, Webhooks
+from berthmaster.scheduling.request import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import (
     AddCluster,

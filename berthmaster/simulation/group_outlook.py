@@ -11,10 +11,9 @@ from typing import Final
 import msgspec
 
 from berthmaster.scheduling.columns import TooLargeError
-from berthmaster.scheduling.compiled_placement import Group
-from berthmaster.scheduling.context import Attempt, Decision, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import AFFINITY, GroupDiagnosis, explain_groups
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.fleet import Group
+from berthmaster.scheduling.request import Attempt, Decision, FailureKind, Mode, Request
 from berthmaster.scheduling.resources import UNLIMITED
 from berthmaster.scheduling.scheduler import Scheduler
 

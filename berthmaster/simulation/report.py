@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.scheduling.context import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import FailureKind, Mode
 from berthmaster.simulation.eligibility import move_note
 from berthmaster.simulation.losses import Gone, has_no_other_copy, is_left, stopping
 from berthmaster.simulation.plan_answer import Assumptions, Loss

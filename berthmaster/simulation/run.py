@@ -17,14 +17,13 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.meta import Key
 from berthmaster.model.move import as_before, as_moved
 from berthmaster.model.policy import PolicyReference
-from berthmaster.scheduling.context import Decision, Failure
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupFailure, explain, failures_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.minimal import rescheduled
 from berthmaster.scheduling.pending_replicas import AssumedCluster, PendingReplicas
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Decision, Failure, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import (
     after_rollback,

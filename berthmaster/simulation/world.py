@@ -13,8 +13,7 @@ from berthmaster.model.gaps import Gap, GapKind
 from berthmaster.model.interpretation import Dependency, Interpreter
 from berthmaster.model.policy import ClusterTaintPolicy, Policy
 from berthmaster.model.replicas import ReplicaPath
-from berthmaster.scheduling.context import Peers
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Peers, Request
 from berthmaster.simulation.detector import Detector, PolicyEdit, WorkloadBuilder, after_edits
 from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions

@@ -15,8 +15,7 @@ import msgspec.structs
 from berthmaster.deciding.budgets import Budgets, CountedMoves, MoveCandidate, Waiting, pause_of
 from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, Pause, Window, subject_of
 from berthmaster.deciding.lease_record import LeaseRecord, SourcesRecord, budgets_of
-from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.gaps import ANY_READER, Gap, GapKind, Reader, texts
 from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved

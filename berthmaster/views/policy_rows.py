@@ -27,7 +27,7 @@ from berthmaster.model.policy import (
     ResourceSelector,
     SpreadConstraint,
 )
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.karmada.placement import ignores_constraints
 from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.views.texts import count_text

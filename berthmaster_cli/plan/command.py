@@ -17,7 +17,7 @@ from berthmaster.model.kinds import BUILT_IN_NAMES, group_of, reason_not_propaga
 from berthmaster.model.policy import POLICY_KINDS, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.model.selector import parse_selector
-from berthmaster.runtime import traces
+from berthmaster.runtime.logs import inner_span, span
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.detector import WorkloadBuilder
 from berthmaster.simulation.plan_answer import Plan
@@ -473,7 +473,7 @@ def command(flags: PlanFlags) -> None:
       berthmaster plan --delete ClusterPropagationPolicy/default-all
       berthmaster plan --against examples -f examples-plan/nginx.yaml
     """
-    with traces.span("plan"):
+    with span("plan"):
         found = planned(flags)
     exit_code, messages = outcome(found, flags)
     write(found, flags.output, messages)
@@ -488,12 +488,12 @@ def command(flags: PlanFlags) -> None:
 def planned(flags: PlanFlags, known: list[Document] | None = None) -> Plan:
     """Return the plan that the options ask for."""
     profile = profile_from(flags)
-    with traces.inner_span("read"):
+    with inner_span("read"):
         read = read_input(flags, known)
     now = read.manifests.read_at or current_time()
     world = read.world
     if not read.manifests.knows_bindings and world.workloads:
         complain(_NO_BINDINGS)
         world = first_scheduled(world, profile, now)
-    with traces.inner_span("decide"):
+    with inner_span("decide"):
         return plan(PlanIndex(world, profile), read.changes, now, gaps=read.gaps)

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
-from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.group_outlook import GroupOutlook
 
 _SHOWN: Final = 8

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.deciding.writes import effective
-from berthmaster.model.binding import SCHEDULED, Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import SCHEDULED, Binding, holder
 from berthmaster.model.cluster import Condition
 from berthmaster.model.move import AFTER_FAILURE, MovePhase, is_intact, left_by, move_of
 from berthmaster.model.policy import PolicyReference

@@ -11,14 +11,13 @@ from kubeadmiral_builders import term
 from berthmaster.model.cluster import Toleration, repelling_taints
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import AffinityTerm
-from berthmaster.scheduling.compiled_placement import Affinities
-from berthmaster.scheduling.context import Candidates, largest
 from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn, schedulable_column
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, Fleet
 from berthmaster.scheduling.karmada.placement import StaticWeights
 from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
 from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, allocatable_column, condition_column, mismatch
 from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
+from berthmaster.scheduling.request import Candidates, largest
 
 NAMED = ("metadata.name", "In", "m1")
 TOLERATIONS = tuple(

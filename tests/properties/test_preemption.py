@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from preempting import READER, WEB, Stage, policy, template
 
 from berthmaster.kube.requests import APIRequest
-from berthmaster.model.claims import Rank, Resource, claim_patch, holder, may_preempt, named_resources, rank
+from berthmaster.model.binding import holder
+from berthmaster.model.claims import (
+    Rank,
+    Resource,
+    claim_patch,
+    may_preempt,
+    named_resources,
+    rank,
+)
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import ObjectMeta

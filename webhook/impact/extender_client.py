@@ -12,7 +12,7 @@ import urllib3
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.native_api.connection import REVIEW_PATH, ExtenderAccess
 from berthmaster.native_api.wire import NOT_READY
-from berthmaster.runtime import traces
+from berthmaster.runtime.logs import inner_span, trace_headers
 from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
 from webhook.admission.impact import BlastRadius, PolicyImpact, ReviewedChange, line
 
@@ -62,7 +62,7 @@ class ExtenderClient:
 
     def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
         """Send a request for a review. Takes longer than ``timeout_s`` at worst: the caller must not wait for it."""
-        with traces.inner_span("ask the extender"):
+        with inner_span("ask the extender"):
             return self._post(body, timeout_s)
 
     def _post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
@@ -85,7 +85,7 @@ class ExtenderClient:
             "POST",
             self._url,
             body=body,
-            headers={**session.headers, **traces.headers()},
+            headers={**session.headers, **trace_headers()},
             timeout=urllib3.Timeout(total=timeout_s),
             preload_content=False,
             redirect=False,

@@ -8,8 +8,7 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.deciding.writes import effective
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
-from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import Key
 from berthmaster.model.move import MOVE, move_of
@@ -205,6 +204,11 @@ class BindingCache:
         if observed is not None and written is not None and observed.metadata.resource_version in older:
             return written
         return observed
+
+    def priority(self, key: Key) -> int:
+        binding = self.get(key)
+        priority = binding.spec.schedule_priority if binding is not None else None
+        return priority.priority if priority is not None else 0
 
     def items(self) -> Iterator[tuple[Key, Binding]]:
         for informer in self._informers:

@@ -116,7 +116,7 @@ class BindingScheduler:
             overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
-        self.queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
+        self.queue = SchedulingQueue(context.clock, self._bindings.priority if by_priority else lambda _: 0)
         self._handlers = self._made_handlers(settings)
         self.workers = self._made_workers(context, settings)
         # Without the ticker no unschedulable binding would be activated any more.
@@ -174,11 +174,6 @@ class BindingScheduler:
         self._ticker.join(_TICK_S)
         if self._estimators is not None:
             self._estimators.close()
-
-    def _priority(self, key: Key) -> int:
-        binding = self._bindings.get(key)
-        priority = binding.spec.schedule_priority if binding is not None else None
-        return priority.priority if priority is not None else 0
 
     def _own(self, bindings: Iterator[tuple[Key, Binding]]) -> Iterator[tuple[Key, Binding]]:
         return (each for each in bindings if names_scheduler(each[1], self._scheduler_name))

@@ -31,9 +31,8 @@ from berthmaster.model.binding import SCHEDULED, Binding, short_assignment
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
-from berthmaster.runtime import traces
 from berthmaster.runtime.installation import ConsoleLink
-from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
+from berthmaster.runtime.logs import BurstFilter, bound_fields, fields, inner_span
 
 MAX_PENDING: Final = 10_000
 """How many bindings may wait for their status. Each takes 4 KiB: the assignment, and the binding as it was written."""
@@ -124,7 +123,7 @@ class BindingReconciler:
             self._moves.waiting.update(key, waits=False)
             return None
         started_s = self._clock.monotonic_s()
-        with traces.inner_span("decide"):
+        with inner_span("decide"):
             decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
         record = self._record_of(binding, decision)
         for attempt in decision.attempts:

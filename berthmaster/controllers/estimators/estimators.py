@@ -31,7 +31,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.installation import extra_remedy
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import TooLargeError, Work
-from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
+from berthmaster.scheduling.fleet import Group, Strategy, strategy_of
 from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

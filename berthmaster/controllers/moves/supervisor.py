@@ -7,7 +7,7 @@ reservations of ``Admissions``.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
@@ -21,8 +21,7 @@ from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND, WORKS
 from berthmaster.kube.requests import ListPage, decode_response, page
-from berthmaster.model.binding import Binding
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import Key
 from berthmaster.model.move import (
@@ -243,7 +242,7 @@ class MoveSupervisor:
             self.policy,
             partial(self._admit, key),
             self._producer,
-            self._control.brake_reason() or "",
+            cache(lambda: self._control.brake_reason() or ""),
         )
 
     def policy(self, binding: Binding) -> PolicyMoves:

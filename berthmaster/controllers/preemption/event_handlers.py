@@ -16,13 +16,13 @@ from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.kinds import POLICIES_BY_KIND
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.kube.served_types import Discovery, ServedType
+from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
     PRIORITY_DROP_ANNOTATION,
     MetadataPatch,
     PriorityDrop,
     Resource,
     claimed_externally,
-    holder,
     named_resources,
     newly_eligible,
     permanent_id,

@@ -13,6 +13,7 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.preemption.event_handlers import ClaimStore, FoundResource, PolicyIndex
 from berthmaster.deciding.decision_recorder import DecisionRecorder
 from berthmaster.kube.events import EventContent, Recorder, Reference
+from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
     PERMANENT_ID,
     PRIORITY_DROP_ANNOTATION,
@@ -20,7 +21,6 @@ from berthmaster.model.claims import (
     Resource,
     claim_patch,
     claimed_externally,
-    holder,
     may_preempt,
     named_resources,
     permanent_id,

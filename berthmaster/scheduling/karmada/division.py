@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.scheduling.columns import IntArray, fnv1a_32
-from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
+from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request
 
 FloatArray = NDArray[np.float64]
 

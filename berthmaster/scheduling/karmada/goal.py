@@ -29,13 +29,11 @@ import numpy as np
 
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Candidates, Decision
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import divide_by_votes, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.karmada.selection import places_whole_sets
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Candidates, Decision, Request
 from berthmaster.scheduling.resources import UNLIMITED
 
 _ROUNDING: Final = 1e-6

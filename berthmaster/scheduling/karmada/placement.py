@@ -7,14 +7,14 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.scheduling.columns import AFFINITY_STEPS, Column, IntArray, Journal
-from berthmaster.scheduling.compiled_placement import (
+from berthmaster.scheduling.fleet import (
     Affinities,
     AffinityColumn,
     CompiledPlacement,
+    Fleet,
     Strategy,
     strategy_of,
 )
-from berthmaster.scheduling.fleet import Fleet
 
 
 class KarmadaPlacement(CompiledPlacement):

@@ -14,25 +14,23 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Attempt, Context
 from berthmaster.scheduling.filters import (
-    MAX_SCORE,
     APIEnablementFilter,
     ClusterAffinityFilter,
     ClusterEvictionFilter,
+    ClusterLocalityScore,
     ClusterTerminatingFilter,
     Filter,
     PlacementFilter,
-    Score,
     TaintTolerationFilter,
 )
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.division import assign, capacity_division, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement, PlacementWithoutComponents
 from berthmaster.scheduling.karmada.selection import candidates_of, estimate_of, places_whole_sets, select
 from berthmaster.scheduling.prices import NO_PRICES, Prices
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
+from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Attempt, Context
 from berthmaster.scheduling.resources import UNLIMITED
 
 
@@ -251,18 +249,3 @@ class WorkloadAntiAffinityFilter(Filter):
         peers = context.peers.of(ANTI_AFFINITY, request.namespace, request.anti_affinity_group, except_for=request.name)
         present = min((name for name, clusters in peers.items() if cluster.name in clusters), default=None)
         return present and f"has {present}, of the anti-affinity group {request.anti_affinity_group}"
-
-
-class ClusterLocalityScore(Score):
-    """Prefer clusters that have the workload, even with 0 replicas."""
-
-    name = "ClusterLocality"
-
-    def score(self, context: Context, cluster: Cluster) -> int:
-        return MAX_SCORE if cluster.name in context.request.current else 0
-
-    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
-        current = context.request.current
-        if not current:
-            return None
-        return context.fleet.holds(current)[rows] * np.int64(MAX_SCORE)

@@ -27,11 +27,9 @@ import numpy as np
 from berthmaster.model.policy import SpreadConstraint
 from berthmaster.model.validation import OPTION
 from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray, Work
-from berthmaster.scheduling.compiled_placement import CompiledPlacement, Strategy
-from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import CompiledPlacement, Fleet, Strategy
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.request import Request, sets_column
+from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind, Request, sets_column
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
 
 MAX_COST: Final = 2**28

@@ -10,8 +10,7 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import ClusterAffinityTerm, Placement
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Fleet, Strategy, strategy_of
 
 _LENGTH_KEPT: Final = 4096
 """The longest applied placement that is kept decoded."""

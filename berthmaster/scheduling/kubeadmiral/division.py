@@ -14,12 +14,11 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.columns import fnv1_32_of_names
-from berthmaster.scheduling.compiled_placement import CompiledPlacement
-from berthmaster.scheduling.context import Attempt, Candidates, Context
 from berthmaster.scheduling.filters import untolerated_counts
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
+from berthmaster.scheduling.request import Attempt, Candidates, Context
 
 
 class Share(NamedTuple):

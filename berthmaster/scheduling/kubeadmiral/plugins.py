@@ -18,8 +18,6 @@ from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.meta import INT64_MAX, Quantity
 from berthmaster.model.selector import Requirement
 from berthmaster.scheduling.columns import PYTHON_STEPS, BoolArray, Column, IntArray
-from berthmaster.scheduling.compiled_placement import CompiledPlacement
-from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.filters import (
     MAX_SCORE,
     APIEnablementFilter,
@@ -34,7 +32,7 @@ from berthmaster.scheduling.filters import (
     TaintTolerationFilter,
     untolerated_counts,
 )
-from berthmaster.scheduling.fleet import ClusterColumn, Fleet
+from berthmaster.scheduling.fleet import ClusterColumn, CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
     InvalidTermError,
@@ -46,6 +44,7 @@ from berthmaster.scheduling.kubeadmiral.unit import (
     rows_matching,
     unit_of,
 )
+from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.resources import CPU, amount_of
 
 _MILLI: Final = 1000

@@ -13,9 +13,8 @@ from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
-from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.filters import Filter, Score
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
 from berthmaster.scheduling.kubeadmiral.plugins import (
     DEFAULT_FILTERS,

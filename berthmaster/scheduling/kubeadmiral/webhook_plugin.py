@@ -8,10 +8,10 @@ import numpy as np
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.context import Candidates, Context, Failure, FailureKind
 from berthmaster.scheduling.filters import Filter, RelativeScore
 from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, unit_of
+from berthmaster.scheduling.request import Candidates, Context, Failure, FailureKind
 
 
 class ScoredCluster(NamedTuple):

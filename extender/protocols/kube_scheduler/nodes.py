@@ -18,13 +18,11 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import CANDIDATE_STEPS, BoolArray, IntArray, Work
-from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, AffinityColumn, Group
-from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter, Score
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import UNMATCHED_TIER, AffinityColumn, Fleet, Group
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Context, Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
 

@@ -22,8 +22,7 @@ from berthmaster.model.meta import INT64_MAX, with_spec
 from berthmaster.model.policy import AffinityTerm, ClusterAffinityTerm, Placement
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits, affinity_errors, placement_excess
 from berthmaster.scheduling.columns import AFFINITY_STEPS, CANDIDATE_STEPS, Work
-from berthmaster.scheduling.compiled_placement import AffinityColumn
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import AffinityColumn, Fleet
 from berthmaster.scheduling.resources import Requests, free_amount
 from extender.protocols.kubeadmiral.wire import Member, PluginSchedulingUnit
 

@@ -20,11 +20,10 @@ from berthmaster.model.validation import OPTION, binding_errors, cluster_errors,
 from berthmaster.native_api.wire import NOT_READY, BatchAnswer, BatchLine, Decided, Problem, ScheduleRequest
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.columns import Work
-from berthmaster.scheduling.context import Decision
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
 from extender.protocols.cost import is_light

@@ -12,17 +12,16 @@ from functools import partial
 import msgspec.structs
 
 from berthmaster.ledger.records import HistoryRow, PastExplanation, RecordId
-from berthmaster.model.binding import binding_name
-from berthmaster.model.claims import holder
+from berthmaster.model.binding import binding_name, holder
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.policy import PolicyReference
 from berthmaster.native_api.why import ClaimsView, WhyNotView
-from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Peers
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.detector import metadata_of
 from berthmaster.simulation.report import claim_rows

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_store import merged
 
+from berthmaster.model.binding import holder
 from berthmaster.model.claims import (
     MatchLevel,
     PriorityDrop,
@@ -12,7 +13,6 @@ from berthmaster.model.claims import (
     claim_patch,
     claimed_externally,
     claims,
-    holder,
     match_level,
     may_preempt,
     named_resources,

@@ -12,7 +12,7 @@ from spans import recorded, tree
 
 from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.model.errors import InputError
-from berthmaster.runtime import logs, traces
+from berthmaster.runtime import logs
 from berthmaster.runtime.clock import TokenBucket
 from berthmaster.runtime.metrics import own_exposition
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -196,17 +196,17 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def test_without_a_tracer_nothing_is_made():
-    with traces.span("outer"), traces.inner_span("inner"):
-        assert (dict(traces.headers()), traces.exemplar(), traces.began_ns()) == ({}, None, None)
+    with logs.span("outer"), logs.inner_span("inner"):
+        assert (dict(logs.trace_headers()), logs.exemplar(), logs.began_ns()) == ({}, None, None)
     assert own_exposition()[0].startswith("text/plain")
 
 
 def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
     with recorded() as spans:
-        with traces.inner_span("alone"):
-            assert traces.headers() == {}
-        with traces.span("outer", PARENT, traces.began_ns(), key="a"), traces.inner_span("inner"):
-            assert traces.headers()["traceparent"].split("-")[1] == PARENT.split("-")[1]
+        with logs.inner_span("alone"):
+            assert logs.trace_headers() == {}
+        with logs.span("outer", PARENT, logs.began_ns(), key="a"), logs.inner_span("inner"):
+            assert logs.trace_headers()["traceparent"].split("-")[1] == PARENT.split("-")[1]
         (outer,) = [each for each in spans() if each.name == "outer"]
         assert tree(outer, spans()) == ["wait", "inner"]
         assert (len(spans()), outer.attributes) == (3, {"key": "a"})
@@ -214,7 +214,7 @@ def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
 
 def test_a_metric_has_the_trace_of_its_last_value():
     with recorded():
-        with traces.span("reconcile", PARENT):
+        with logs.span("reconcile", PARENT):
             SchedulingMetrics().attempted("scheduled", Trigger.NONE, 0.01)
         content_type, text = own_exposition()
     assert content_type.startswith("application/openmetrics-text")

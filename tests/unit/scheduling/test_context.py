@@ -3,8 +3,7 @@ from decisions import asked
 from retained import retained
 
 from berthmaster.model.binding import WorkloadAffinityGroups
-from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Peers
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import AFFINITY, ANTI_AFFINITY, Peers, Request
 
 
 def member(name, *, affinity="", anti="", namespace="default"):

@@ -3,9 +3,8 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, spread, static
 
 from berthmaster.model.binding import GracefulEvictionTask
-from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.diagnosis import Outcome, explain, shortened
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Fleet, Strategy
 from berthmaster.scheduling.karmada.profile import DELETING, karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

@@ -3,11 +3,10 @@ from builders import cluster
 from decisions import asked, schedule, spread
 
 from berthmaster.model.binding import WorkloadAffinityGroups
-from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Peers, Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 

@@ -6,8 +6,7 @@ from berthmaster.model.cluster import Condition
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import ClusterAffinity
 from berthmaster.scheduling import fleet as module
-from berthmaster.scheduling.compiled_placement import Affinities, AffinityColumn
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, AffinityColumn, Fleet
 
 FREE, FULL = cluster("a", cpu=8), cluster("a", cpu=1)
 AT_REST = cluster("a", labels={"env": "prod"}, region="eu", taints=["gpu:NoSchedule"], cpu=4)

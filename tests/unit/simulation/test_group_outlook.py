@@ -7,10 +7,9 @@ from builders import binding, cluster, placement
 from decisions import DYNAMIC
 
 from berthmaster.model.binding import BindingStatus
-from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import FailureKind, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.group_outlook import MAX_GROUPS, outlook
 

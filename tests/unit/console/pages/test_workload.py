@@ -25,10 +25,10 @@ from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
 from berthmaster.native_api.outlook import FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
-from berthmaster.scheduling.compiled_placement import Strategy
-from berthmaster.scheduling.context import Failure, FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
+from berthmaster.scheduling.fleet import Strategy
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
 from console.pages import workload_model
 from console.pages.workload_answers import answers, past_answers

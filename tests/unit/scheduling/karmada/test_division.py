@@ -4,7 +4,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome,
 
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import ReplicaSchedulingStrategy
-from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.fleet import Strategy, strategy_of
 from berthmaster.scheduling.karmada.division import order_by_weight
 
 

@@ -7,12 +7,10 @@ from decisions import asked
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
-from berthmaster.scheduling.context import Context, Peers
 from berthmaster.scheduling.filters import Filter
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import Affinities, CompiledPlacement, Fleet
 from berthmaster.scheduling.karmada.profile import WorkloadAffinityFilter, WorkloadAntiAffinityFilter
-from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.request import Context, Peers, Request
 
 NAMES = ["a", "b", "c", "d"]
 ASSIGNED = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)

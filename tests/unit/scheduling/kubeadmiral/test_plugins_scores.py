@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
-from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.kubeadmiral.plugins import PreferredTerms
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
+from berthmaster.scheduling.request import FailureKind
 
 GPU = "nvidia.com/gpu"
 CAPACITY = {"cpu": "4000m", "memory": 10000}

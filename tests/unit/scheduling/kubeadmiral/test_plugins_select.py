@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import divided, member, unit
 
-from berthmaster.scheduling.context import Candidates, Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SELECTORS, max_cluster, priority_sort
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+from berthmaster.scheduling.request import Candidates, Failure, FailureKind
 
 
 def scored(**scores):

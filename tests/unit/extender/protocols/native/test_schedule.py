@@ -12,8 +12,8 @@ from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.policy import Placement
 from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.native_api.wire import ScheduleRequest
-from berthmaster.scheduling.context import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.request import FailureKind
 from berthmaster.simulation.world import World
 from extender.protocols.native import examples, schedule
 from extender.protocols.native.schedule import decide, is_cheap
