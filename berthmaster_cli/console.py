@@ -18,7 +18,7 @@ from berthmaster_cli.serving_options import (
 )
 
 if TYPE_CHECKING:
-    from console.oidc_options import OidcOptions
+    from console.authentication import OidcOptions
 
 
 class OidcFlags(Flags):
@@ -61,7 +61,7 @@ def oidc_from(flags: OidcFlags) -> "OidcOptions | None":
         if name is not None:
             raise InputError(f"--{name.replace('_', '-')} needs --oidc-issuer-url")
         return None
-    from console.oidc_options import OidcOptions  # noqa: PLC0415 - `--help` must not import the server
+    from console.authentication import OidcOptions  # noqa: PLC0415 - `--help` must not import the server
 
     return OidcOptions(
         flags.oidc_issuer_url,

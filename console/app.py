@@ -23,23 +23,20 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
-from berthmaster.serving.request_id import request_id_of
+from berthmaster.serving.fast_path import request_id_of
 from berthmaster.serving.request_parser import ServerRefusal
 from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__
 from console import markup, security
-from console.attempts import SignInAttempts
-from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions
+from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
 from console.context import ConsoleServices, PageOptions
-from console.live import EVENTS, EventStreams, StateWatcher
-from console.observed import ConsoleMetrics
+from console.live import EVENTS, ConsoleMetrics, EventStreams, StateWatcher
 from console.pages import search
 from console.pages.registry import PAGES
-from console.rate_limits import RateLimits
+from console.rate_limits import RateLimits, SignInAttempts
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
 from console.static_files import StaticFiles
-from console.visitor import Visitor
 
 if TYPE_CHECKING:
     from console.oidc import OidcSignIn
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("berthmaster.console")
 _PUBLIC: Final = ("static", "sign_in.form", "sign_in.begin", "sign_in.lead", "sign_in.callback")
 _EVENTS: Final = "events"
-_WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show", "sign_in.end", None)
+_WITHOUT_EXTENDER: Final = (_EVENTS, "home", "help.show_help", "sign_in.end", None)
 _ERRORS: Final[dict[int, str]] = {
     401: "Sign in first, or send a valid token or a client certificate, or come through the proxy that names users.",
     404: "There is no such page.",

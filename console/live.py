@@ -243,3 +243,16 @@ def _time(moment: datetime, now: datetime) -> str:
     """Return a time of day, with the date if it is another day."""
     same = moment.date() == now.date()
     return moment.strftime("%H:%M:%S UTC" if same else "%Y-%m-%d %H:%M:%S UTC")
+
+
+class ConsoleMetrics(LiveMetrics, Protocol):
+    """The metrics of the console. Every label comes from a small fixed set, and never from the text of a client."""
+
+    def answered(self, page: str, status: int, seconds: float) -> None:
+        """Count a request and its duration. ``page`` is empty for an unknown path."""
+
+    def signed_in(self, result: str) -> None:
+        """Count an attempt to sign in: ``accepted``, ``refused`` or ``limited``."""
+
+    def source_failed(self, status: int) -> None:
+        """Count a question that the extender did not answer, by the status of its answer; 0 if there was none."""

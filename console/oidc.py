@@ -17,7 +17,7 @@ from requests import RequestException
 
 from berthmaster.model.errors import printable
 from berthmaster.serving.reloaded_files import read_regular_file
-from console.oidc_options import OidcOptions, OidcUser, SignInFailedError, user_of
+from console.authentication import OidcOptions, OidcUser, SignInFailedError, user_of
 
 _LOG: Final = logging.getLogger("berthmaster.console")
 _NAME: Final = "oidc"

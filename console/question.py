@@ -1,21 +1,47 @@
-"""The question of the page What if: what a visitor asks, as the form has it and as the address carries it.
+"""The question of the page What if: as the form has it, as the address carries it, and as changes.
 
 A question keeps the texts that the visitor wrote. So the form shows them again, and an address can be sent to others.
+Everything wrong in it is reported at once.
 """
 
 import base64
 import binascii
 import re
 import zlib
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol, cast
 
 import msgspec
 import msgspec.structs
 
-from berthmaster.model.errors import shown
+from berthmaster.manifests import ManifestLimits, objects_in
+from berthmaster.manifests.files import parse_file
+from berthmaster.manifests.loader import objects_of
+from berthmaster.model.errors import InputError, name_list, shown
+from berthmaster.model.gaps import ANY_READER, texts
+from berthmaster.model.policy import Policy
+from berthmaster.native_api.change_forms import wire_change
+from berthmaster.native_api.what_if import PlannableChange, PolicyName
+from berthmaster.simulation.changes import (
+    AddLabel,
+    AddTaint,
+    Down,
+    RemoveCluster,
+    RemoveLabel,
+    RemoveTaint,
+    Scale,
+    Up,
+    label_change,
+    parsed_name,
+    scale_change,
+    taint_change,
+)
 from berthmaster.simulation.plan_answer import Switch
 from console.query import QueryError
+from console.source import SourceError
 
 MAX_ADDRESS: Final = 3800
 """The most characters of a question in an address. The server reads request lines of up to 4,094 bytes. The answer to a
@@ -100,3 +126,227 @@ def decoded(text: str) -> WhatIfQuestion:
 def _words(values: Iterable[str]) -> tuple[str, ...]:
     found = (word for value in values for word in SEPARATORS.split(value) if word)
     return tuple(dict.fromkeys(found))
+
+
+LABELS: Final = {
+    "lose": "Clusters to lose",
+    "recover": "Clusters that recover",
+    "leave": "Clusters that leave the fleet",
+    "taints": "Taints",
+    "labels": "Labels of clusters",
+    "scales": "Replicas of workloads",
+    "policies": "Policies",
+    "deleted": "Policies to delete",
+}
+_Change = Up | AddLabel | RemoveLabel | AddTaint | RemoveTaint | RemoveCluster | Down | Scale
+_READERS: Final[Sequence[tuple[str, Callable[[str], _Change]]]] = (
+    ("recover", Up),
+    ("labels", label_change),
+    ("taints", taint_change),
+    ("leave", RemoveCluster),
+    ("lose", Down),
+    ("scales", scale_change),
+)
+"""How the words of each field are read, in the order in which changes take effect in ``berthmaster simulate``."""
+_LIMITS: Final = ManifestLimits(file_bytes=256 * 2**10, depth=50, aliased_nodes=10_000, documents=MAX_ENTRIES)
+_PLACE: Final = re.compile(r"(changes|create|delete)\[(\d+)\]\.?(.*)")
+"""A path in the request: its list, the number of the entry, and the path in the entry."""
+_KINDS: Final = {"propagationpolicy": "PropagationPolicy", "clusterpropagationpolicy": "ClusterPropagationPolicy"}
+
+
+class FormProblem(NamedTuple):
+    """What is wrong with a field of the form."""
+
+    field: str
+    message: str
+
+    @property
+    def label(self) -> str:
+        return LABELS.get(self.field, "The question")
+
+
+@dataclass(slots=True)
+class ReadQuestion:
+    """A question as the extender gets it.
+
+    Attributes:
+        problems: what is wrong. Nothing may be asked if there is a problem.
+        status: the status of the page if the extender cannot answer; 0 otherwise.
+    """
+
+    changes: list[PlannableChange] = field(default_factory=list)
+    origins: list[tuple[str, str]] = field(default_factory=list)
+    create: list[Policy] = field(default_factory=list)
+    delete: list[PolicyName] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[FormProblem] = field(default_factory=list)
+    status: int = 0
+
+
+def read(
+    question: WhatIfQuestion,
+    clusters: Collection[str],
+    may_see: Callable[[str], bool],
+    domains: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> ReadQuestion:
+    """Read a question.
+
+    Args:
+        may_see: whether the visitor may see a namespace; an empty name stands for cluster-scoped objects.
+        domains: the clusters of each region, zone and provider, by words such as ``region=eu-west-1``.
+    """
+    found = ReadQuestion()
+    for name, reader in _READERS:
+        for text in getattr(question, name):
+            if name != "lose" or text not in domains:
+                _add_change(found, name, text, reader, clusters, may_see)
+    lost = set(question.lose)
+    for text in filter(domains.__contains__, question.lose):
+        _lose_domain(found, text, domains[text], lost)
+    _read_policies(found, question.policies, may_see)
+    for text in question.deleted:
+        _add_deletion(found, text, may_see)
+    found.problems += _too_large(question)
+    return found
+
+
+def refusals(error: SourceError, question: ReadQuestion) -> Iterator[FormProblem]:
+    """Yield what the extender refuses, at the fields that the visitor sees."""
+    if not error.errors:
+        yield FormProblem("", error.detail or str(error))
+    for each in error.errors:
+        match _PLACE.fullmatch(each.path):
+            case None:
+                yield FormProblem("", f"{each.path}: {each.detail}" if each.path else each.detail)
+            case place:
+                yield _refused_entry(place[1], int(place[2]), place[3], each.detail, question)
+
+
+def _refused_entry(kind: str, number: int, path: str, reason: str, question: ReadQuestion) -> FormProblem:
+    if kind == "changes" and number < len(question.origins):
+        name, written = question.origins[number]
+        return FormProblem(name, f"{shown(written)}: {reason}")
+    if kind == "create" and number < len(question.create):
+        where = f"{question.create[number].reference}: {path}" if path else str(question.create[number].reference)
+        return FormProblem("policies", f"{where}: {reason}")
+    return FormProblem("deleted" if kind == "delete" else "", reason)
+
+
+def question_words(question: WhatIfQuestion) -> list[str]:
+    """Return what a question asks, one phrase for each field, for the top of the answer."""
+    words = [
+        _phrase([each for each in question.lose if "=" in each], "domain fails", "domains fail"),
+        _phrase([each for each in question.lose if "=" not in each], "cluster fails", "clusters fail"),
+        _phrase(question.recover, "cluster recovers", "clusters recover"),
+        _phrase(question.leave, "cluster leaves", "clusters leave"),
+        _phrase(question.taints, "taint changes", "taints change"),
+        _phrase(question.labels, "label changes", "labels change"),
+        _phrase(question.scales, "workload is scaled", "workloads are scaled"),
+        "the pasted policies are applied" if question.policies else "",
+        _phrase(question.deleted, "policy is deleted", "policies are deleted"),
+    ]
+    return [each for each in words if each]
+
+
+def _phrase(texts: Sequence[str], one: str, many: str) -> str:
+    return f"{len(texts)} {one if len(texts) == 1 else many}: {name_list(texts, 5)}" if texts else ""
+
+
+def _add_change(
+    found: ReadQuestion,
+    name: str,
+    text: str,
+    reader: Callable[[str], _Change],
+    clusters: Collection[str],
+    may_see: Callable[[str], bool],
+) -> None:
+    try:
+        change = reader(text)
+    except InputError as error:
+        found.problems.append(FormProblem(name, str(error)))
+        return
+    if isinstance(change, Scale):
+        problem = "" if may_see(change.resource.namespace) else _hidden(text, change.resource.namespace)
+    else:
+        problem = _unknown_cluster(text, change.cluster, clusters)
+    if problem:
+        found.problems.append(FormProblem(name, problem))
+        return
+    found.changes.append(cast("PlannableChange", wire_change(change)))
+    found.origins.append((name, text))
+
+
+def _lose_domain(found: ReadQuestion, text: str, clusters: Iterable[str], lost: set[str]) -> None:
+    """Add the loss of each cluster of a domain that is not lost already."""
+    for each in clusters:
+        if each not in lost:
+            lost.add(each)
+            found.changes.append(cast("PlannableChange", wire_change(Down(each))))
+            found.origins.append(("lose", text))
+
+
+def _unknown_cluster(text: str, cluster: str, clusters: Collection[str]) -> str:
+    if cluster in clusters:
+        return ""
+    close = get_close_matches(cluster, clusters, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the fleet has {name_list(sorted(clusters), 5)}"
+    return f"{shown(text)}: there is no cluster {shown(cluster)}; {hint}"
+
+
+def _hidden(text: str, namespace: str) -> str:
+    place = f"the namespace {shown(namespace)}" if namespace else "objects without a namespace"
+    return f"{shown(text)}: you may not see {place}; name an object of a namespace that you may see"
+
+
+def _read_policies(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+    if not text:
+        return
+    try:
+        numbered = parse_file(text.encode(errors="replace"), "the pasted text", _LIMITS)
+        documents = [
+            document
+            for number, raw in numbered
+            if raw is not None
+            for document in objects_in("the pasted text", number, raw, _LIMITS.depth)
+        ]
+        manifests = objects_of(documents)
+    except InputError as error:
+        found.problems.append(FormProblem("policies", str(error)))
+        return
+    others = sorted({each.kind for each in documents if each.kind not in _KINDS.values()})
+    if others:
+        accepted = "accepted are PropagationPolicy and ClusterPropagationPolicy"
+        found.problems.append(FormProblem("policies", f"the kind {name_list(others, 5)} is not accepted; {accepted}"))
+    if not manifests.policies and not others and not manifests.gaps:
+        found.problems.append(FormProblem("policies", "the pasted text has no policy"))
+    found.problems += [FormProblem("policies", each) for each in texts(manifests.gaps, ANY_READER)]
+    found.problems += [
+        FormProblem("policies", _hidden(str(each.reference), each.metadata.namespace))
+        for each in manifests.policies
+        if not may_see(each.metadata.namespace)
+    ]
+    found.notes += manifests.warnings
+    found.create += manifests.policies
+
+
+def _add_deletion(found: ReadQuestion, text: str, may_see: Callable[[str], bool]) -> None:
+    try:
+        name = parsed_name(text)
+    except InputError as error:
+        found.problems.append(FormProblem("deleted", str(error)))
+        return
+    kind = _KINDS.get(name.kind.lower())
+    accepted = "accepted is NAMESPACE/PropagationPolicy/NAME or ClusterPropagationPolicy/NAME"
+    if kind is None or (kind == "ClusterPropagationPolicy") == bool(name.namespace):
+        found.problems.append(FormProblem("deleted", f"{shown(text)}: {accepted}"))
+    elif not may_see(name.namespace):
+        found.problems.append(FormProblem("deleted", _hidden(text, name.namespace)))
+    else:
+        found.delete.append(PolicyName(kind=kind, name=name.name, namespace=name.namespace))  # type: ignore[arg-type]
+
+
+def _too_large(question: WhatIfQuestion) -> Iterator[FormProblem]:
+    for name, label in LABELS.items():
+        count = 0 if name == "policies" else len(getattr(question, name))
+        if count > MAX_ENTRIES:
+            yield FormProblem(name, f"{count} words; at most {MAX_ENTRIES} are accepted in the field {label}")

@@ -20,10 +20,9 @@ from berthmaster.serving.request_parser import BodyCollection
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, shared_folder
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile, require_protection
-from console.authentication import SESSION_LIFETIME, SignInOptions
+from console.authentication import SESSION_LIFETIME, RevokedSessions, SignInOptions
 from console.context import PageOptions
 from console.live import EVENTS, StateWatcher
-from console.revoked_sessions import RevokedSessions
 from console.source import PAGE_DEADLINE_S, ExtenderClients, ExtenderSource, ExtenderState
 
 _LOG: Final = logging.getLogger("berthmaster.console")

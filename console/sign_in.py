@@ -9,10 +9,9 @@ from flask.sessions import SecureCookieSessionInterface
 
 from berthmaster.model.errors import shown
 from berthmaster.runtime.clock import Clock
-from console.attempts import SignInAttempts
-from console.authentication import Authentication
-from console.oidc_options import CALLBACK, SignInFailedError
+from console.authentication import CALLBACK, Authentication, SignInFailedError
 from console.query import PageQuery
+from console.rate_limits import SignInAttempts
 
 if TYPE_CHECKING:  # Authlib is an extra
     from console.oidc import OidcSignIn

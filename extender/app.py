@@ -19,9 +19,8 @@ from berthmaster.native_api.wire import InvalidField, Problem
 from berthmaster.runtime.logs import BurstFilter, fields, span
 from berthmaster.runtime.stopping import release_unused
 from berthmaster.serving.bodies import BodyError, begun_at, has_gone, read_body, read_lines
-from berthmaster.serving.fast_path import HTTPReply, ViewRoute
+from berthmaster.serving.fast_path import HTTPReply, ViewRoute, request_id_of
 from berthmaster.serving.fast_path import create_app as create_flask_app
-from berthmaster.serving.request_id import request_id_of
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import Refusal, field_problem, problem
 from extender.protocols.route import Reply, Route, problem_reply

@@ -18,8 +18,7 @@ from berthmaster.native_api.fleet import (
     WorkloadRow,
     WorkloadState,
 )
-from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
-from berthmaster.native_api.why import ClaimsView, WhyNotView
+from berthmaster.native_api.why import BindingOutlook, BindingOverview, ClaimsView, WhyNotView
 from berthmaster.native_api.wire import BindingExplanation, BindingView, HistoryPage, ResourceView, Staleness
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy

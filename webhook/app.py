@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Flask
 from msgspec.structs import replace
 
-from berthmaster.kube.events import Recorder
+from berthmaster.kube.events import EventContent, EventType, Recorder, Reference
 from berthmaster.model.errors import printable
 from berthmaster.model.note import Note, NoteKind, NoteRecorder
 from berthmaster.model.policy import POLICY_KINDS
@@ -32,11 +32,33 @@ from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
-from webhook.gate_events import record
 from webhook.impact.source import ExtenderImpact
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
+
+CONTROLLER: Final = "berthmaster.io/webhook"
+_API_VERSION: Final = "policy.karmada.io/v1alpha1"
+_EVENTS: Final[dict[GateResult, tuple[EventType, str]]] = {
+    GateResult.REFUSED: ("Warning", "BlastRadiusExceeded"),
+    GateResult.UNJUDGED: ("Warning", "BlastRadiusNotJudged"),
+    GateResult.EXEMPT: ("Warning", "BlastRadiusExempted"),
+    GateResult.ACCEPTED: ("Normal", "PlanAccepted"),
+}
+
+
+def record(recorder: Recorder, decision: GateDecision, username: str, *, created: bool) -> None:
+    """Record an event about a decision of the gate, if it deserves one."""
+    if decision.result not in _EVENTS:
+        return
+    kind, reason = _EVENTS[decision.result]
+    change = decision.change
+    verb = "deletion" if change.deletes else "creation" if created else "update"
+    about = Reference(_API_VERSION, change.kind, change.namespace, change.name)
+    plan = f", plan {decision.plan}" if decision.plan else ""
+    note = f"{verb} by {username}{plan}: {decision.message}"
+    recorder.record(EventContent(about, kind, reason, "Admission", note))
+
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _LOG_PER_S: Final = 50.0

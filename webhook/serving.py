@@ -101,7 +101,7 @@ def _recorder(options: ImpactOptions) -> "EventRecorder":
     from berthmaster.kube.events import EventRecorder  # noqa: PLC0415 - only events need an API client
     from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - the same
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
-    from webhook.gate_events import CONTROLLER  # noqa: PLC0415 - the same
+    from webhook.app import CONTROLLER  # noqa: PLC0415 - the same
 
     client = load_client(options.kubeconfig, options.context)
     recorder = EventRecorder(

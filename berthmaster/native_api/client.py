@@ -20,7 +20,6 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, ServiceError
 from berthmaster.native_api.connection import ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOverview
 from berthmaster.native_api.what_if import (
     Change,
     PlanAnswer,
@@ -29,6 +28,7 @@ from berthmaster.native_api.what_if import (
     SimulateRequest,
 )
 from berthmaster.native_api.why import (
+    BindingOverview,
     DriftQuery,
     DriftView,
     MovesView,

@@ -5,6 +5,8 @@ is WSGI middleware in front of Flask: it calls the views of exact POST paths dir
 Flask. Both ways call the same view and send the same response.
 """
 
+import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -115,3 +117,12 @@ def _error_handler(refuse: Refuse, status: int) -> Callable[[Any], Response]:
 def _response(reply: HTTPReply) -> Response:
     # Flask would write the reason phrase of a plain number in capitals.
     return Response(reply.body, _STATUS_LINES[reply.status], list(reply.headers))
+
+
+_SANE_ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+def request_id_of(environ: Mapping[str, Any]) -> str:
+    """Return the client's ``X-Request-Id`` if it is safe to repeat, or a new id."""
+    given: str = environ.get("HTTP_X_REQUEST_ID", "")
+    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex

@@ -6,7 +6,7 @@ from typing import Final
 
 from berthmaster.model.meta import Quantity
 from berthmaster.native_api.fleet import FleetAmount
-from berthmaster.native_api.outlook import Room
+from berthmaster.native_api.why import Room
 from berthmaster.views.texts import bytes_text, cores_text
 
 HIGH_PERCENT: Final = 90

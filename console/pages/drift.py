@@ -13,7 +13,7 @@ from berthmaster.views.texts import cost_text
 from console.context import services
 from console.pages import downloads, lists
 from console.pages.plan_model import binding_place
-from console.pages.policies_model import policy_address
+from console.pages.policies import policy_address
 from console.pages.resilience import waiting
 from console.pages.workload_answers import DRIFT_WORDS
 from console.query import PageQuery

@@ -9,15 +9,22 @@ from markupsafe import Markup
 
 from berthmaster.native_api.fleet import FleetView, SortKey, WorkloadQuery
 from berthmaster.native_api.why import DriftQuery
-from console.answer_cache import AnswerCache
-from console.context import services, visitor
-from console.offers import NOT_YET, optional
+from console.context import NOT_YET, optional, services, visitor
 from console.pages import downloads
-from console.pages.fleet_map import LEVELS
-from console.pages.fleet_model import SORTS, STATES, VIEWS, FleetPage, FleetQuestion, fleet_page, listed_clusters
-from console.pages.fleet_tiles import cluster_page
-from console.pages.workloads_model import workload_figures, workloads_page
+from console.pages.fleet_model import (
+    LEVELS,
+    SORTS,
+    STATES,
+    VIEWS,
+    FleetPage,
+    FleetQuestion,
+    cluster_page,
+    fleet_page,
+    listed_clusters,
+)
+from console.pages.workloads import workload_figures, workloads_page
 from console.query import PageQuery
+from console.source import AnswerCache
 
 BLUEPRINT: Final = Blueprint("fleet", __name__)
 _WORKLOADS: Final = 10

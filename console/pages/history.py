@@ -7,11 +7,9 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from berthmaster.native_api.wire import HistoryQuery
-from console.context import services
-from console.offers import NO_LEDGER, optional
+from console.context import NO_LEDGER, optional, services
 from console.pages import downloads
-from console.pages.workload_timeline import timeline
-from console.pages.workload_words import sentence
+from console.pages.workload_words import sentence, timeline
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("history", __name__)

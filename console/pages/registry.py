@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from flask import Blueprint
+from flask import Blueprint, render_template
 
-from console.pages import drift, fleet, help_page, history, moves, policies, resilience, what_if, workloads
+from console.pages import drift, fleet, history, moves, policies, resilience, what_if, workloads
+
+HELP: Final = Blueprint("help", __name__)
+
+
+@HELP.get("/help")
+def show_help() -> str:
+    """Show what the words mean, and which keys work."""
+    return render_template("help.html")
 
 
 class PageEntry(NamedTuple):
@@ -26,5 +34,5 @@ PAGES: Final[Sequence[PageEntry]] = (
     PageEntry("Moves", "moves.show", "m", moves.BLUEPRINT),
     PageEntry("History", "history.show", "y", history.BLUEPRINT),
     PageEntry("Policies", "policies.show", "p", policies.BLUEPRINT),
-    PageEntry("Help", "help.show", "h", help_page.BLUEPRINT),
+    PageEntry("Help", "help.show_help", "h", HELP),
 )

@@ -1,16 +1,182 @@
 """The page Resilience: what each failure of a region, provider, zone or cluster alone would do."""
 
-from typing import Final
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, make_response, render_template, request
+from markupsafe import Markup
+from msgspec.structs import replace
 
+from berthmaster.native_api.why import ImpactView, ResilienceView
 from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.plan_answer import Switch
+from berthmaster.views.assumption_texts import failover_lines
+from berthmaster.views.heat_map import TITLE, heat_map
 from console.context import services
-from console.pages import downloads
-from console.pages.resilience_model import DOMAINS, PLURALS, ROWS, SWITCHES, resilience_page
+from console.markup import drawn
+from console.pages import downloads, lists
+from console.pages.plan_model import as_choice, binding_place
 from console.query import PageQuery
+from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 from console.source import SourceError
+
+DOMAINS: Final = ("region", "provider", "zone", "cluster")
+SWITCHES: Final = {"auto": "Failover as configured", "on": "Failover assumed on", "off": "Failover assumed off"}
+PLURALS: Final = {"region": "regions", "provider": "providers", "zone": "zones", "cluster": "clusters"}
+PICTURE: Final = (24, 36)
+"""The most rows and columns of the picture, which fits a page of 1,280 pixels. The table has the other failures."""
+ROWS: Final = 15
+"""The most failures of one page of the table. Each names workloads and clusters, so that few make a large page."""
+_WHOLE: Final = ("region", "provider")
+"""The failures whose columns are what fails, too. A cluster can be in several zones."""
+_OTHERS: Final = "others"
+_NAMED: Final = 5
+_EFFECTS: Final = ("has no other copy", "runs nowhere", "has too few replicas", "stays on a lost cluster")
+"""What a failure does to a workload, the worst first."""
+
+
+class NamedWorkload(NamedTuple):
+    """A workload that a failure leaves without a place, or with too few replicas."""
+
+    name: str
+    place: tuple[str, str] | None
+    effect: str
+
+
+class FailureRow(NamedTuple):
+    """One failure.
+
+    Attributes:
+        workloads: some of the workloads that it harms, each with its worst effect.
+        more: how many other ones there are at least.
+        counted: whether ``more`` is exact.
+    """
+
+    impact: ImpactView
+    overcommitted: Sequence[str]
+    workloads: Sequence[NamedWorkload]
+    more: int
+    counted: bool
+    receivers: Sequence[tuple[str, int]]
+    other_receivers: int
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResiliencePage:
+    """The page."""
+
+    by: str
+    opening: Sequence[str]
+    failover: Switch
+    moves: bool
+    plural: str
+    failures: int
+    harmless: int
+    workloads: int
+    clusters: int
+    picture_title: str
+    picture: Markup
+    rows: Sequence[FailureRow]
+    paging: lists.Paging
+    computed_at: datetime
+    gaps: Sequence[str]
+
+
+def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) -> ResiliencePage:
+    """Return what the page shows.
+
+    Args:
+        view: the extender's answer, without the names that the visitor may not see. Its counts are of everything.
+    """
+    shown, part = lists.cut(view.impacts, page, page_rows, len(view.impacts))
+    picture = ""
+    if view.impacts:
+        impacts, names = (view.impacts, view.clusters) if by not in _WHOLE else _by_domain(view)
+        columns = _columns(impacts[: PICTURE[0]], names)
+        # The picture counts the columns that it leaves out, so the others follow.
+        rest = [name for name in names if name not in set(columns)]
+        picture = heat_map(
+            impacts,
+            [*columns, *rest],
+            limits=(PICTURE[0], len(columns)),
+            failures=view.failures,
+            noun=by if by in _WHOLE else "cluster",
+            embedded=True,
+        )
+    largest = max((len(each.clusters) for each in view.impacts), default=0)
+    return ResiliencePage(
+        by=by,
+        opening=list(failover_lines(view.assumptions, largest, as_choice)),
+        failover=view.assumptions.failover,
+        moves=view.assumptions.moves_off_lost,
+        plural=PLURALS[by],
+        failures=view.failures,
+        harmless=view.harmless,
+        workloads=view.workloads,
+        clusters=len(view.clusters),
+        picture_title=TITLE,
+        picture=drawn(picture),
+        rows=[_row(each) for each in shown],
+        paging=part,
+        computed_at=view.computed_at,
+        gaps=view.gaps,
+    )
+
+
+def _by_domain(view: ResilienceView) -> tuple[list[ImpactView], list[str]]:
+    """Return the failures with what each region or provider gets as a whole, and the names of these."""
+    home = {cluster: each.name for each in view.impacts for cluster in each.clusters}
+    impacts = []
+    for each in view.impacts:
+        arriving: Counter[str] = Counter()
+        over: dict[str, set[str]] = {}
+        for cluster, count in each.arriving.items():
+            arriving[home.get(cluster, _OTHERS)] += count
+        for cluster, resources in each.overcommitted.items():
+            over.setdefault(home.get(cluster, _OTHERS), set()).update(resources)
+        overcommitted = {name: sorted(resources) for name, resources in over.items()}
+        impacts.append(replace(each, clusters=(each.name,), arriving=dict(arriving), overcommitted=overcommitted))
+    return impacts, sorted({home.get(each, _OTHERS) for each in view.clusters})
+
+
+def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str]:
+    """Return the clusters that the picture shows, by name: all, or those that these failures concern most."""
+    if len(clusters) <= PICTURE[1]:
+        return sorted(clusters)
+    weight: Counter[str] = Counter()
+    for impact in impacts:
+        weight.update(impact.arriving)
+        # A cluster that gets too much, or is lost, matters more than one that gets many replicas.
+        weight.update(dict.fromkeys(impact.overcommitted, 10**9))
+        weight.update(dict.fromkeys(impact.clusters, 10**6))
+    return sorted(name for name, _ in weight.most_common(PICTURE[1]))
+
+
+def _row(impact: ImpactView) -> FailureRow:
+    lists = (impact.only_copy, impact.nowhere, impact.short, impact.staying)
+    worst: dict[str, str] = {}
+    for names, effect in zip(lists, _EFFECTS, strict=True):
+        worst |= dict.fromkeys((each for each in names if each not in worst), effect)
+    named = [NamedWorkload(each, binding_place(each), effect) for each, effect in islice(worst.items(), _NAMED)]
+    receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
+    few = len(impact.clusters) <= MAX_ENTRIES
+    lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
+    return FailureRow(
+        impact=impact,
+        overcommitted=[f"{name} ({', '.join(each)})" for name, each in sorted(impact.overcommitted.items())],
+        workloads=named,
+        more=max(len(worst), *impact.counts) - len(named),
+        counted=impact.counts == tuple(map(len, lists)),
+        receivers=receivers[:_NAMED],
+        other_receivers=len(receivers[_NAMED:]),
+        question=encoded(WhatIfQuestion(lose=lost, failover=impact.assumptions.failover)),
+    )
+
 
 BLUEPRINT: Final = Blueprint("resilience", __name__)
 _MOST: Final = 1000

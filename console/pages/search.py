@@ -7,8 +7,7 @@ from flask import Blueprint, render_template, request, url_for
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.fleet import WorkloadQuery
 from berthmaster.native_api.why import PolicyQuery
-from console.context import services
-from console.offers import optional
+from console.context import optional, services
 from console.query import PageQuery
 
 BLUEPRINT: Final = Blueprint("search", __name__)

@@ -9,14 +9,11 @@ from flask import Response, abort, render_template, request
 
 from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
-from console.context import services, visitor
-from console.offers import NO_LEDGER, Offered, optional
+from console.context import NO_LEDGER, Offered, optional, services, visitor
 from console.pages import downloads
-from console.pages.policies_model import policy_address
-from console.pages.workload_groups import ROWS
-from console.pages.workload_model import WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
-from console.pages.workload_timeline import departure_of
-from console.pages.workload_words import sentence
+from console.pages.policies import policy_address
+from console.pages.workload_model import ROWS, WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
+from console.pages.workload_words import departure_of, sentence
 from console.query import PageQuery
 
 _RECORDS: Final = 20

@@ -10,7 +10,7 @@ from typing import Final
 
 from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.move import UNDER_WAY, WAITING, MoveReason
-from berthmaster.native_api.outlook import BindingOutlook, Room
+from berthmaster.native_api.why import BindingOutlook, Room
 from berthmaster.native_api.wire import BindingView
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -18,11 +18,12 @@ from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.simulation.group_outlook import GroupOutlook
 from berthmaster.simulation.report import Explanation
 from console.pages.amounts import room_words
-from console.pages.workload_timeline import Departure, moment_of
 from console.pages.workload_words import (
+    Departure,
     assignment_words,
     counted,
     listed,
+    moment_of,
     move_words,
     ordinal,
     outlook_words,

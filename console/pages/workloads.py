@@ -1,17 +1,180 @@
 """The page Workloads: search, filters, order and pages, all of them in the address."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, render_template, request
 from msgspec.structs import replace
 
-from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery
+from berthmaster.model.meta import CLUSTER_SCOPED
+from berthmaster.native_api.fleet import (
+    Restriction,
+    SortKey,
+    WorkloadPage,
+    WorkloadQuery,
+    WorkloadRow,
+    WorkloadState,
+)
 from console.context import services
 from console.pages import downloads, lists
 from console.pages.workload import one
-from console.pages.workloads_model import RESTRICTIONS, SORTS, workloads_page
 from console.query import PageQuery
+
+SORTS: Final = tuple(each.value for each in SortKey)
+RESTRICTIONS: Final[Mapping[Restriction, str]] = {
+    Restriction.NOT_PREFERRED: "not in its preferred group",
+    Restriction.NOWHERE: "nowhere",
+    Restriction.SHORT: "too few replicas",
+    Restriction.MOVING: "moving",
+    Restriction.HELD_DOWN: "held down",
+    Restriction.SUSPENDED: "suspended",
+}
+_FIGURES: Final[Mapping[Restriction, str]] = {
+    Restriction.NOWHERE: "bad",
+    Restriction.SHORT: "bad",
+    Restriction.NOT_PREFERRED: "warn",
+    Restriction.MOVING: "",
+    Restriction.HELD_DOWN: "",
+}
+_STATES: Final[Mapping[WorkloadState, tuple[str, str]]] = {
+    WorkloadState.PLACED: ("good", "placed"),
+    WorkloadState.NOWHERE: ("bad", "nowhere"),
+    WorkloadState.SHORT: ("warn", "too few replicas"),
+    WorkloadState.PENDING: ("busy", "waits for its scheduler"),
+    WorkloadState.SUSPENDED: ("off", "suspended"),
+    WorkloadState.DELETING: ("off", "deleting"),
+    WorkloadState.UNKNOWN: ("off", "not known"),
+}
+_SHOWN_CLUSTERS: Final = 4
+_MAX_OPTIONS: Final = 100
+
+
+class RowView(NamedTuple):
+    """One row of the table."""
+
+    row: WorkloadRow
+    place: str
+    badge: tuple[str, str]
+    marks: tuple[tuple[str, str], ...]
+    group: str
+    clusters: tuple[tuple[str, str], ...]
+    more: int
+    replicas: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value of a filter with the number of workloads that have it."""
+
+    value: str
+    text: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadsPage:
+    """What the page shows."""
+
+    rows: tuple[RowView, ...]
+    matched: int
+    only: tuple[Option, ...]
+    namespaces: tuple[Option, ...]
+    policies: tuple[Option, ...]
+    clusters: tuple[Option, ...]
+    groups: tuple[Option, ...]
+
+
+def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
+    """Return what the page shows."""
+    facets = found.facets
+    return WorkloadsPage(
+        rows=tuple(map(row_view, found.items)),
+        matched=found.matched,
+        only=tuple(
+            Option(each.value, f"{text} ({facets.only.get(each.value, 0):,})", each in query.only)
+            for each, text in RESTRICTIONS.items()
+        ),
+        namespaces=_options(facets.namespaces, query.namespace),
+        policies=_options(facets.policies, query.policy),
+        clusters=_options(facets.clusters, query.cluster),
+        groups=_options(facets.groups, query.group),
+    )
+
+
+class WorkloadFigure(NamedTuple):
+    """How many workloads there are, or how many a restriction selects."""
+
+    number: int
+    text: str
+    kind: str
+    only: str
+
+
+def workload_figures(found: WorkloadPage) -> list[WorkloadFigure]:
+    """Return how many workloads the visitor may see, and how many of them are not as they should be."""
+    counts = found.facets.only
+    return [
+        WorkloadFigure(found.total, "workload" if found.total == 1 else "workloads", "", ""),
+        *(
+            WorkloadFigure(counts[each.value], RESTRICTIONS[each], kind, each.value)
+            for each, kind in _FIGURES.items()
+            if counts.get(each.value)
+        ),
+    ]
+
+
+def row_view(row: WorkloadRow) -> RowView:
+    """Return one row of the table."""
+    shown = sorted(row.clusters.items(), key=lambda pair: (-pair[1], pair[0]))
+    marks = []
+    if row.moving:
+        marks.append(("busy", "moving"))
+    if row.held_down:
+        marks.append(("warn", "held down"))
+    if row.preferred is False:
+        marks.append(("warn", "not in its preferred group"))
+    return RowView(
+        row=row,
+        place=row.namespace or CLUSTER_SCOPED,
+        badge=_STATES[row.state],
+        marks=tuple(marks),
+        group=group_text(row.group, row.group_index, row.groups) if row.clusters else "",
+        clusters=tuple((name, str(count) if count else "") for name, count in shown[:_SHOWN_CLUSTERS]),
+        more=max(0, len(shown) - _SHOWN_CLUSTERS),
+        replicas=replicas_text(row.clusters, row.replicas),
+    )
+
+
+def group_text(group: str | None, index: int | None, groups: int) -> str:
+    """Return the name of a group and its position among all groups of the placement."""
+    if group is None:
+        return "not known" if groups else ""
+    return f"{group} (not in its policy now)" if index is None else f"{group} ({index + 1} of {groups})"
+
+
+def replicas_text(clusters: Mapping[str, int], replicas: int) -> str:
+    """Return the assigned and the desired replicas; empty for a workload without replicas."""
+    if not replicas:
+        return ""
+    assigned = sum(clusters.values())
+    if assigned < replicas:
+        return f"{assigned:,} of {replicas:,}"
+    if assigned == replicas:
+        return f"{assigned:,}"
+    if all(count == replicas for count in clusters.values()):
+        return f"{replicas:,} on each cluster"
+    return f"{assigned:,}, {replicas:,} desired"
+
+
+def _options(counts: Mapping[str, int], chosen: str) -> tuple[Option, ...]:
+    """Return the values of a filter, the most frequent ones first; the chosen value is always one of them."""
+    listed = [Option(name, f"{name} ({count:,})", name == chosen) for name, count in counts.items()][:_MAX_OPTIONS]
+    if chosen and all(each.value != chosen for each in listed):
+        listed.insert(0, Option(chosen, chosen, chosen=True))
+    return tuple(listed)
+
 
 BLUEPRINT: Final = Blueprint("workloads", __name__)
 BLUEPRINT.add_url_rule("/workloads/<namespace>/<binding>", "one", one)

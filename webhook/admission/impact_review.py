@@ -34,7 +34,7 @@ from webhook.admission.impact import (
     summary,
     warnings,
 )
-from webhook.admission.karmada.policy import apply_defaults, read
+from webhook.admission.karmada import apply_defaults, read
 from webhook.admission.outcome import ABSENT, ALLOWED, Draft, FieldProblem, PatchTooLargeError, ReviewOutcome
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level

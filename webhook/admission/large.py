@@ -14,12 +14,11 @@ import msgspec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from webhook.admission.karmada import policy
+from webhook.admission import karmada
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
 from webhook.admission.reviews import KARMADA, KUBEADMIRAL, ReviewRoute, is_ignored, request_problem, review
 from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
-from webhook.admission.rules.size import TOO_LARGE
+from webhook.admission.rules.rule import TOO_LARGE, ReviewedKubeAdmiralSpec, ReviewedPolicy
 from webhook.admission.wire import AdmissionRequest, RequestHead, UnreadRequest, decode, decode_unread
 
 LARGE_BYTES: Final = 64 * 2**10
@@ -99,7 +98,7 @@ def _size_problems(
             ),
         )  # fmt: skip
     if route.group == KARMADA:
-        reviewed = ReviewedPolicy(policy.decode(bytes(request.object)), None, request.namespace, settings)
+        reviewed = ReviewedPolicy(karmada.decode(bytes(request.object)), None, request.namespace, settings)
         return context.size_rules.run(reviewed).denials
     if route.group == KUBEADMIRAL and bytes(new.spec) != b"null":
         try:

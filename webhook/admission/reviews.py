@@ -38,10 +38,9 @@ from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import RebalancerSpec
-from webhook.admission import kubeadmiral, rebalancer
+from webhook.admission import karmada, kubeadmiral, rebalancer
 from webhook.admission.impact_review import Complete, review_impact, spec_is_unchanged
-from webhook.admission.karmada import checks
-from webhook.admission.karmada.policy import apply_defaults, read, set_identity
+from webhook.admission.karmada import apply_defaults, read, set_identity
 from webhook.admission.outcome import (
     ABSENT,
     ALLOWED,
@@ -53,8 +52,7 @@ from webhook.admission.outcome import (
     bounded,
 )
 from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
-from webhook.admission.rules.size import has_long_list
+from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy, has_long_list
 from webhook.admission.schema import SCHEMA, UNKNOWN_FIELD, completed, object_problems, schema_of
 from webhook.admission.settings import AdmissionSettings, Level
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind, RequestHead
@@ -261,11 +259,11 @@ def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     if settings.standalone:
         yield from _check_identity(policy, reviewed.old)
     if settings.standalone or settings.peer_checks:
-        yield from checks.check_spec(policy, reviewed.namespace)
+        yield from karmada.check_spec(policy, reviewed.namespace)
         return
-    yield from checks.check_exclusive(policy.spec.placement)
-    yield from checks.check_group_names(policy.spec.placement)
-    yield from checks.check_preemption_names(policy.spec)
+    yield from karmada.check_exclusive(policy.spec.placement)
+    yield from karmada.check_group_names(policy.spec.placement)
+    yield from karmada.check_preemption_names(policy.spec)
 
 
 def _check_identity(policy: Policy, old: Policy | None) -> Iterator[FieldProblem]:

@@ -9,10 +9,8 @@ from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rules.affinities import AFFINITY_RULES, SPREADING_RULES, TOLERATION_RULES
 from webhook.admission.rules.division import DIVISION_RULES, MOVE_RULES
-from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, RuleSet
-from webhook.admission.rules.selection import SELECTION_RULES
-from webhook.admission.rules.size import KUBEADMIRAL_SIZE_RULE, SIZE_RULES
-from webhook.admission.rules.unsupported import UNSUPPORTED_RULES
+from webhook.admission.rules.rule import KUBEADMIRAL_SIZE_RULE, SIZE_RULES, AdmissionRule, ReviewedPolicy, RuleSet
+from webhook.admission.rules.selection import SELECTION_RULES, UNSUPPORTED_RULES
 from webhook.admission.settings import AdmissionSettings
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (

@@ -8,9 +8,8 @@ them, and keeps what later calls need.
 from collections.abc import Sequence
 from typing import Final
 
-from extender.protocols.cost import is_light
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeSchedulerOptions
-from extender.protocols.route import Route
+from extender.protocols.route import Route, is_light
 
 PREFIX: Final = "/kube-scheduler"
 

@@ -24,19 +24,17 @@ from berthmaster.scheduling.request import Request
 from extender.protocols.kube_scheduler.nodes import (
     REJECTED,
     CachedNodes,
+    FilteredNodes,
     NodeScore,
     RankedNodes,
     RequestNodes,
-    members_of,
-)
-from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
-from extender.protocols.kube_scheduler.results import (
-    FilteredNodes,
     best_candidates,
     filter_nodes,
     hold_message,
     host_scores,
+    members_of,
 )
+from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
 from extender.protocols.kube_scheduler.wire import (
     Args,
     FilterResult,

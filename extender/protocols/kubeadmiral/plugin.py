@@ -20,19 +20,10 @@ from berthmaster.native_api.wire import Problem
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.columns import PYTHON_STEPS, TooLargeError, Work
 from berthmaster.scheduling.resources import Requests, requests_of
-from extender.protocols.cost import is_light
 from extender.protocols.kubeadmiral.groups import (
     NO_SCHEDULE_ONLY,
     AffinityGroup,
     CandidateCluster,
-    capacity_of,
-    choose,
-    cluster_of,
-    group_of,
-    groups_of,
-    tiers_by,
-)
-from extender.protocols.kubeadmiral.wire import (
     ClusterPlacement,
     ClusterRequest,
     ClusterScore,
@@ -42,8 +33,14 @@ from extender.protocols.kubeadmiral.wire import (
     ScoreResponse,
     SelectRequest,
     SelectResponse,
+    capacity_of,
+    choose,
+    cluster_of,
+    group_of,
+    groups_of,
+    tiers_by,
 )
-from extender.protocols.route import Handler, Refuser, Reply, Route, problem_reply
+from extender.protocols.route import Handler, Refuser, Reply, Route, is_light, problem_reply
 from extender.protocols.services import Call, Services
 
 PROTOCOL: Final = "kubeadmiral"

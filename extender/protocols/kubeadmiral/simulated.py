@@ -22,9 +22,9 @@ from berthmaster.scheduling.filters import UnscorableError
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
 from berthmaster.simulation.federation import FederationRow, federation_of, federation_row, run_federation
-from extender.protocols.kubeadmiral.groups import DIVIDE, AffinityGroup, group_of, groups_of, located
-from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
-from extender.protocols.kubeadmiral.wire import (
+from extender.protocols.kubeadmiral.groups import (
+    DIVIDE,
+    AffinityGroup,
     ClusterPlacement,
     ClusterScore,
     Member,
@@ -32,7 +32,11 @@ from extender.protocols.kubeadmiral.wire import (
     PlacementPreferences,
     PluginSchedulingUnit,
     SelectRequest,
+    group_of,
+    groups_of,
+    located,
 )
+from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.protocols.route import JSON, Reply, Route
 from extender.protocols.services import Call, Services

@@ -11,7 +11,7 @@ from berthmaster.model.errors import name_list, shown
 from berthmaster.model.gaps import about
 from berthmaster.model.move import move_of, move_problem
 from berthmaster.model.unsupported import unsupported_parts
-from berthmaster.native_api.outlook import BindingOutlook, FreeAmount, Room
+from berthmaster.native_api.why import BindingOutlook, FreeAmount, Room
 from berthmaster.native_api.wire import (
     BindingExplanation,
     BindingView,

@@ -10,8 +10,7 @@ from berthmaster.native_api.fleet import FleetAmount, FleetCluster, FleetView, S
 from berthmaster.native_api.wire import Amounts, ClusterList, ClusterView, Staleness
 from berthmaster.scheduling.resources import amount_of
 from extender.protocols.services import Services
-from extender.state.placed_index import PlacedIndex
-from extender.state.placed_totals import ClusterUse
+from extender.state.placed_index import ClusterUse, PlacedIndex
 from extender.state.state import FleetCache, Freshness, State
 
 _UNWATCHED = (

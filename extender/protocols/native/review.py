@@ -22,8 +22,7 @@ from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Gap, texts
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.review import ChangeReview, PolicySet, ReviewAnswer, ReviewedWorkload
-from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.native_api.what_if import ChangeReview, PlanRequest, PolicySet, ReviewAnswer, ReviewedWorkload
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.change_set import ChangeSet

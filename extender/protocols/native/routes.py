@@ -10,10 +10,17 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.gaps import Reader
 from berthmaster.native_api.connection import REVIEW_PATH
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
-from berthmaster.native_api.outlook import BindingOutlook, BindingOverview
-from berthmaster.native_api.review import ChangeReview, ReviewAnswer
-from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, SimulateAnswer, SimulateRequest
+from berthmaster.native_api.what_if import (
+    ChangeReview,
+    PlanAnswer,
+    PlanRequest,
+    ReviewAnswer,
+    SimulateAnswer,
+    SimulateRequest,
+)
 from berthmaster.native_api.why import (
+    BindingOutlook,
+    BindingOverview,
     ClaimsView,
     DriftView,
     MovesView,

@@ -26,8 +26,8 @@ from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Decision, Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
-from extender.protocols.cost import is_light
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.route import is_light
 from extender.protocols.services import Call, ServiceMetrics, Services, sized
 from extender.state.state import NO_SOURCE
 

@@ -27,8 +27,7 @@ from extender.protocols.native.fleet import staleness_of
 from extender.protocols.native.parameters import MAX_OFFSET, NAMESPACES, choice, count, flag, sort, text, values
 from extender.protocols.native.schedule import require_watched
 from extender.protocols.services import Call, Services
-from extender.state.placed_index import PlacedIndex, in_order, namespace_of
-from extender.state.placed_totals import WorkloadTotals
+from extender.state.placed_index import PlacedIndex, WorkloadTotals, in_order, namespace_of
 from extender.state.placed_workload import PlacedWorkload, clusters_of, row_of
 
 PARAMETERS: Final = {

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from console.answer_cache import AnswerCache
+from console.source import AnswerCache
 
 
 class Extender:

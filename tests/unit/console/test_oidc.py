@@ -13,8 +13,7 @@ from joserfc.jwk import OctKey, RSAKey
 from werkzeug import Response
 
 from berthmaster.model.errors import InputError
-from console.authentication import SignInOptions
-from console.oidc_options import OidcOptions, OidcUser, SignInFailedError, user_of
+from console.authentication import OidcOptions, OidcUser, SignInFailedError, SignInOptions, user_of
 
 HTML = {"Accept": "text/html"}
 KEY = RSAKey.generate_key(2048, parameters={"kid": "one"})

@@ -10,8 +10,17 @@ from werkzeug.datastructures import MultiDict
 
 from berthmaster.native_api.what_if import DownChange, PolicyName, ScaleChange, TaintChange, UntaintChange
 from console.query import QueryError
-from console.question import MAX_ADDRESS, WhatIfQuestion, decoded, encoded, question_of
-from console.question_reading import FormProblem, question_words, read, refusals
+from console.question import (
+    MAX_ADDRESS,
+    FormProblem,
+    WhatIfQuestion,
+    decoded,
+    encoded,
+    question_of,
+    question_words,
+    read,
+    refusals,
+)
 
 POLICY = """\
 apiVersion: policy.karmada.io/v1alpha1

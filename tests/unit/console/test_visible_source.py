@@ -9,8 +9,8 @@ from berthmaster.native_api.why import DriftQuery, PolicyQuery
 from berthmaster.native_api.wire import HistoryQuery, Staleness
 from berthmaster.simulation.plan_answer import Plan, PlanSummary, PolicyEffect
 from berthmaster.views.move_rows import MoveQuery
+from console.authentication import Visitor
 from console.source import SourceError, VisibleSource
-from console.visitor import Visitor
 
 FRESH = Staleness(None, None, "")
 THEIRS = "vault/Deployment/secret"

@@ -15,10 +15,9 @@ from reviews import UID, admission_review
 from rule_pages import FOLDER, LISTED, RULES, findings, pages
 
 from webhook import app as webhook_app
-from webhook.admission import kubeadmiral, rebalancer
+from webhook.admission import karmada, kubeadmiral, rebalancer
 from webhook.admission.impact import BlastRadius, PolicyImpact
 from webhook.admission.impact_review import ACCEPT_PLAN
-from webhook.admission.karmada import checks
 from webhook.admission.outcome import FieldProblem
 from webhook.admission.reviews import ROUTES
 from webhook.admission.rules.rule import AdmissionRule
@@ -119,7 +118,7 @@ POLICIES_PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 CHECKS = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
 # The defaults set the grace period, so no example can lack it.
 NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully requires a grace period"
-CHECKING = (checks, rebalancer, kubeadmiral)
+CHECKING = (karmada, rebalancer, kubeadmiral)
 
 
 @pytest.mark.parametrize("rule", LISTED)
@@ -216,7 +215,7 @@ def test_the_table_has_every_default_of_the_examples():
 
 def test_the_catalog_has_every_rule_that_a_module_defines():
     names = (
-        *("rules.affinities", "rules.division", "rules.selection", "rules.size", "rules.unsupported"),
+        *("rules.affinities", "rules.division", "rules.rule", "rules.selection"),
         *("kubeadmiral", "rebalancer"),
     )
     modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]

@@ -12,7 +12,7 @@ from waiting import wait_for
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.native_api.connection import ExtenderAccess
-from berthmaster.native_api.review import ChangeReview
+from berthmaster.native_api.what_if import ChangeReview
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered

@@ -9,7 +9,7 @@ from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
 from berthmaster.model.policy import ClusterAffinity, Placement
-from webhook.admission.karmada.policy import divides_by_static_weight, named_clusters
+from webhook.admission.karmada import divides_by_static_weight, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 

@@ -7,9 +7,7 @@ from console_answers import fleet_cluster, fleet_view, large_fleet, listed_workl
 
 from berthmaster.model.cluster import Taint
 from berthmaster.native_api.fleet import FleetAmount
-from console.pages.fleet_map import LINKED
-from console.pages.fleet_model import FleetQuestion, fleet_page
-from console.pages.fleet_tiles import cluster_page, state_of, tile_of
+from console.pages.fleet_model import LINKED, FleetQuestion, cluster_page, fleet_page, state_of, tile_of
 
 TAINTED = (Taint("dedicated", "NoSchedule", "batch"),)
 LOST = {"ready": False, "ready_message": "the kubelet stopped"}

@@ -17,7 +17,7 @@ from berthmaster.views.move_rows import (
     WaitReason,
     WindowUse,
 )
-from console.pages.moves_model import BADGES, PHASES, moves_page
+from console.pages.moves import BADGES, PHASES, moves_page
 
 LATER = NOW + timedelta(hours=3)
 

@@ -5,7 +5,7 @@ from console_replies import HOSTILE, policy_list, policy_row, policy_view
 from console_source import GivenSource, console_client
 
 from berthmaster.views.policy_rows import PolicyFinding, PriorityDropRow, TakeoverRow
-from console.pages.policies_model import policies_page, policy_address
+from console.pages.policies import policies_page, policy_address
 from console.question import WhatIfQuestion, decoded
 
 

@@ -11,7 +11,7 @@ from fake_clock import FakeClock
 from berthmaster.native_api.fleet import StateVersion
 from berthmaster.native_api.wire import Progress
 from berthmaster.simulation.plan_answer import Switch
-from console.pages.resilience_model import PICTURE, resilience_page
+from console.pages.resilience import PICTURE, resilience_page
 from console.question import WhatIfQuestion, decoded
 
 

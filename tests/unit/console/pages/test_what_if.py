@@ -12,7 +12,7 @@ from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
 from console.pages.plan_model import plan_view
-from console.pages.what_if_model import MAX_BOXES, form_view
+from console.pages.what_if import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
 

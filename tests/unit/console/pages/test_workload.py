@@ -23,7 +23,7 @@ from console_source import refused_question
 from berthmaster.ledger.records import ChangeRecord, InputDifference, PastExplanation
 from berthmaster.model.meta import Quantity
 from berthmaster.model.move import MovePhase
-from berthmaster.native_api.outlook import FreeAmount, Room
+from berthmaster.native_api.why import FreeAmount, Room
 from berthmaster.native_api.wire import EvictionTaskView, HistoryQuery, RequiringBinding
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome, Rejection
 from berthmaster.scheduling.fleet import Strategy
@@ -32,9 +32,8 @@ from berthmaster.scheduling.request import Failure, FailureKind
 from berthmaster.simulation.workload import NotScheduled
 from console.pages import workload_model
 from console.pages.workload_answers import answers, past_answers
-from console.pages.workload_groups import ROWS, group_rows, stage_view
-from console.pages.workload_timeline import Departure, change_words, departure_of, timeline
-from console.pages.workload_words import listed, sentence
+from console.pages.workload_model import ROWS, group_rows, stage_view
+from console.pages.workload_words import Departure, change_words, departure_of, listed, sentence, timeline
 
 ADDRESS = "/workloads/shop/web-deployment"
 PAST = PastExplanation(

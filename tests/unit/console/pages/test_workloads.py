@@ -4,7 +4,7 @@ import pytest
 from console_answers import listed_workloads, workload_row
 
 from berthmaster.native_api.fleet import Restriction, SortKey, WorkloadQuery, WorkloadState
-from console.pages.workloads_model import RESTRICTIONS, group_text, replicas_text, row_view, workloads_page
+from console.pages.workloads import RESTRICTIONS, group_text, replicas_text, row_view, workloads_page
 
 
 @pytest.mark.parametrize("state", WorkloadState)

@@ -15,7 +15,7 @@ from berthmaster.model.validation import DEFAULT_LIMITS
 from berthmaster.scheduling.columns import Work
 from extender.protocols.kubeadmiral import groups as groups_module
 from extender.protocols.kubeadmiral import routes
-from extender.protocols.kubeadmiral.wire import Member
+from extender.protocols.kubeadmiral.groups import Member
 from extender.protocols.problem import problem
 from extender.protocols.services import Call, Services
 

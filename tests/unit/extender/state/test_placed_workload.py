@@ -23,8 +23,7 @@ from berthmaster.model.cluster import Condition
 from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MovePhase, MoveReason, MoveState, annotation_of
 from berthmaster.model.policy import Suspension
 from berthmaster.native_api.fleet import SortKey, WorkloadState
-from extender.state.placed_index import ObservedIndex, PlacedIndex
-from extender.state.placed_totals import WorkloadTotals
+from extender.state.placed_index import ObservedIndex, PlacedIndex, WorkloadTotals
 from extender.state.placed_workload import arriving, clusters_of, leaving, not_running_yet, placed_workload, row_of
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)

@@ -13,8 +13,7 @@ from berthmaster.deciding.lease_record import BRAKE, SOURCES, BudgetRecord, Sour
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.move import MOVE
-from berthmaster.native_api.outlook import FreeAmount, Room
-from berthmaster.native_api.why import MovesView
+from berthmaster.native_api.why import FreeAmount, MovesView, Room
 from extender.protocols import native
 from extender.protocols.native.bindings import binding_outlook, described, room_of
 from extender.protocols.native.routes import binding_overview

@@ -6,8 +6,7 @@ from karmada_plane import binding, cluster, deployment, policy, selector
 
 from berthmaster.manifests import Document, manifests_of
 from berthmaster.model.decode import decode_json
-from berthmaster.native_api.outlook import BindingOverview
-from berthmaster.native_api.why import DriftView
+from berthmaster.native_api.why import BindingOverview, DriftView
 from berthmaster.simulation.world import world_of
 from extender.protocols import native
 from extender.protocols.native.background import Background

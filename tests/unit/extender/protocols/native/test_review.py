@@ -10,8 +10,7 @@ from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.model.decode import convert
-from berthmaster.native_api.review import ChangeReview
-from berthmaster.native_api.what_if import PlanRequest
+from berthmaster.native_api.what_if import ChangeReview, PlanRequest
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
 from extender.protocols.native import review

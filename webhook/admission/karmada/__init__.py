@@ -1,1 +1,0 @@
-"""Reviews of Karmada's policies."""
