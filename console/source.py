@@ -20,7 +20,12 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.model.gaps import namespace_of
 from berthmaster.native_api.client import Client
-from berthmaster.native_api.connection import ExtenderAccess, RequestRefusedError, UnansweredError
+from berthmaster.native_api.connection import (
+    ExtenderAccess,
+    RequestRefusedError,
+    ServiceConnection,
+    UnansweredError,
+)
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest, ScaleChange
 from berthmaster.native_api.why import (
@@ -177,32 +182,17 @@ class ExtenderClients:
 
     def __init__(self, access: ExtenderAccess, timeout_s: float) -> None:
         """Prepare the client, without a request."""
-        self._access = access
-        self._timeout_s = timeout_s
+
+        def load() -> Client:
+            return Client.on(ServiceConnection(access, timeout_s))
+
         try:
-            self._files = ReloadedFiles(access.files, self._load, _cannot_use, check_interval_s=_FILE_CHECK_S)
+            self._files = ReloadedFiles(access.files, load, _cannot_use, check_interval_s=_FILE_CHECK_S)
         except (OSError, ValueError) as error:
             raise InputError(f"a file for the extender cannot be used: {error}") from None
 
     def client(self) -> Client:
         return self._files.content()
-
-    def _load(self) -> Client:
-        access = self._access
-        pair = None
-        if access.certificate_file is not None and access.key_file is not None:
-            pair = (access.certificate_file, access.key_file)
-        try:
-            return Client(
-                access.url,
-                token_file=access.token_file,
-                ca_file=access.ca_file,
-                certificate=pair,
-                timeout_s=self._timeout_s,
-                connections=access.connections,
-            )
-        except InputError as error:
-            raise ValueError(str(error)) from None
 
 
 def _cannot_use(error: Exception) -> None:

@@ -22,7 +22,12 @@ class _AppClient:
         self._app = app
 
     def ask(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        _most_bytes: int = 0,
     ) -> Answer:
         found = self._app.open(path, method=method, data=body, headers=headers)
         return Answer(found.status_code, found.status, found.data)

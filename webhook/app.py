@@ -32,7 +32,7 @@ from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
-from webhook.impact.source import ExtenderImpact
+from webhook.impact import ExtenderImpact
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -23,7 +23,7 @@ from webhook.admission.settings import AdmissionSettings, Level
 if TYPE_CHECKING:
     from berthmaster.kube.events import EventRecorder
     from berthmaster.ledger.recorder import LedgerRecorder
-    from webhook.impact.source import ExtenderImpact
+    from webhook.impact import ExtenderImpact
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _CHEAP_BYTES: Final = 16 * 2**10
@@ -79,8 +79,7 @@ def _never_cheap(_body: bytes) -> bool:
 
 def _impact(options: ImpactOptions, settings: AdmissionSettings) -> "ExtenderImpact":
     from webhook import metrics  # noqa: PLC0415 - see _Webhook
-    from webhook.impact.extender_client import ExtenderClient  # noqa: PLC0415 - the HTTP library takes time to import
-    from webhook.impact.source import ExtenderImpact  # noqa: PLC0415 - the same
+    from webhook.impact import ExtenderClient, ExtenderImpact  # noqa: PLC0415 - the HTTP library takes time to import
 
     def failed(error: Exception) -> None:
         metrics.IMPACT_CREDENTIAL_FAILURES.inc()

@@ -17,8 +17,8 @@ from berthmaster.ledger.records import PastExplanation
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.errors import FieldError, ServiceError
-from berthmaster.native_api.connection import ServiceConnection
+from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.native_api.connection import ExtenderAccess, ServiceConnection
 from berthmaster.native_api.fleet import FleetView, StateVersion, WorkloadPage, WorkloadQuery
 from berthmaster.native_api.what_if import (
     Change,
@@ -84,7 +84,19 @@ class Client:
         Raises:
             InputError: the URL or a file is invalid.
         """
-        self._connection = ServiceConnection(url, token_file, ca_file, certificate, timeout_s, connections)
+        certificate_file, key_file = certificate or (None, None)
+        access = ExtenderAccess(url, ca_file, token_file, certificate_file, key_file, connections)
+        try:
+            self._connection = ServiceConnection(access, timeout_s)
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot connect to {url}: {error}") from None
+
+    @classmethod
+    def on(cls, connection: ServiceConnection) -> Self:
+        """Return a client that uses a connection."""
+        client = cls.__new__(cls)
+        client._connection = connection  # noqa: SLF001 - an object of this class
+        return client
 
     def __enter__(self) -> Self:
         return self

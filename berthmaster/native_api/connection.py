@@ -1,7 +1,8 @@
 """HTTP exchanges with our own services, on urllib3. The client of API servers is in ``berthmaster.kube``."""
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,12 +17,20 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
 from berthmaster.model.foreign_texts import without_urllib3_object
 from berthmaster.native_api.wire import Problem
+from berthmaster.runtime.logs import trace_headers
 
 MAX_ANSWER_BYTES: Final = 256 * 2**20
+REVIEW_PATH: Final = "/v1/review"
 _JSON: Final = "application/json"
 _JSON_LINES: Final = "application/x-ndjson"
 _WINDOW_BYTES: Final = 32 * 2**10
 """The size of the lines of one request. Their answers are in memory together."""
+_UNREACHABLE: Final = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.SSLError,
+)
+"""The errors before a request is sent."""
 
 T = TypeVar("T")
 
@@ -38,12 +47,20 @@ class RequestRefusedError(ServiceError):
 
 
 class UnansweredError(ServiceError):
-    """The service did not answer, or its answer cannot be read. ``problem`` is what is wrong, without the address."""
+    """The service did not answer, or its answer cannot be read.
 
-    def __init__(self, url: str, problem: str, status: int = 0, *, late: bool = False) -> None:
+    Attributes:
+        problem: what is wrong, without the address.
+        unreachable: whether the request was not sent.
+    """
+
+    def __init__(
+        self, url: str, problem: str, status: int = 0, *, late: bool = False, unreachable: bool = False
+    ) -> None:
         self.url = url
         self.problem = problem
         self.late = late
+        self.unreachable = unreachable
         super().__init__(f"{url} {problem}", status)
 
 
@@ -59,10 +76,20 @@ class WebClient:
     """Persistent connections to one server. Safe for several threads."""
 
     def __init__(
-        self, url: str, timeout_s: float, trust: ssl.SSLContext | None = None, *, connections: int = 1
+        self,
+        url: str,
+        timeout_s: float,
+        trust: ssl.SSLContext | None = None,
+        *,
+        connections: int = 1,
+        pauses_s: Sequence[float] = (0.0,),
     ) -> None:
-        """Prepare the client, without a request. Raises ``ValueError`` if the URL is invalid."""
-        self._url = url
+        """Prepare the client, without a request. Raises ``ValueError`` if the URL is invalid.
+
+        Args:
+            pauses_s: the pauses before a request on a broken connection is sent again.
+        """
+        self._url, self._pauses_s = url, pauses_s
         options = {} if trust is None else {"ssl_context": trust}
         timeout = urllib3.Timeout(connect=timeout_s, read=timeout_s)
         self._pool = urllib3.connection_from_url(url, timeout=timeout, maxsize=connections, retries=False, **options)
@@ -98,17 +125,21 @@ class WebClient:
             UnansweredError: the server cannot be reached, or sends more than ``most_bytes``.
         """
         try:
-            try:
-                return self._exchanged(method, path, body, headers, most_bytes)
-            except urllib3.exceptions.ProtocolError:
-                return self._exchanged(method, path, body, headers, most_bytes)
+            for pause_s in self._pauses_s:
+                try:
+                    return self._exchanged(method, path, body, headers, most_bytes)
+                except urllib3.exceptions.ProtocolError:
+                    time.sleep(pause_s)
+            return self._exchanged(method, path, body, headers, most_bytes)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             # In urllib3 a refused connection is a timeout, too.
             late = isinstance(error, urllib3.exceptions.TimeoutError) and not isinstance(
                 error, urllib3.exceptions.NewConnectionError
             )
+            unreachable = isinstance(error, _UNREACHABLE)
             cause = without_urllib3_object(str(error)) or type(error).__name__
-            raise UnansweredError(self._url, f"cannot be reached: {cause}", late=late) from None
+            problem = f"{'cannot be reached' if unreachable else 'did not answer'}: {cause}"
+            raise UnansweredError(self._url, problem, late=late, unreachable=unreachable) from None
 
     def _exchanged(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, most_bytes: int
@@ -127,38 +158,65 @@ class WebClient:
             response.release_conn()
 
 
+@dataclass(frozen=True, slots=True)
+class ExtenderAccess:
+    """Where a service is, and how to authenticate.
+
+    Attributes:
+        url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
+        token_file: its first line is the bearer token, up to a comma; None for no token.
+    """
+
+    url: str
+    ca_file: Path | None = None
+    token_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    connections: int = 8
+
+    def __post_init__(self) -> None:
+        """Check the address. Raises ``InputError`` if it is no address of a service."""
+        parts = urlsplit(self.url)
+        try:
+            valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            valid = False
+        if not valid or parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username is not None:
+            raise InputError(
+                f"{self.url!r} is not an address of a service; accepted is https://HOST:PORT or http://HOST:PORT"
+            )
+
+    @property
+    def files(self) -> list[Path]:
+        given = (self.ca_file, self.token_file, self.certificate_file, self.key_file)
+        return [each for each in given if each is not None]
+
+
 class ServiceConnection:
     """Connections to one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
 
     def __init__(
         self,
-        url: str,
-        token_file: Path | None,
-        ca_file: Path | None,
-        certificate: tuple[Path, Path] | None,
+        access: ExtenderAccess,
         timeout_s: float,
-        connections: int,
+        pauses_s: Sequence[float] = (0.0,),
+        read: Callable[[Path], bytes] = Path.read_bytes,
     ) -> None:
-        """Prepare the connections, without a request. ``Client`` describes the arguments and errors."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"}:
-            raise InputError(
-                f"{url!r} is not an address of a service; accepted is http://HOST:PORT or https://HOST:PORT"
-            )
-        self._url = url
+        """Prepare the connections, without a request. Raises ``OSError`` or ``ValueError`` if a file is invalid."""
+        self._url = access.url
         self._headers = {"Accept": _JSON}
-        try:
-            if token_file is not None:
-                token = token_file.read_text().partition("\n")[0].partition(",")[0].strip()
-                self._headers["Authorization"] = f"Bearer {token}"
-            trust = None
-            if parts.scheme == "https":
-                trust = ssl.create_default_context(cafile=ca_file)
-                if certificate is not None:
-                    trust.load_cert_chain(*certificate)
-            self._client = WebClient(url, timeout_s, trust, connections=connections)
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot connect to {url}: {error}") from None
+        if access.token_file is not None:
+            text = read(access.token_file).decode()
+            token = text.partition("\n")[0].partition(",")[0].strip()
+            if not token.isascii() or not token.isprintable() or not token:
+                raise ValueError(f"the first line of {access.token_file} is not a token")
+            self._headers["Authorization"] = f"Bearer {token}"
+        trust = None
+        if urlsplit(access.url).scheme == "https":
+            trust = ssl.create_default_context(cafile=access.ca_file)
+            if access.certificate_file is not None:
+                trust.load_cert_chain(access.certificate_file, access.key_file)
+        self._client = WebClient(access.url, timeout_s, trust, connections=access.connections, pauses_s=pauses_s)
 
     def within(self, timeout_s: float) -> Self:
         """Return the same connections with another timeout for each part of an answer."""
@@ -193,9 +251,22 @@ class ServiceConnection:
             for _ in window:
                 yield decode(next(answers, b""))
 
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+        most_bytes: int = MAX_ANSWER_BYTES,
+    ) -> Answer:
+        """Send a request, and return its answer, whatever its status. Raises ``UnansweredError`` as ``WebClient``."""
+        headers = {**self._headers, **trace_headers()}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        return self._client.ask(method, path, body, headers, most_bytes)
+
     def _content(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
-        headers = self._headers if body is None else {**self._headers, "Content-Type": content_type}
-        answer = self._client.ask(method, path, body, headers)
+        answer = self.ask(method, path, body, content_type)
         if answer.status == HTTPStatus.OK:
             return answer.content
         try:
@@ -211,40 +282,3 @@ def _window(lines: Iterator[bytes]) -> list[bytes]:
         window.append(line)
         size += len(line)
     return window
-
-
-REVIEW_PATH: Final = "/v1/review"
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderAccess:
-    """Where the extender is, and how to authenticate.
-
-    Attributes:
-        url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
-        token_file: its first line is the bearer token, up to a comma; None for no token.
-    """
-
-    url: str
-    ca_file: Path | None = None
-    token_file: Path | None = None
-    certificate_file: Path | None = None
-    key_file: Path | None = None
-    connections: int = 8
-
-    def __post_init__(self) -> None:
-        """Check the address. Raises ``InputError`` if it is no address of a service."""
-        parts = urlsplit(self.url)
-        try:
-            valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            valid = False
-        if not valid or parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username is not None:
-            raise InputError(
-                f"{self.url!r} is not an address of the extender; accepted is https://HOST:PORT or http://HOST:PORT"
-            )
-
-    @property
-    def files(self) -> list[Path]:
-        given = (self.ca_file, self.token_file, self.certificate_file, self.key_file)
-        return [each for each in given if each is not None]

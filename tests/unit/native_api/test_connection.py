@@ -47,7 +47,7 @@ def test_a_request_is_sent_again_if_the_server_closes_the_connection(peer):
 
 def test_a_server_that_always_closes_the_connection_does_not_answer(peer):
     server = peer(HANG_UP)
-    with client_of(server) as client, pytest.raises(UnansweredError, match="cannot be reached") as error:
+    with client_of(server) as client, pytest.raises(UnansweredError, match="did not answer") as error:
         client.ask("GET", "/a")
     assert (len(server.requests), error.value.late) == (2, False)
 

@@ -11,20 +11,21 @@ from waiting import wait_for
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
-from berthmaster.native_api.connection import ExtenderAccess
+from berthmaster.native_api.connection import Answer, ExtenderAccess, UnansweredError
 from berthmaster.native_api.what_if import ChangeReview
 from berthmaster.native_api.wire import NOT_READY
 from berthmaster.runtime.clock import SystemClock
 from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
-from webhook.impact.extender_client import (
-    ExtenderAnswer,
+from webhook.impact import (
+    FAILURES,
+    OPEN_S,
+    Breaker,
     ExtenderClient,
-    NoReviewError,
-    UnreachableError,
+    ExtenderImpact,
+    Turns,
     impact_of,
     review_request,
 )
-from webhook.impact.source import FAILURES, OPEN_S, Breaker, ExtenderImpact, Turns
 
 POLICY = {
     "apiVersion": "policy.karmada.io/v1alpha1",
@@ -41,7 +42,15 @@ ANSWER = {
     "worst": [{"resource": "shop/Deployment/a", "failure": "nowhere", "message": "no cluster fits"}, MOVE],
     "later": "a field of a newer extender",
 }
-OK = ExtenderAnswer(200, json.dumps(ANSWER).encode())
+OK = Answer(200, "OK", json.dumps(ANSWER).encode())
+
+
+def unanswered(problem, *, unreachable=False):
+    return UnansweredError("http://extender", problem, unreachable=unreachable)
+
+
+CUT = unanswered("did not answer: cut")
+REFUSED = unanswered("cannot be reached: refused", unreachable=True)
 
 
 class Scripted:
@@ -76,7 +85,7 @@ def source(client, clock=None, **options):
 
 def problem(status, detail="why", kind="about:blank"):
     content = {"title": "x", "status": status, "detail": detail, "type": kind}
-    return ExtenderAnswer(status, json.dumps(content).encode())
+    return Answer(status, "", json.dumps(content).encode())
 
 
 def test_an_answer_is_an_impact():
@@ -125,19 +134,19 @@ def test_the_extender_can_read_the_request():
         ),
         pytest.param(problem(401), Unanswered.REFUSED, "the extender answered 401: why", True, id="a wrong token"),
         pytest.param(
-            ExtenderAnswer(502, b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", True, id="a proxy"
+            Answer(502, "", b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", True, id="a proxy"
         ),
         pytest.param(problem(404), Unanswered.REFUSED, "has no path /v1/review", True, id="an older extender"),
         pytest.param(
-            UnreachableError("refused"), Unanswered.UNREACHABLE, "cannot be reached: refused", True, id="no extender"
+            REFUSED, Unanswered.UNREACHABLE, "cannot be reached: refused", True, id="no extender"
         ),
         pytest.param(problem(400), Unanswered.REFUSED, "answered 400: why", False, id="a policy that is refused"),
         pytest.param(problem(409), Unanswered.REFUSED, "answered 409: why", False, id="a policy that is not known"),
         pytest.param(problem(413), Unanswered.REFUSED, "answered 413: why", False, id="a large policy"),
         pytest.param(problem(500), Unanswered.REFUSED, "answered 500: why", False, id="a policy that breaks a plan"),
         pytest.param(problem(503), Unanswered.REFUSED, "answered 503: why", False, id="a busy extender"),
-        pytest.param(ExtenderAnswer(200, b"{}"), Unanswered.INVALID, "cannot be read: id", False, id="another answer"),
-        pytest.param(NoReviewError("cut"), Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
+        pytest.param(Answer(200, "OK", b"{}"), Unanswered.INVALID, "cannot be read: id", False, id="another answer"),
+        pytest.param(CUT, Unanswered.TIMEOUT, "did not answer: cut", False, id="a broken connection"),
     ],
 )  # fmt: skip
 def test_other_answers_are_reasons(answer, kind, reason, unreachable):
@@ -160,7 +169,7 @@ def test_a_review_does_not_wait_longer_than_its_time():
 
 
 def test_a_dead_extender_is_not_asked_until_a_try_succeeds():
-    clock, client = FakeClock(), Scripted(*[UnreachableError("refused")] * (FAILURES + 1), OK)
+    clock, client = FakeClock(), Scripted(*[REFUSED] * (FAILURES + 1), OK)
     asked = source(client, clock)
     kinds = [asked.ask(CHANGE, 60.0).kind for _ in range(FAILURES + 2)]
     assert kinds == [Unanswered.UNREACHABLE] * FAILURES + [Unanswered.BREAKER] * 2
@@ -199,7 +208,7 @@ def test_a_refusal_keeps_the_breaker_closed():
     ],
 )
 def test_slow_answers_open_the_breaker_only_for_several_changes(changes, opens):
-    asked = source(Scripted(NoReviewError("read timed out")))
+    asked = source(Scripted(unanswered("did not answer: read timed out")))
     for each in changes:
         assert asked.ask(each, 60.0).kind is Unanswered.TIMEOUT
     found = asked.ask(CHANGE._replace(author="another"), 60.0)
@@ -230,7 +239,7 @@ def test_a_turn_that_is_given_back_goes_to_one_who_waits():
 
 def test_metrics_have_results_and_classes_of_sizes():
     metrics = FakeMetrics()
-    asked = ExtenderImpact(Scripted(OK, UnreachableError("x")), FakeClock(), metrics, timeout_s=30.0)
+    asked = ExtenderImpact(Scripted(OK, REFUSED), FakeClock(), metrics, timeout_s=30.0)
     asked.ask(CHANGE, 60.0)
     asked.ask(CHANGE, 60.0)
     assert [each[:2] for each in metrics.calls_of("answered")] == [("computed", "1-10"), ("unreachable", "")]
@@ -269,7 +278,7 @@ def test_requests_share_a_connection_and_carry_the_token(peer, tmp_path):
     server, token = peer(response(b"{}")), tmp_path / "token"
     token.write_text("0123456789abcdef,webhook\n")
     client = client_of(server, token_file=token)
-    assert [client.post(b"{}", 30.0) for _ in range(3)] == [ExtenderAnswer(200, b"{}")] * 3
+    assert [client.post(b"{}", 30.0) for _ in range(3)] == [Answer(200, "OK", b"{}")] * 3
     assert server.connections == 1
     assert all("Authorization: Bearer 0123456789abcdef" in head for head in server.heads)
     assert server.heads[0][0] == "POST /v1/review HTTP/1.1"
@@ -286,26 +295,29 @@ def test_a_connection_that_the_extender_closed_is_replaced(peer):
     ("answer", "error"),
     [
         pytest.param(HANG_UP, "Connection aborted", id="no answer"),
-        pytest.param(response(b"x" * (256 * 2**10 + 1)), "more than 262144 bytes", id="a huge answer"),
+        pytest.param(response(b"x" * (256 * 2**10 + 1)), "more than 262,144 bytes", id="a huge answer"),
     ],
 )
 def test_what_cannot_be_read_is_no_answer(peer, answer, error):
-    with pytest.raises(NoReviewError, match=error):
+    with pytest.raises(UnansweredError, match=error) as found:
         client_of(peer(answer)).post(b"{}", 30.0)
+    assert not found.value.unreachable
 
 
 def test_nothing_listens(peer):
     server = peer(OK.content)
     server.close()
-    with pytest.raises(UnreachableError, match="refused"):
+    with pytest.raises(UnansweredError, match="refused") as found:
         client_of(server).post(b"{}", 30.0)
+    assert found.value.unreachable
 
 
 def test_a_missing_file_is_used_once_it_exists(peer, tmp_path):
     server, token = peer(response(b"{}")), tmp_path / "token"
     client = client_of(server, token_file=token)
-    with pytest.raises(UnreachableError, match="credentials cannot be used"):
+    with pytest.raises(UnansweredError, match="credentials cannot be used") as found:
         client.post(b"{}", 30.0)
+    assert found.value.unreachable
     token.write_text("0123456789abcdef")
     assert client.post(b"{}", 30.0).status == 200
 
@@ -314,5 +326,5 @@ def test_a_missing_file_is_used_once_it_exists(peer, tmp_path):
     "url", ["extender:9443", "ftp://extender", "https://extender/path", "https://", "https://a@b", "https://x:99999"]
 )
 def test_another_address_is_refused(url):
-    with pytest.raises(InputError, match="is not an address of the extender"):
+    with pytest.raises(InputError, match="is not an address of a service"):
         ExtenderAccess(url)

@@ -8,22 +8,30 @@ import contextvars
 import queue
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.native_api.connection import REVIEW_PATH
-from berthmaster.runtime.clock import Clock
-from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered
-from webhook.impact.extender_client import (
-    ExtenderAnswer,
-    NoReviewError,
-    UnreachableError,
-    impact_of,
-    problem_of,
-    review_request,
+from berthmaster.native_api.connection import (
+    REVIEW_PATH,
+    Answer,
+    ExtenderAccess,
+    ServiceConnection,
+    UnansweredError,
 )
+from berthmaster.native_api.what_if import ReviewAnswer, ReviewedWorkload
+from berthmaster.native_api.wire import NOT_READY, Problem
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import inner_span
+from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
+from webhook.admission.impact import BlastRadius, NotComputed, PolicyImpact, ReviewedChange, Unanswered, line
 
+MAX_ANSWER_BYTES: Final = 256 * 2**10
+_CHECK_S: Final = 1.0
+_PAUSES_S: Final = (0.0, 0.05, 0.1)
+"""The pauses before a broken connection is tried again. A process that ends refuses connections by then."""
 _LEAST_S: Final = 0.02
 """Without this much time, no question is worth it."""
 _COMPUTING: Final = 0.8
@@ -40,13 +48,39 @@ _SIZES: Final = ((0, "0"), (10, "1-10"), (100, "11-100"), (1000, "101-1000"))
 class ReviewClient(Protocol):
     """Sends a request for a review to the extender."""
 
-    def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
-        """Return the answer. May take longer than ``timeout_s``.
+    def post(self, body: bytes, timeout_s: float) -> Answer:
+        """Return the answer. May take longer than ``timeout_s``. Raises ``UnansweredError`` if there is none."""
 
-        Raises:
-            UnreachableError: there is no connection.
-            NoReviewError: there is no answer.
-        """
+
+class ExtenderClient:
+    """Sends requests for reviews, on connections that stay open. Safe for several threads.
+
+    Files that are missing at the start or become unusable are no reason to stop: only requests fail meanwhile. If new
+    files cannot be used, the last valid ones stay in use.
+    """
+
+    def __init__(self, access: ExtenderAccess, on_failure: Callable[[Exception], None]) -> None:
+        self._access = access
+        self._on_failure = on_failure
+        self._files: ReloadedFiles[ServiceConnection] | None = None
+
+    def post(self, body: bytes, timeout_s: float) -> Answer:
+        """Send a request for a review. Takes longer than ``timeout_s`` at worst: the caller must not wait for it."""
+        with inner_span("ask the extender"):
+            connection = self._connection().within(timeout_s)
+            return connection.ask("POST", REVIEW_PATH, body, most_bytes=MAX_ANSWER_BYTES)
+
+    def _connection(self) -> ServiceConnection:
+        if self._files is None:
+            try:
+                self._files = ReloadedFiles(self._access.files, self._load, self._on_failure, check_interval_s=_CHECK_S)
+            except (OSError, ValueError) as error:
+                problem = f"cannot be reached: its credentials cannot be used: {error}"
+                raise UnansweredError(self._access.url, problem, unreachable=True) from None
+        return self._files.content()
+
+    def _load(self) -> ServiceConnection:
+        return ServiceConnection(self._access, _LATE_S, _PAUSES_S, read_regular_file)
 
 
 class ImpactMetrics(Protocol):
@@ -130,11 +164,9 @@ class ExtenderImpact:
         try:
             body = review_request(change, self._limits, timeout_s * _COMPUTING)
             answers.put(_read(self._client.post(body, timeout_s + _LATE_S)))
-        except UnreachableError as error:
-            reason = f"the extender cannot be reached: {error}"
-            answers.put(NotComputed(Unanswered.UNREACHABLE, reason, unreachable=True))
-        except NoReviewError as error:
-            answers.put(NotComputed(Unanswered.TIMEOUT, f"the extender did not answer: {error}"))
+        except UnansweredError as error:
+            kind = Unanswered.UNREACHABLE if error.unreachable else Unanswered.TIMEOUT
+            answers.put(NotComputed(kind, f"the extender {error.problem}", error.unreachable))
         finally:
             self._turns.give_back(change)
 
@@ -151,7 +183,7 @@ class ExtenderImpact:
             self._breaker.succeeded()
 
 
-def _read(answer: ExtenderAnswer) -> PolicyImpact | NotComputed:
+def _read(answer: Answer) -> PolicyImpact | NotComputed:
     if answer.status == _OK:
         try:
             return impact_of(answer.content)
@@ -161,12 +193,12 @@ def _read(answer: ExtenderAnswer) -> PolicyImpact | NotComputed:
         reason = f"the extender has no path {REVIEW_PATH}; is it an older version?"
         return NotComputed(Unanswered.REFUSED, reason, unreachable=True)
     try:
-        detail, not_ready = problem_of(answer.content)
+        problem = decode_json(Problem, answer.content)
     except FieldError:
-        detail, not_ready = "without a reason", False
-    if not_ready:
-        return NotComputed(Unanswered.NOT_READY, detail, unreachable=True)
-    reason = f"the extender answered {answer.status}: {detail}"
+        problem = Problem("", answer.status, "without a reason")
+    if problem.type == NOT_READY:
+        return NotComputed(Unanswered.NOT_READY, problem.detail, unreachable=True)
+    reason = f"the extender answered {answer.status}: {problem.detail}"
     return NotComputed(Unanswered.REFUSED, reason, unreachable=answer.status in _NO_EXTENDER)
 
 
@@ -280,3 +312,74 @@ class Turns:
         if not change.dry_run:
             return own < self._of_author
         return not own_dry_runs and sum(count for (_, dry), count in self._taken.items() if dry) < self._dry_runs
+
+
+_MAX_GAPS: Final = 3
+_MAX_WORST: Final = 3
+_EFFECTS: Final[dict[str, str]] = {"nowhere": "would have no place", "short": "would lack replicas"}
+
+
+def review_request(change: ReviewedChange, limits: BlastRadius | None, timeout_s: float) -> bytes:
+    """Return the body of the request. The extender stops computing when the time is over."""
+    body: dict[str, Any] = {"timeoutMs": max(1, round(timeout_s * 1000)), "dryRun": change.dry_run}
+    if change.document is None:
+        name = {"kind": change.kind, "namespace": change.namespace, "name": change.name}
+        body["change"] = {"type": "delete", "policy": name}
+    else:
+        body["change"] = {"type": "set", "policy": _reduced(change, change.document), "creates": change.creates}
+    if limits is not None:
+        body |= {"limits": limits.by_name(), "accepts": change.accepts}
+    return encode_json(body)
+
+
+def impact_of(content: bytes) -> PolicyImpact:
+    """Return the impact that an answer describes. Raises ``FieldError`` if the answer cannot be decoded."""
+    answer = decode_json(ReviewAnswer, content)
+    return PolicyImpact(
+        plan=answer.id,
+        workloads=answer.workloads,
+        concerned=answer.concerned,
+        moved=answer.moved,
+        replicas=answer.replicas,
+        lost=answer.lost,
+        short=answer.short,
+        deleted=answer.deleted_copies,
+        complete=answer.complete,
+        worst=tuple(line(text) for each in answer.worst for text in _texts(each))[:_MAX_WORST],
+        gaps=tuple(answer.gaps[:_MAX_GAPS]),
+        planning=answer.planning,
+        assumes_preemption=answer.assumes_preemption,
+    )
+
+
+def _reduced(change: ReviewedChange, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy without the metadata that no decision reads."""
+    metadata = {"name": change.name, "namespace": change.namespace}
+    return {
+        "apiVersion": document.get("apiVersion"),
+        "kind": change.kind,
+        "metadata": metadata,
+        "spec": document.get("spec"),
+    }
+
+
+def _texts(workload: ReviewedWorkload) -> Iterator[str]:
+    if workload.failure:
+        effect = f"{workload.resource} {_EFFECTS[workload.failure]}"
+        yield f"{effect}: {workload.message}" if workload.message else effect
+    parts = (
+        ("leaves", workload.leaves, workload.more_left),
+        ("reaches", [_with_replicas(*each) for each in workload.reaches.items()], workload.more_reached),
+        ("changes", [f"{name} {a}->{b}" for name, (a, b) in workload.changes.items()], workload.more_changed),
+    )
+    moves = ", ".join(f"{verb} {_few(names, more)}" for verb, names, more in parts if names)
+    if moves and not workload.failure:
+        yield f"{workload.resource} {moves}"
+
+
+def _with_replicas(name: str, replicas: int) -> str:
+    return f"{name} ({replicas})" if replicas else name
+
+
+def _few(names: list[str], more: int) -> str:
+    return f"{', '.join(names)} and {more} more" if more else " and ".join(names)
