@@ -140,75 +140,7 @@ def _free_port() -> int:
         return port
 
 
-_CLUSTER: Final = """
-apiVersion: cluster.karmada.io/v1alpha1
-kind: Cluster
-metadata: {{name: {name}, labels: {{site: {site}}}}}
-spec: {{region: {region}}}
-status:
-  conditions: [{{type: Ready, status: "True"}}]
-  apiEnablements:
-    - groupVersion: apps/v1
-      resources: [{{kind: Deployment, name: deployments}}]
-  resourceSummary:
-    allocatable: {{cpu: "{cpu}", memory: 64Gi, pods: "220"}}
----
-"""
-_OBJECTS: Final[dict[str, Any]] = yaml.safe_load("""
-policy:
-  apiVersion: policy.karmada.io/v1alpha1
-  kind: PropagationPolicy
-  metadata: {name: web, namespace: default}
-  spec:
-    resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
-    placement: {replicaScheduling: {replicaSchedulingType: Divided}}
-review:
-  uid: 7f0b2c9e-demo
-  kind: {group: policy.karmada.io, version: v1alpha1, kind: PropagationPolicy}
-  resource: {group: policy.karmada.io, version: v1alpha1, resource: propagationpolicies}
-  namespace: default
-  name: web
-  userInfo: {username: demo}
-binding:
-  apiVersion: work.karmada.io/v1alpha2
-  kind: ResourceBinding
-  metadata: {name: web-deployment, namespace: shop}
-  spec:
-    resource: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}
-    replicas: 12
-    replicaRequirements: {resourceRequest: {cpu: "1"}}
-    placement:
-      clusterAffinities: &groups
-        - {affinityName: on-premises, labelSelector: {matchLabels: {site: dc}}}
-        - {affinityName: cloud, labelSelector: {matchLabels: {site: cloud}}}
-      replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}
-groups: *groups
-unit:
-  apiVersion: apps/v1
-  kind: Deployment
-  resource: deployments
-  namespace: shop
-  name: web
-  schedulingMode: Divide
-  desiredReplicas: 12
-  resourceRequest: {cpu: "0", memory: "0", ephemeral-storage: "0"}
-  currentClusters: []
-federatedCluster:
-  metadata: {name: cloud-1, labels: {site: cloud}}
-  spec: {}
-  status: {resources: {}}
-pod:
-  metadata: {name: web-0, namespace: shop}
-  spec: {containers: [{name: web, resources: {requests: {cpu: "1"}}}]}
-nodes:
-  - metadata: {name: dc-1, labels: {site: dc}}
-    spec: {unschedulable: true}
-    status: &ready
-      allocatable: {cpu: "32", memory: 64Gi, pods: "220"}
-      conditions: [{type: Ready, status: "True"}]
-  - {metadata: {name: cloud-1, labels: {site: cloud}}, spec: {}, status: *ready}
-  - {metadata: {name: cloud-2, labels: {site: cloud}}, spec: {}, status: *ready}
-""")
+_OBJECTS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 @click.command()
@@ -303,11 +235,7 @@ def write_fleet(folder: Path) -> Path:
     """Write manifests of a small cluster on premises and two clusters in a cloud, and return their folder."""
     fleet = folder / "fleet"
     fleet.mkdir()
-    clusters = (("dc-1", "dc", "eu-west", 8), ("cloud-1", "cloud", "eu-west", 32), ("cloud-2", "cloud", "eu-north", 32))
-    text = "".join(
-        _CLUSTER.format(name=name, site=site, region=region, cpu=cpu) for name, site, region, cpu in clusters
-    )
-    (fleet / "clusters.yaml").write_text(text)
+    (fleet / "clusters.yaml").write_text(yaml.safe_dump_all(_OBJECTS["clusters"]))
     return fleet
 
 

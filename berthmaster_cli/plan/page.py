@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -77,28 +78,7 @@ def _escaped(text: str, limit: int = _MAX_CELL) -> str:
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text, limit))
 
 
-_STYLE: Final = """\
-:root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;
-  --bad: #b3261e; --move: #3b6ea8; --new: #2e7d4f; --gone: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --dim: #9aa5b4; --paper: #14181e; --line: #313a46;
-  --soft: #1c222a; --bad: #ff8a80; --move: #7fb0e6; --new: #7cc99a; --gone: #ff8a80; } }
-body { margin: 0 auto; padding: 1.5rem; max-width: 75rem; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.3rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-p { margin: .25rem 0; } .id, .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; white-space: nowrap; }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.text { min-width: 14rem; } .scroll:focus-visible { outline: 2px solid var(--move); outline-offset: 2px; }
-code { font: .9em ui-monospace, monospace; white-space: nowrap; }
-code.long { display: inline-block; min-width: 18rem; white-space: normal; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; min-width: 40rem; height: auto; max-height: 42rem; background: var(--soft);
-  border-radius: .5rem; }
-path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone { fill: var(--gone); }
-@media print { body { padding: 0; max-width: none; font-size: 11px; } tr, svg { break-inside: avoid; }
-  thead { display: table-header-group; } .scroll { overflow: visible; } code { white-space: normal; } }
-"""
+_STYLE: Final = Path(__file__).with_suffix(".css").read_text("utf-8")
 _LONG: Final = 48
 """The characters above which a name may be broken anywhere. Shorter ones are not broken: a name is read as a whole."""
 
