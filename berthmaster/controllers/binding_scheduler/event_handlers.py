@@ -6,7 +6,7 @@ The handlers are those of karmada-scheduler (``event_handler.go``), with additio
 import heapq
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Final
@@ -36,6 +36,8 @@ FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 10.0
 LATE_SHARE: Final = 32
 """Of this many keys that are taken, at least one is a late key. Late keys so progress during a long burst."""
+RETRIES: Final = 200
+"""How many failed keys of a namespace are retried each second. Retries of many refused writes leave room for others."""
 LONGEST_UNSCHEDULABLE_S: Final = 300.0
 """An unschedulable binding is tried again after this time even if no cluster changes."""
 
@@ -60,6 +62,7 @@ class SchedulingQueue(WorkQueue[Key]):
         self._entry: dict[Key, _Entry] = {}
         self._turn = 0
         self._last_turns: dict[str, int] = {}
+        self._failing: Counter[str] = Counter()
         self._unschedulable: dict[Key, float] = {}
         self._order = 0
         self._late: set[Key] = set()
@@ -77,6 +80,20 @@ class SchedulingQueue(WorkQueue[Key]):
             super().add(key)
             if key in self._entry and self._entry[key][0] != -self._priority_of(key):
                 self._push(key)
+
+    def retry(self, key: Key, at_least_s: float = 0.0) -> float:
+        """Queue a failed key with backoff. With many failed keys in its namespace it waits longer, up to 5 minutes."""
+        with self._changed:
+            self._failing[key[0]] += key not in self._failures
+            paced_s = min(self._failing[key[0]] / RETRIES, LONGEST_UNSCHEDULABLE_S)
+            return super().retry(key, max(at_least_s, paced_s))
+
+    def forget(self, key: Key) -> None:
+        with self._changed:
+            if key in self._failures:
+                self._failing[key[0]] -= 1
+                self._failing += Counter()  # without namespaces that have none
+            super().forget(key)
 
     def add_late(self, key: Key) -> None:
         """Queue a key behind all keys that are not late, present and future ones."""
@@ -129,7 +146,7 @@ class SchedulingQueue(WorkQueue[Key]):
         with self._changed:
             self._unschedulable.pop(key, None)
             self._due_s.pop(key, None)
-            self._failures.pop(key, None)
+            self.forget(key)
 
     def lengths(self) -> dict[str, int]:
         """Return the number of waiting keys, by Karmada's names of the queues."""

@@ -5,8 +5,10 @@ from fake_clock import FakeClock
 from retained import retained
 
 from berthmaster.controllers.binding_scheduler.event_handlers import (
+    FIRST_WAIT_S,
     LATE_SHARE,
     LONGEST_UNSCHEDULABLE_S,
+    RETRIES,
     SchedulingQueue,
 )
 from berthmaster.model.meta import Key
@@ -115,6 +117,27 @@ def test_failures_wait_as_long_as_in_karmada(queue: SchedulingQueue, clock: Fake
     clock.passed_s = START_S + wait_s
     queue.add(key("other"))
     assert sorted(taken(queue)) == ["one", "other"]
+
+
+def test_many_failed_keys_of_a_namespace_leave_room_for_others(queue: SchedulingQueue, clock: FakeClock):
+    large, small, tried = [("large", f"large-{each}") for each in range(4000)], ("small", "web"), 0
+    empty = retained(queue)
+    for each in large:
+        queue.add(each)
+    for _ in range(300):
+        while (found := queue.take(wait=False)) is not None:
+            tried += 1
+            assert queue.retry(found) >= FIRST_WAIT_S
+            queue.done(found)
+        clock.passed_s += 0.1
+    assert 4000 + 20 * RETRIES < tried <= 4000 + 30 * RETRIES, "not all 4,000 every 10 s"
+    assert queue.retry(small) == FIRST_WAIT_S, "its own namespace has one failed key"
+    for each in (*large, small):
+        queue.remove(each)
+    assert queue.take(wait=False) is None
+    clock.passed_s += LONGEST_UNSCHEDULABLE_S
+    assert queue.take(wait=False) is None
+    assert retained(queue) == empty
 
 
 def test_an_unschedulable_key_waits_until_it_is_activated(queue: SchedulingQueue):
