@@ -174,8 +174,10 @@ class _Seen(msgspec.Struct):
 class Observer:
     """A client that watches the bindings, and records when they are assigned and when their status is complete."""
 
-    def __init__(self, client: HTTPClient) -> None:
-        self._informer = Informer(BINDINGS, msgspec.json.Decoder(_Seen).decode, SystemClock())
+    def __init__(self, client: HTTPClient, namespace: str = "") -> None:
+        """Watch the bindings of a namespace, or all."""
+        watched = Collection(BINDINGS.within(namespace), BINDINGS.plural)
+        self._informer = Informer(watched, msgspec.json.Decoder(_Seen).decode, SystemClock())
         self._informer.subscribe(self._observed)
         self.assigned_s: list[float] = []
         self.complete_s: list[float] = []
@@ -203,7 +205,7 @@ class Observer:
         while counted() < bindings:
             if time.monotonic() > deadline_s:
                 raise click.ClickException(f"only {counted()} of {bindings} in {_LIMIT_S:g} s")
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def _observed(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
         now_s = time.monotonic()

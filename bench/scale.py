@@ -4,25 +4,39 @@ Each part runs in a process of its own, with a model of an API server that makes
 controllers schedule everything and read all reports; a restarted process reads what is scheduled, and then gets events;
 an extender reads templates and plans. Costs are processor time, so that other processes of the machine matter little.
 Totals may grow as n log n from size to size. An event that concerns the same objects may not cost more.
+
+Two more parts run if they are asked for. ``--part fairness`` times the decisions of new workloads beside so many others
+that fail. ``--part start`` times a restart and a change of the leader beside a real API server (after e2e-assets). It
+writes the fleet straight into etcd, and reports the time that passes and the processor time of each process.
 """
 
+import base64
 import gc
+import http.client
 import json
 import logging
 import math
+import random
+import statistics
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
+from functools import cache
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 import msgspec
+from controllers import Observer, control_plane, cpu_s, resident_mib
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, start_controllers
+from e2e.processes import wait_for
 from fake_clock import FakeClock
 from kube_in_memory import ReadyResponse
 from scale_fleet import PINNED_CLUSTER, ScaleFleet
@@ -32,13 +46,22 @@ from berthmaster.controllers.binding_scheduler.event_handlers import ACTIVATED
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.kube.client import ask
+from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
-from berthmaster.kube.requests import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, APIRequest, Collection
+from berthmaster.kube.requests import (
+    CLUSTER_RESOURCE_BINDINGS,
+    RESOURCE_BINDINGS,
+    APIRequest,
+    Collection,
+    create,
+)
 from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.native_api.what_if import DownChange, PlanRequest, SimulateRequest
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.stopping import keep_existing_objects
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.failures import FailureDomain, Failures, losses
@@ -50,7 +73,7 @@ from extender.protocols.services import Call, Services
 from extender.state.state import State
 from extender.state.watch import BindingOptions, WatchSource
 
-LIMIT_MIB: Final = {"controllers": 1024, "restart": 1024, "extender": 2048}
+LIMIT_MIB: Final = {"controllers": 1024, "restart": 1024, "extender": 2048, "start": 1024, "fairness": 1024}
 SIZES: Final = (1000, 10_000, 100_000)
 _LIMIT_S: Final = 3000.0
 _NOISE: Final = 2.0
@@ -59,6 +82,7 @@ _LEAST: Final = {"MiB": 4.0, "s": 0.2, "ms": 2.0}
 """Smaller figures say nothing about growth."""
 _DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
 _WAITING: Final = threading.Event()
+_FRESH, _REFUSED, _FITS_NOWHERE = "fresh", "refused", "fits-nowhere"
 
 
 class Silence(ReadyResponse):
@@ -99,6 +123,8 @@ class ModelAPI:
 
     def _answer(self, request: APIRequest) -> bytes:
         if request.method == "PATCH":
+            if f"/{_REFUSED}/" in request.path and not request.path.endswith("/status"):
+                raise ApiError(403, "Forbidden", "this namespace gets no assignments")
             self._version += 1
             return encode_json({"metadata": {"resourceVersion": str(self._version), "generation": 2}})
         if request.path in ("/api", "/apis"):
@@ -150,15 +176,15 @@ class Plane:
 
     def __init__(self, size: int, clusters: int, *, scheduled: bool) -> None:
         # Time stands still: replicas stay assumed, however long the benchmark takes.
-        self.fleet, self.figures, clock = ScaleFleet(size, clusters), Figures(), FakeClock()
+        self.fleet, self.figures, self.clock = ScaleFleet(size, clusters), Figures(), FakeClock()
 
         def binding(number: int) -> bytes:
             return self.fleet.binding(number, self.fleet.assigned(number) if scheduled else {}, reports=scheduled)
 
         self.api = ModelAPI(self.fleet, binding)
-        context = ControllerContext(self.api, clock, FakeRecorder(), ControllerMetrics())
+        context = ControllerContext(self.api, self.clock, FakeRecorder(), ControllerMetrics())
         self.scheduler = BindingScheduler(context, ControllerSettings())
-        self._informers = context.informers
+        self.informers = context.informers
         self.queue = self.scheduler.queue
         collections = KARMADA_CLUSTERS.collection, CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
         for collection in collections:
@@ -182,13 +208,13 @@ class Plane:
         self.figures.memory("of the leader")
 
     def put_binding(self, number: int, raw: bytes) -> None:
-        self._informers[RESOURCE_BINDINGS].put(self.fleet.key(number), msgspec.Raw(raw))
+        self.informers[RESOURCE_BINDINGS].put(self.fleet.key(number), msgspec.Raw(raw))
 
     def put_cluster(self, number: int, raw: bytes) -> None:
-        self._informers[KARMADA_CLUSTERS.collection].put(("", self.fleet.names[number]), msgspec.Raw(raw))
+        self.informers[KARMADA_CLUSTERS.collection].put(("", self.fleet.names[number]), msgspec.Raw(raw))
 
     def assignment(self, number: int) -> dict[str, int]:
-        found = self._informers[RESOURCE_BINDINGS].get(self.fleet.key(number))
+        found = self.informers[RESOURCE_BINDINGS].get(self.fleet.key(number))
         return found.assignment if found is not None else {}
 
     def decide_all(self) -> int:
@@ -320,8 +346,204 @@ def extender(size: int, clusters: int) -> dict[str, float]:
     return figures.found
 
 
+_SETTLE_S: Final = 15.0
+_BATCH: Final = 64
+_SAMPLES: Final = 300
+_CLUSTER_PATH: Final = "cluster.karmada.io/clusters"
+_BINDING_PATH: Final = "work.karmada.io/resourcebindings"
+
+
+def store(plane: ControlPlane, objects: Iterable[tuple[str, bytes]]) -> None:
+    """Write objects straight into etcd, as the API server stores them: the path below ``/registry``, and the JSON."""
+    left = iter(objects)
+    while batch := list(islice(left, _BATCH)):
+        texts = [
+            [base64.b64encode(each).decode() for each in (f"/registry/{path}".encode(), raw)] for path, raw in batch
+        ]
+        puts = [{"requestPut": {"key": path, "value": raw}} for path, raw in texts]
+        etcd(plane, "kv/txn", {"success": puts})
+
+
+def etcd(plane: ControlPlane, path: str, asked: dict[str, Any]) -> None:
+    """Send a request to etcd."""
+    connection = http.client.HTTPConnection(urlsplit(plane.etcd_url).netloc, timeout=60)
+    connection.request("POST", f"/v3/{path}", encode_json(asked))
+    response = connection.getresponse()
+    if (text := response.read()) and response.status != http.HTTPStatus.OK:
+        raise click.ClickException(f"etcd: {text.decode()}")
+    connection.close()
+
+
+def store_fleet(plane: ControlPlane, fleet: ScaleFleet) -> None:
+    """Store the namespaces, the clusters and the scheduled bindings of a fleet."""
+    kind = {"apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": []}, "status": {"phase": "Active"}}
+    names = {fleet.namespace(policy) for policy in range(len(fleet.shapes))} | {_FRESH}
+    store(plane, ((f"namespaces/{each}", encode_json({**kind, "metadata": {"name": each}})) for each in names))
+    store(plane, ((f"{_CLUSTER_PATH}/{name}", fleet.cluster(each)) for each, name in enumerate(fleet.names)))
+    made = (fleet.binding(each, fleet.assigned(each), reports=True) for each in range(fleet.size))
+    store(plane, ((f"{_BINDING_PATH}/{'/'.join(fleet.key(number))}", raw) for number, raw in enumerate(made)))
+    for each in (KARMADA_CLUSTERS.collection, RESOURCE_BINDINGS):  # an answer from the memory of the API server
+        path = f"{each.path}?resourceVersion=0&fieldSelector=metadata.name%3Dnone"
+        wait_for("the API server to have read etcd", lambda path=path: plane.text(path), _LIMIT_S)
+
+
+@cache
+def few_clusters(fleet: ScaleFleet) -> list[int]:
+    """Return the bindings whose policy names a few clusters."""
+    return [number for number, policy in enumerate(fleet.policy_of) if fleet.shapes[policy] == "few"]
+
+
+def unscheduled(fleet: ScaleFleet, number: int, namespace: str) -> dict[str, Any]:
+    """Return a binding of another namespace without an assignment. It fits, unless the namespace says otherwise."""
+    few = few_clusters(fleet)
+    raw: dict[str, Any] = json.loads(fleet.binding(few[number % len(few)], {}))
+    raw["metadata"] |= {"namespace": namespace, "name": f"new-{number}", "uid": f"new-{number}"}
+    if namespace == _FITS_NOWHERE:
+        raw["spec"]["placement"] = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "nowhere"}}}}
+    return raw
+
+
+def add_new(client: HTTPClient, fleet: ScaleFleet, number: int) -> None:
+    """Create a binding that is not scheduled."""
+    raw = unscheduled(fleet, number, _FRESH)
+    raw["metadata"] = {name: raw["metadata"][name] for name in ("name", "namespace", "labels", "annotations")}
+    ask(client, create(RESOURCE_BINDINGS, _FRESH, raw))
+
+
+def launched(plane: ControlPlane) -> Controllers:
+    """Start a process of controllers with the times of the lease that are the default."""
+    return start_controllers(
+        plane.processes, plane, "default", "--controllers=binding-scheduler", "--log-level=warning",
+        "--leader-elect-retry-s=2", wait=False,
+    )  # fmt: skip
+
+
+def start(size: int, clusters: int) -> dict[str, float]:
+    """Start a process beside a real API server, and let a standby become the leader."""
+    fleet, found = ScaleFleet(size, clusters), dict[str, float]()
+    with control_plane(_SETTLE_S) as plane:
+        store_fleet(plane, fleet)
+        client = load_client(plane.kubeconfig)
+        add_new(client, fleet, 0)
+        observer = Observer(client, _FRESH)
+        server = plane.processes.named("kube-apiserver")
+        found["the API server before, MiB of it"] = resident_mib(server)
+        begun_s, before_s, leader = time.monotonic(), cpu_s(server), launched(plane)
+
+        def note(name: str, process: Controllers) -> None:
+            found[f"{name}, s that pass"] = round(time.monotonic() - begun_s, 1)
+            found[f"{name}, s"] = round(cpu_s(process.process), 1)
+            found[f"{name}, s of the API server"] = round(cpu_s(server) - before_s, 1)
+            found[f"{name}, MiB"] = resident_mib(process.process)
+
+        leader.process.wait_for("everything to be read", leader.ready, _LIMIT_S)
+        note("everything is read", leader)
+        observer.await_assigned(1)
+        note("first decision", leader)
+        leader.process.wait_for("all decisions", lambda: decisions(leader) >= size, _LIMIT_S)
+        note("all decisions", leader)
+        found["the most of the whole process, peak MiB"] = resident_mib(leader.process, "VmHWM")
+        found["the API server after, MiB of it"] = resident_mib(server)
+        standby = launched(plane)
+        standby.process.wait_for("everything to be read", standby.ready, _LIMIT_S)
+        begun_s, before_s, standby_s = time.monotonic(), cpu_s(server), cpu_s(standby.process)
+        leader.process.stop()
+        found["the leader has ended, s that pass"] = round(time.monotonic() - begun_s, 1)
+        add_new(client, fleet, 1)
+        observer.await_assigned(2)
+        found["first decision of the next leader, s that pass"] = round(observer.assigned_s[-1] - begun_s, 1)
+        found["first decision of the next leader, s"] = round(cpu_s(standby.process) - standby_s, 1)
+        observer.stop()
+    return found
+
+
+def decisions(controllers: Controllers) -> float:
+    """Return how many reconciles a process has ended."""
+    return controllers.measure("berthmaster_controllers_reconciles_total")
+
+
+class Others:
+    """Workloads of one namespace that fail, beside new ones of another namespace, on a processor of their own.
+
+    Each piece of work moves the clock by the processor time that it takes, so other processes do not matter.
+    """
+
+    def __init__(self, clusters: int) -> None:
+        self.plane = Plane(1000, clusters, scheduled=True)
+        self._draw, self._made, self._tick_s, self.done = random.Random(7), 0, 0.0, 0
+        self.plane.decide_all()
+        keep_existing_objects()
+
+    def put(self, namespace: str) -> tuple[str, str]:
+        """Add a workload, and return its key. It fits, unless the namespace says otherwise."""
+        self._made += 1
+        raw = unscheduled(self.plane.fleet, self._made, namespace)
+        key, text = (namespace, raw["metadata"]["name"]), msgspec.Raw(encode_json(raw))
+        self._timed(lambda: self.plane.informers[RESOURCE_BINDINGS].put(key, text))
+        return key
+
+    def new_workloads(self, figures: Figures, name: str) -> None:
+        """Time new workloads: ten each second, from the event to the written assignment."""
+        clock, written, taken_ms, before = self.plane.clock, self.plane.scheduler._bindings, [], self.done  # noqa: SLF001
+        began_s = arrives_s = clock.monotonic_s()
+        for _ in range(_SAMPLES):
+            arrives_s += self._draw.uniform(0, 0.2)
+            while clock.monotonic_s() < arrives_s:
+                self.step(until_s=arrives_s)
+            key = self.put(_FRESH)
+            while not ((found := written.get(key)) and found.assignment):
+                self.step(until_s=math.inf)
+            taken_ms.append((clock.monotonic_s() - arrives_s) * 1e3)
+        figures.found[f"{name}: p50, ms"] = round(statistics.median(taken_ms), 2)
+        figures.found[f"{name}: p99, ms"] = round(statistics.quantiles(taken_ms, n=100)[98], 2)
+        rate = (self.done - before) / (clock.monotonic_s() - began_s)
+        figures.found[f"{name}: reconciles a second"] = round(rate)
+
+    def step(self, until_s: float) -> None:
+        """Reconcile the next key. If none is ready, wait for the next one, the next second or the given time."""
+        clock, scheduler = self.plane.clock, self.plane.scheduler
+        if clock.monotonic_s() >= self._tick_s:
+            self._tick_s = clock.monotonic_s() + 1
+            number = self._made % len(self.plane.fleet.names)
+            self._timed(
+                lambda: self.plane.put_cluster(number, self.plane.fleet.cluster(number, used=-int(self._tick_s % 900)))
+            )
+            self._timed(scheduler.housekeep)
+        if (result := self._timed(scheduler.workers.step)) is None:
+            due_s = scheduler.queue.next_due_s()
+            next_s = min(until_s, self._tick_s, math.inf if due_s is None else clock.monotonic_s() + due_s)
+            clock.pass_by(max(1e-4, next_s - clock.monotonic_s()))
+        else:
+            self.done += result is not None
+
+    def _timed(self, work: Callable[[], object]) -> object:
+        begun_s = time.thread_time()
+        result = work()
+        self.plane.clock.pass_by(time.thread_time() - begun_s)
+        return result
+
+
+def fairness(size: int, clusters: int) -> dict[str, float]:
+    """Time new workloads of one namespace beside many of another one that fail."""
+    logging.disable()
+    others = Others(clusters)
+    figures = others.plane.figures
+    figures.found.clear()
+    others.new_workloads(figures, "nothing else")
+    for namespace, name in ((_FITS_NOWHERE, "fit nowhere"), (_REFUSED, "are refused")):
+        for _ in range(size):
+            others.put(namespace)
+        others.new_workloads(figures, f"others {name}, at first")
+        last = others.done + size
+        while others.plane.queue.lengths()["active"] and others.done < last:
+            others.step(until_s=math.inf)
+        others.new_workloads(figures, f"others {name}, later")
+    figures.peak()
+    return figures.found
+
+
 _PARTS: Final[dict[str, Callable[[int, int], dict[str, float]]]] = {
-    "controllers": controllers, "restart": restart, "extender": extender,
+    "controllers": controllers, "restart": restart, "extender": extender, "start": start, "fairness": fairness,
 }  # fmt: skip
 
 
@@ -341,7 +563,7 @@ def growing(name: str, values: list[float], sizes: list[int]) -> list[str]:
 @click.command()
 @click.option("--size", "sizes", multiple=True, type=int, default=SIZES, help="The numbers of bindings.")
 @click.option("--clusters", default=5000, show_default=True, help="The number of clusters.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(list(_PARTS)), default=list(_PARTS))
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(_PARTS)), default=list(_PARTS)[:3])
 @click.option("--one", is_flag=True, hidden=True, help="Measure one part at one size, and print JSON.")
 def main(sizes: tuple[int, ...], clusters: int, parts: tuple[str, ...], one: bool) -> None:  # noqa: FBT001 - a flag
     """Measure how memory and cost grow."""
