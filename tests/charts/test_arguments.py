@@ -74,44 +74,15 @@ def test_the_commands_that_the_chart_runs_are_known():
     assert {"webhook", "extender", "console"} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["webhook", "--no-such-option"], id="an unknown option"),
-        pytest.param(["webhook", "--cert-file=a"], id="a missing option"),
-        pytest.param(["extender", "--watch=everything"], id="an invalid value"),
-    ],
-)
-def test_the_check_finds(arguments):
-    with pytest.raises(click.UsageError):
-        parse(arguments)
-
-
 def one(case, component, flag):
     [found] = [text.partition("=")[2] for name, args in rendered(case) if name.endswith(component) for text in args
                if text.startswith(f"--{flag}=")]  # fmt: skip
     return found
 
 
-@pytest.mark.parametrize(
-    ("case", "user"),
-    [
-        pytest.param("default", "system:admin", id="the user of Karmada's kubeconfig"),
-        pytest.param("least-power", "berthmaster-controllers", id="the user of a kubeconfig of its own"),
-        pytest.param(
-            "single", "system:serviceaccount:karmada-system:berthmaster-controllers", id="in one cluster the account"
-        ),
-    ],
-)
-def test_the_controllers_may_clear_records_of_priority_drops(case, user):
-    assert one(case, "webhook", "drop-handler") == user
-    if case == "single":
-        account = next(
-            template["spec"]["serviceAccountName"]
-            for name, template in helm.pods(helm.render(CASES[case]))
-            if name.endswith("controllers")
-        )
-        assert user == f"system:serviceaccount:{helm.NAMESPACE}:{account}"
+def test_the_controllers_may_clear_records_of_priority_drops():
+    """The golden files show the users of the other ways to reach the target."""
+    assert one("least-power", "webhook", "drop-handler") == "berthmaster-controllers"
 
 
 def test_a_certificate_has_every_name_that_is_called():

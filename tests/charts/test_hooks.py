@@ -24,11 +24,6 @@ def events(each):
     ("case", "job", "when", "verb"),
     [
         pytest.param(
-            "default", "register", {"post-install", "post-upgrade", "post-rollback"}, "apply", id="last: register"
-        ),
-        pytest.param("default", "cleanup", {"post-delete"}, "remove", id="after an uninstall: Secrets"),
-        pytest.param("default", "unregister", {"pre-delete"}, "remove", id="before an uninstall: remove"),
-        pytest.param(
             "shadow",
             "unwanted",
             {"pre-upgrade", "pre-rollback"},

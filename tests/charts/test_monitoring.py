@@ -65,20 +65,6 @@ def test_every_metric_is_exposed_by_a_command(alerts, dashboard):
                 assert any(f'"{each}"' in SOURCES for each in known), name
 
 
-def test_the_alerts_are_complete(alerts):
-    assert set(alerts) == {
-        "BerthmasterWebhookDown", "BerthmasterExtenderDown", "BerthmasterControllersDown", "BerthmasterCertsDown",
-        "BerthmasterCertificateExpires", "BerthmasterCertificateProblems", "BerthmasterWebhookServesOldCertificate",
-        "BerthmasterExtenderServesOldCertificate", "BerthmasterConsoleServesOldCertificate",
-        "BerthmasterConsoleDown", "BerthmasterConsoleLostExtender",
-        "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
-        "BerthmasterImpactNotComputed", "BerthmasterFleetStale", "BerthmasterFleetDrifts",
-        "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
-        "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
-        "BerthmasterMovesConfigInvalid", "BerthmasterLedgerFailing", "BerthmasterLedgerLosesRecords",
-    }  # fmt: skip
-
-
 def test_every_alert_is_of_this_release_and_says_what_to_do(alerts):
     for rule in alerts.values():
         selectors = re.findall(r"\w+\{([^}]*)\}", rule["expr"])
@@ -133,11 +119,6 @@ def test_every_query_is_of_the_chosen_release(dashboard):
 def test_prometheus_understands_every_expression(alerts, dashboard):
     for expression in expressions(alerts, dashboard):
         promql_parser.parse(expression.replace("$__rate_interval", "5m"))
-
-
-def test_the_check_of_expressions_finds():
-    with pytest.raises(ValueError, match=r"unclosed|expected|unexpected"):
-        promql_parser.parse("sum(rate(a[5m])")
 
 
 # The fields of Prometheus Operator's and cert-manager's kinds that the chart uses, by their references.
@@ -214,12 +195,3 @@ def test_grafana_knows_every_field_of_the_dashboard(dashboard):
     panel = {**dashboard["panels"][1], "gridPosition": {}}
     wrong = json.loads(JSONEncoder().encode(Dashboard.from_json({**dashboard, "panels": [panel]})))
     assert list(missing([panel], wrong["panels"])) == ["[0].gridPosition"]
-
-
-def test_each_part_has_a_row_with_panels(dashboard):
-    rows, name = {}, ""
-    for panel in dashboard["panels"]:
-        name = panel["title"] if panel["type"] == "row" else name
-        rows.setdefault(name, []).append(panel["title"])
-    assert rows.keys() == {"Webhook", "Gate", "Controllers", "Moves", "Extender", "Drift", "Certificates"}
-    assert min(map(len, rows.values())) > 2

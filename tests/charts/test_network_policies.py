@@ -1,7 +1,7 @@
 """Who can reach the pods, and what the pods can reach."""
 
 import pytest
-from charts.cases import CASES, EXTENDER
+from charts.cases import EXTENDER
 
 from charts import helm
 
@@ -18,39 +18,6 @@ def policies(values) -> dict[str, dict]:
 
 def ports(rules) -> list:
     return [port["port"] for rule in rules for port in rule["ports"]]
-
-
-def test_the_webhook_reaches_only_the_extender_for_impacts():
-    [names, extender] = policies(CASES["impact"])["webhook"]["egress"]
-    assert ports([names]) == [53, 53]
-    [peer] = extender["to"]
-    assert (ports([extender]), peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"]) == (
-        ["https"],
-        "extender",
-    )
-    assert ports(policies(CASES["impact-gate"])["webhook"]["egress"]) == [53, 53, "https", 6443]
-
-
-def test_the_extender_accepts_the_webhook_beside_other_peers():
-    peers = policies(CASES["impact-gate"])["extender"]["ingress"][0]["from"]
-    assert [each["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for each in peers[1:]] == ["webhook"]
-
-
-def test_the_console_reaches_only_the_extender_and_for_reviews_the_target():
-    [names, extender] = policies(CASES["console"])["console"]["egress"]
-    assert (ports([names]), ports([extender])) == ([53, 53], ["https"])
-    [peer] = extender["to"]
-    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "extender"
-    behind = policies(CASES["console-behind-a-proxy"])
-    assert ports(behind["console"]["egress"]) == [53, 53, "https", 6443]
-    assert ports(behind["console"]["ingress"]) == ["https", "probes"]
-    assert behind["console"]["ingress"][0]["from"] == [
-        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}
-    ]
-    peers = behind["extender"]["ingress"][0]["from"]
-    assert "console" in [
-        each.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component") for each in peers
-    ]
 
 
 def test_every_component_has_a_policy_by_default():

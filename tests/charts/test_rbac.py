@@ -138,14 +138,6 @@ def test_registered_configurations_are_named(case, component):
     assert {verb for *_, name, verb in rights if not name} <= {"create"}
 
 
-def test_certs_may_update_registrations_but_not_create_or_delete_them():
-    rights = granted(target_objects(SINGLE), "certs", "-target")
-    assert {verb for *_, name, verb in rights if name} == {"get", "patch"}
-    assert {(resource, verb) for _, _, resource, name, verb in rights if not name} == {
-        ("events", "create"), ("events", "patch"),
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("kind", CLUSTER_KINDS)
 def test_the_extender_may_watch_its_kinds(kind):
     values = {"mode": "single", "extender": {**CASES["extender"]["extender"], "watch": [kind, "policies"]}}

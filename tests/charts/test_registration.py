@@ -78,12 +78,6 @@ def test_settings_reach_every_entry():
         assert entry.get("reinvocationPolicy") == ("IfNeeded" if kind.startswith("Mutating") else None)
 
 
-def test_impacts_come_after_the_defaults_once_and_block_nothing():
-    entries = [entry for kind, entry in webhooks(helm.render(CASES["impact"])) if kind == WEBHOOK_KINDS[0]]
-    assert [path_of(entry) in IMPACT_PATHS for entry in entries] == [False, False, True, True]
-    assert {(entry["failurePolicy"], entry["reinvocationPolicy"]) for entry in entries[2:]} == {("Ignore", "Never")}
-
-
 @pytest.mark.parametrize(
     ("values", "form"),
     [
@@ -146,10 +140,6 @@ def test_kubeadmirals_plugin_calls_paths_that_the_extender_serves():
     [profile] = helm.of_kind(helm.registration(objects), "SchedulingProfile")
     for point in ("filter", "score", "select"):
         assert profile["spec"]["plugins"][point]["enabled"] == [{"name": plugin["metadata"]["name"], "type": "Webhook"}]
-
-
-def test_a_key_is_kept_in_a_secret():
-    assert helm.named(helm.render(CASES["kubeadmiral"]), "Secret", "berthmaster-registration")
 
 
 def test_the_stanza_for_kube_scheduler_calls_paths_that_the_extender_serves():

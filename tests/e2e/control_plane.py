@@ -59,7 +59,6 @@ class ControlPlane:
         authority: the authority of the API server and all its clients.
         url: where the API server answers.
         kubeconfig: a file with an administrator's access.
-        webhook_client: the files of the certificate and key by which the API server shows itself to webhooks.
         etcd_url: where etcd answers.
         apiserver: the process of the API server.
         trust: the TLS context of an administrator.
@@ -87,7 +86,6 @@ class ControlPlane:
         self._folder = processes.folder
         self.authority = Authority("berthmaster-e2e")
         self._write_certificates()
-        self.webhook_client = self._file("webhook-client.crt"), self._file("webhook-client.key")
         self.etcd_url = f"http://{HOST}:{processes.ports.free()}"
         self.url = f"https://{HOST}:{processes.ports.free()}"
         self.kubeconfig = self._write_kubeconfig("admin")
@@ -261,7 +259,7 @@ class ControlPlane:
 
     def _write_admission_configuration(self) -> Path:
         """Create the configuration that gives the API server a client certificate for every webhook."""
-        certificate, key = self.webhook_client
+        certificate, key = self._file("webhook-client.crt"), self._file("webhook-client.key")
         self.authority.issue(WEBHOOK_CLIENT).write(certificate, key)
         access = self._file("webhook-client.kubeconfig")
         user = {"client-certificate": str(certificate), "client-key": str(key)}

@@ -21,12 +21,10 @@ class Forwarder:
 
     Attributes:
         port: where it listens.
-        taken: how many connections went to each server, by its port.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.taken: Counter[int] = Counter()
         self._probes: dict[int, Callable[[], bool]] = {}
         self._ready: list[int] = []
         self._open: set[asyncio.StreamWriter] = set()
@@ -97,7 +95,6 @@ class Forwarder:
         if port is None:
             writer.transport.abort()
             return
-        self.taken[port] += 1
         self._held[port] += 1
         try:
             await self._join(reader, writer, port)

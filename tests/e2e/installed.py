@@ -66,6 +66,9 @@ class Installed:
         whole = ("upgrade", "--install", RELEASE, str(helm.CHART), "--timeout=100s", "--values=-")
         self.release.helm(*whole, values=self.values)
 
+    def rollback(self) -> None:
+        self.release.helm("rollback", RELEASE, "--timeout=100s")
+
     def uninstall(self) -> None:
         self.release.helm("uninstall", RELEASE, "--timeout=100s")
         for each in self._made:

@@ -73,11 +73,6 @@ class Registration:
         for manifest in self._manifests(authority):
             plane.api.create(manifest)
 
-    def trust(self, authority: bytes) -> None:
-        """Replace the caBundle of every hook."""
-        for manifest in self._manifests(authority):
-            self._plane.api.patch(manifest, {"webhooks": manifest["webhooks"]})
-
     def wait_until_called(self) -> None:
         """Send dry runs of the samples until every hook has been called."""
 
@@ -91,12 +86,6 @@ class Registration:
 
     def calls(self, hook: Hook) -> int:
         return count(self._plane, "apiserver_admission_webhook_request_total", self._hook_name(hook))
-
-    def failed_calls(self) -> int:
-        """How many calls of all the hooks went wrong, by the API server's own count."""
-        total = "apiserver_admission_webhook_rejection_count"
-        names = (self._hook_name(hook) for hook in self._hooks)
-        return sum(count(self._plane, total, name, 'error_type="calling_webhook_error"') for name in names)
 
     def remove(self) -> None:
         """Delete the configurations and wait until no hook is called any more."""
@@ -153,8 +142,8 @@ def registered(
         registration.remove()
 
 
-def count(plane: ControlPlane, metric: str, webhook: str, label: str = "") -> int:
-    """The sum of a counter of the API server over all its lines for one webhook that carry ``label``."""
+def count(plane: ControlPlane, metric: str, webhook: str) -> int:
+    """The sum of a counter of the API server over all its lines for one webhook."""
     pattern = rf'^{metric}{{[^}}]*name="{re.escape(webhook)}"[^}}]*}} (\S+)$'
     lines = re.finditer(pattern, plane.text("/metrics") or "", re.MULTILINE)
-    return sum(int(float(line[1])) for line in lines if label in line[0])
+    return sum(int(float(line[1])) for line in lines)

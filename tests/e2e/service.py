@@ -1,24 +1,20 @@
 """``berthmaster webhook`` as a cluster runs it: processes that come and go behind one address."""
 
 import signal
-import socket
-import ssl
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
 from e2e.certificates import Authority, Pair
 from e2e.control_plane import HOST, fetch
 from e2e.forwarder import Forwarder
-from e2e.processes import Process, Processes, wait_for
+from e2e.processes import Process, Processes
 from e2e.registration import Hook
 from fresh_metrics import fresh
 
 START_LIMIT_S: Final = 30.0
-HANDSHAKE_LIMIT_S: Final = 5.0
 COMMAND: Final = Path(sys.executable).with_name("berthmaster")
 
 KARMADA_HOOKS: Final = tuple(
@@ -112,20 +108,3 @@ class Service:
             replica.process.ask_to_stop(signal.SIGQUIT)
         for replica in self._replicas:
             replica.process.stop()
-
-
-def served_serial(port: int) -> int:
-    """The serial number of the certificate that a TLS server on loopback shows."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # who signed it is the API server's question; this one is which it is
-    with (
-        socket.create_connection((HOST, port), timeout=HANDSHAKE_LIMIT_S) as plain,
-        context.wrap_socket(plain, server_hostname=HOST) as secured,
-    ):
-        return x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"").serial_number
-
-
-def wait_until_served(replica: Replica, pair: Pair, timeout_s: float = 15.0) -> None:
-    """Wait until new connections to a replica get a certificate."""
-    wait_for("the new certificate", lambda: served_serial(replica.port) == pair.serial, timeout_s)

@@ -1,9 +1,7 @@
 """The chart against a real API server: every object, every upgrade, and the webhook as it is registered."""
 
-import base64
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +9,9 @@ import yaml
 from charts.assets import MissingHelmError, helm_binary
 from charts.cases import CASES
 from e2e.api import Api, RefusedError
-from e2e.certificates import Authority
-from e2e.chart import RELEASE, RESTRICTED, Installation, left_of, replaced
-from e2e.control_plane import HOST, ControlPlane, fetch
-from e2e.manifests import manifest, policies_of_every_kind, propagation_policy
-from e2e.processes import Process, Processes, wait_for
-from e2e.service import COMMAND
+from e2e.chart import RELEASE, RESTRICTED, Installation, left_of
+from e2e.control_plane import ControlPlane
+from e2e.manifests import manifest
 
 from charts import helm
 
@@ -123,128 +118,3 @@ def test_every_switch_can_be_turned_by_an_upgrade_and_an_uninstall_leaves_nothin
     assert left_of(api, installation.namespace, kinds)
     installation.uninstall()
     assert left_of(api, installation.namespace, kinds) == []
-
-
-class Registered:
-    """The webhook as the chart starts it, registered as the chart registers it."""
-
-    def __init__(self, plane: ControlPlane, folder: Path, values: dict[str, Any]) -> None:
-        self._plane = plane
-        objects = helm.render(values, namespace="berthmaster-e2e")
-        self.port = plane.processes.ports.free()
-        authority = Authority("chart")
-        pair = authority.issue("berthmaster-webhook", hosts=(HOST,))
-        pair.write(folder / "tls.crt", folder / "tls.key")
-        self.process = self._start(objects, folder)
-        self.configurations = [self._reachable(each, authority) for each in helm.registration(objects)]
-
-    def _start(self, objects: list[dict[str, Any]], folder: Path) -> Process:
-        deployment = helm.named(objects, "Deployment", "berthmaster-webhook")
-        [container] = deployment["spec"]["template"]["spec"]["containers"]
-        probes = self._plane.processes.ports.free()
-        changes = {
-            "bind": f"{HOST}:{self.port}", "probe-bind": f"{HOST}:{probes}", "drain-s": "0",
-            "cert-file": str(folder / "tls.crt"), "key-file": str(folder / "tls.key"),
-        }  # fmt: skip
-        process = self._plane.processes.start("webhook", [COMMAND, *replaced(container["args"], changes)])
-        process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
-        return process
-
-    def _reachable(self, configuration: dict[str, Any], authority: Authority) -> dict[str, Any]:
-        """With the loopback address in place of the Service's, and the CA that `register` would put in."""
-        for entry in configuration["webhooks"]:
-            path = entry["clientConfig"]["url"].partition(":443/")[2]
-            entry["clientConfig"] = {
-                "url": f"https://{HOST}:{self.port}/{path}",
-                "caBundle": base64.b64encode(authority.certificate).decode(),
-            }
-        return configuration
-
-
-@pytest.fixture
-def registered(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Registered]:
-    """A webhook that is asked about every policy, with failurePolicy Fail."""
-    values = {"webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}}}
-    webhook = Registered(control_plane, tmp_path, values)
-    for each in webhook.configurations:
-        control_plane.api.apply(each)
-    yield webhook
-    for each in webhook.configurations:
-        control_plane.api.delete(each)
-    webhook.process.stop()
-    wait_for("policies to be taken again", lambda: accepted(control_plane.api), EFFECT_LIMIT_S)
-
-
-def accepted(api: Api) -> bool:
-    try:
-        api.create(propagation_policy("default"), dry_run=True)
-    except RefusedError:
-        return False
-    return True
-
-
-def denied(api: Api) -> bool:
-    """Whether the webhook is asked already: it denies what no schema forbids."""
-    selector = {"apiVersion": "apps/v1", "kind": "Deployment"}
-    wrong = manifest(
-        "policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", None,
-        {"resourceSelectors": [selector], "preemption": "Always", "priority": 1},
-    )  # fmt: skip
-    try:
-        api.create(wrong, dry_run=True)
-    except RefusedError as refusal:
-        return "preemption-without-namespace" in refusal.message
-    return False
-
-
-def test_the_rendered_webhook_reviews_policies_and_can_block_nothing_else(
-    api: Api, namespace: str, registered: Registered
-):
-    wait_for("the webhook to be asked", lambda: denied(api), EFFECT_LIMIT_S)
-    for policy in policies_of_every_kind(namespace).values():
-        api.create(policy)
-        api.delete(policy)
-
-    registered.process.stop()
-    wait_for("policies to be refused", lambda: not accepted(api), EFFECT_LIMIT_S)
-    # With failurePolicy Fail and no webhook, every object that a repair needs can still be written.
-    repair = helm.render({}, namespace=namespace)
-    for each in repair:
-        api.create(each, dry_run=True)
-    for each in registered.configurations:
-        api.apply(each)  # what `register` does
-    left = propagation_policy(namespace)
-    with pytest.raises(RefusedError) as refusal:
-        api.create(left)
-    assert "failed calling webhook" in refusal.value.message
-
-
-@pytest.mark.parametrize("watch", [["nodes", "policies"], ["federatedclusters", "policies"]], ids=" and ".join)
-def test_the_extender_needs_no_more_than_its_role(
-    installation: Installation, processes: Processes, tmp_path: Path, watch: list[str]
-):
-    values = {
-        "mode": "single", "webhook": {"enabled": False}, "controllers": {"enabled": False},
-        "extender": {"enabled": True, "watch": watch, "auth": {"insecure": True}},
-    }  # fmt: skip
-    installation.upgrade(values)
-    Authority("chart").issue("extender", hosts=(HOST,)).write(tmp_path / "tls.crt", tmp_path / "tls.key")
-    access = installation.kubeconfig("berthmaster-extender", tmp_path)
-    deployment = helm.named(helm.render(values, namespace=installation.namespace), "Deployment", "berthmaster-extender")
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    probes = processes.ports.free()
-    changes = {
-        "bind": f"{HOST}:{processes.ports.free()}", "probe-bind": f"{HOST}:{probes}", "drain-s": "0",
-        "cert-file": str(tmp_path / "tls.crt"), "key-file": str(tmp_path / "tls.key"),
-    }  # fmt: skip
-    arguments = [*replaced(container["args"], changes), f"--kubeconfig={access}"]
-    process = processes.start("extender", [COMMAND, *arguments])
-    ready = process.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), START_LIMIT_S)
-    process.stop()
-    assert ready.strip() == "ok", "nothing is stale for want of a right"
-
-    mine = Api(access, tmp_path / "discovery.json")
-    for forbidden in (("v1", "Secret"), ("v1", "ConfigMap"), ("apps/v1", "Deployment")):
-        with pytest.raises(RefusedError) as refusal:
-            mine.list(*forbidden, installation.namespace)
-        assert refusal.value.status == 403

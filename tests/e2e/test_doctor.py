@@ -129,54 +129,12 @@ def assert_failed(diagnosis: Diagnosis, check: str, remedy: str) -> None:
     assert diagnosis.code == 1
 
 
-def test_a_target_that_is_not_there_is_the_one_finding(examine: Examine, control_plane: ControlPlane, tmp_path: Path):
-    content = json.loads(control_plane.kubeconfig.read_text())
-    content["clusters"][0]["cluster"]["server"] = f"https://{HOST}:{control_plane.processes.ports.free()}"
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(content))
-    diagnosis = examine(kubeconfig=path)
-    assert [each["check"] for each in diagnosis.findings] == ["api-server/target"]
-    assert_failed(diagnosis, "api-server/target", f"kubectl --kubeconfig={path} version")
-
-
 def test_before_an_install_only_its_ground_is_looked_at(examine: Examine, api: Api):
     karmada.install_clusters(api)
     diagnosis = examine("--before-install")
     assert diagnosis.code == 0, diagnosis.wrong()
     assert {each["group"] for each in diagnosis.findings} == {"api-server", "definitions", "rights", "conflicts"}
     assert diagnosis.of("definitions/propagationpolicies")["verdict"] == "ok"
-
-
-def test_a_definition_without_the_fields_that_are_needed(examine: Examine, api: Api):
-    target = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "workloadrebalancers.apps.karmada.io"},
-    }  # fmt: skip
-    before = api.get(target)
-    versions = json.loads(json.dumps(before["spec"]["versions"]))
-    schema = versions[0]["schema"]["openAPIV3Schema"]
-    schema["properties"]["spec"]["properties"].pop("workloads")
-    schema["properties"]["spec"]["required"] = []
-    api.patch(target, {"spec": {"versions": versions}})
-    try:
-
-        def found() -> bool:
-            diagnosis = examine("--before-install")
-            assert_failed(diagnosis, "definitions/workloadrebalancers", "apply --server-side")
-            assert "spec.workloads" in diagnosis.of("definitions/workloadrebalancers")["message"]
-            return True
-
-        wait_for("the schema to be served", found, EFFECT_S)
-    finally:
-        api.patch(target, {"spec": {"versions": before["spec"]["versions"]}})
-
-
-def test_a_url_where_nobody_listens(examine: Examine, api: Api, service: Service, processes: Processes):
-    url = f"https://{HOST}:{processes.ports.free()}"
-    with installed(api, url, service.authority.certificate):
-        diagnosis = settled(examine, "admission/trial-closed")
-        assert_failed(diagnosis, "admission/trial-closed", "get pods,endpointslices")
-        assert_failed(diagnosis, "certificates/served", "get pods,endpointslices")
 
 
 def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):

@@ -91,6 +91,9 @@ def test_install_rotations_upgrade_uninstall(installed: Installed, api: Api, nam
         load.more(ENOUGH)
         rights_are_those_that_are_used(installed, ("extender", "controllers", "certs"))
         assert {"Lease/berthmaster-controllers", "Secret/berthmaster-ca"} <= (Counter(left(installed)) - others).keys()
+        if installed.mode == "single":
+            a_disabled_webhook_is_not_registered_until_a_rollback(installed)
+            load.more(ENOUGH)
         installed.uninstall()
         load.more(ENOUGH)
         rights_are_those_that_are_used(installed, ("register",))
@@ -167,6 +170,16 @@ def an_upgrade_keeps_the_bundle(installed: Installed) -> None:
     assert len(before) == 1
     wait_for("every pod to be replaced", installed.pods.settled, LIMIT_S)
     assert not {*pods} & {*installed.pods.of("webhook")}
+
+
+def a_disabled_webhook_is_not_registered_until_a_rollback(installed: Installed) -> None:
+    before, values = installed.bundles(), installed.values
+    installed.upgrade(webhook={"enabled": False})
+    assert installed.jobs.ran[-1][:2] == ("berthmaster-unwanted", 0), installed.jobs.ran
+    assert not any(map(installed.target.api.exists, installed.registered()))
+    installed.rollback()
+    installed.values = values
+    assert installed.bundles() == before
 
 
 def rights_are_those_that_are_used(installed: Installed, components: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, workload_rebalancer
 from kube_in_memory import KubeInMemory
 
+from berthmaster.controllers.rebalancer.reconciler import is_gone
 from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.requests import (
@@ -163,6 +164,16 @@ def test_both_servers_give_the_same_results(control_plane: ControlPlane, write: 
     memory.put(REBALANCERS.object(("", "first")), {})  # so that another object has version 1
     real = load_client(control_plane.kubeconfig)
     assert outcome(memory, content, write) == outcome(real, content, write)
+
+
+def test_a_kind_that_is_not_served_is_not_a_missing_object(control_plane: ControlPlane):
+    server, found = load_client(control_plane.kubeconfig), {}
+    for version in ("v1alpha2", "v1alpha9"):
+        bindings = Collection.of(f"work.karmada.io/{version}", "resourcebindings")
+        with pytest.raises(ApiError) as refusal:
+            ask(server, get(bindings, ("default", "ghost-deployment")))
+        found[version] = refusal.value.status, is_gone(refusal.value)
+    assert found == {"v1alpha2": (404, True), "v1alpha9": (404, False)}
 
 
 def test_both_servers_keep_a_deleted_object_until_its_last_finalizer_is_gone(control_plane: ControlPlane):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from alembic import command
 from alembic.config import Config
-from e2e import karmada
-from e2e.control_plane import ControlPlane
-from e2e.controllers_process import start_controllers, wait_for_leader
-from e2e.karmada import assigned, binding, cluster, condition, divided
-from e2e.manifests import JSON, unique
 from e2e.postgresql import MISSING, binaries, postgresql
-from e2e.processes import Processes, wait_for
+from e2e.processes import wait_for
 from fake_clock import FakeClock
 from hypothesis import Phase, given, settings
 from ledger_histories import all_times, filled, opened, recorder_at, sqlite_url
@@ -194,64 +189,6 @@ def test_a_ledger_without_partitions_keeps_every_row_when_it_gets_them(database:
     store = open_store(database)
     assert not audit(store).problems
     store.close()
-
-
-@pytest.fixture
-def join(control_plane: ControlPlane) -> Iterator[Callable[..., JSON]]:
-    """A function that adds a cluster; it is removed after the test."""
-    api, joined = control_plane.api, []
-    karmada.install_clusters(api)
-
-    def one(**more: Any) -> JSON:
-        member = cluster(**more)
-        joined.append(member)
-        return karmada.join(api, member)
-
-    yield one
-    for member in joined:
-        if api.exists(member):
-            api.delete(member)
-
-
-def test_decisions_of_a_binding_scheduler(
-    control_plane: ControlPlane, processes: Processes, namespace: str, join: Callable[..., JSON], tmp_path: Path
-):
-    api, url, scheduler = control_plane.api, f"sqlite:///{tmp_path / 'ledger.db'}", unique("scheduler")
-    first, second = join(cpu="10"), join(cpu="10")
-    names = [each["metadata"]["name"] for each in (first, second)]
-    controllers = start_controllers(
-        processes, control_plane, control_plane.new_namespace(), "--controllers=binding-scheduler",
-        f"--scheduler-name={scheduler}", f"--ledger={url}", "--failover=not-ready", "--failover-toleration-s=1",
-    )  # fmt: skip
-    wait_for_leader([controllers], LIMIT_S)
-    placement = divided(("near", names[:1]), ("far", names[1:]))
-    made = api.create(binding(namespace, placement, replicas=3, schedulerName=scheduler)).object
-    wait_for("the first assignment", lambda: assigned(api.get(made)) == {names[0]: 3}, LIMIT_S)
-    status = karmada.cluster_status(cpu="10", ready=False)
-    api.patch(first, {"status": status}, subresource="status")
-    wait_for("the failover", lambda: assigned(api.get(made)) == {names[1]: 3} and condition(api.get(made)), LIMIT_S)
-    written = "berthmaster_ledger_records_total"
-    wait_for("the records", lambda: controllers.measure(written, result="written") >= 3, LIMIT_S)
-
-    resource = made["spec"]["resource"]
-    workload = f"{resource['kind']}/{resource['name']}"
-    where = ["-n", namespace]
-    failover, *_, placed = [row for row in ask(url, "history", workload, *where) if row["kind"] == "decision"]
-    assert (placed["trigger"], placed["after"]) == ("First", {names[0]: 3})
-    assert (failover["trigger"], failover["after"]) == ("Failover", {names[1]: 3})
-    explained = ask(url, "explain", workload, *where, "--at", placed["time"])
-    assert explained["reproduced"] is True
-    assert explained["explanation"]["clusters"] == {names[0]: 3}
-    answer = ask(url, "why-not", workload, names[1], *where, "--at", placed["time"])
-    assert answer["changes"]
-    assert names[1] in answer["clusters"]
-    difference = ask(url, "explain", workload, *where, "--diff", "--record", failover["id"])["difference"]
-    assert (names[0], "conditions") in {(each["subject"], each["aspect"]) for each in difference["changes"]}
-    assert ask(url, "replay", "--check")["differ"] == 0
-
-    controllers.process.stop()
-    assert ask(url, "history", "--trigger", "stop")
-    assert ask(url, "ledger", "verify")["problems"] == []
 
 
 def test_postgresql_keeps_the_same_ledger(database: str):

@@ -1,16 +1,13 @@
 """The extender follows an API server."""
 
 import json
-import signal
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from e2e import impatient_extender, karmada
+from e2e import karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane, fetch
 from e2e.extender_service import Extender, start_extender
@@ -163,44 +160,5 @@ def test_a_changed_binding_changes_the_answers(control_plane: ControlPlane, star
     wait_for(
         "the change after a restart",
         lambda: decision(extender, web)["present"] == {first: 4} or None,
-        WATCH_BINDINGS_LIMIT_S,
-    )
-
-
-def test_an_etcd_that_hangs_makes_the_answers_stale_although_all_watches_are_open(
-    processes: Processes, control_plane: ControlPlane, start: Callable[..., Extender], web: Web
-):
-    extender = start("workloads", command=(sys.executable, Path(impatient_extender.__file__)))
-    first, _, third = web.members
-    moved = policy(
-        "web", selector(name="web"), namespace=web.namespace, placement={"clusterAffinity": {"clusterNames": [third]}}
-    )
-
-    def staleness() -> tuple[str | None, str]:
-        found = ask(extender, "/v1/version")[1]["staleness"]
-        return found["staleSince"], found["problem"]
-
-    wait_for("a current state", lambda: staleness() == (None, ""), WATCH_BINDINGS_LIMIT_S)
-    etcd = processes.named("etcd")
-    etcd.ask_to_stop(signal.SIGSTOP)
-    try:
-        wait_for("a stale state", lambda: "does not return current objects" in staleness()[1], WATCH_BINDINGS_LIMIT_S)
-        wait_for(
-            "the note of a ready service",
-            lambda: "does not return current objects" in (fetch(f"{extender.probe_url}/readyz") or ""),
-            WATCH_BINDINGS_LIMIT_S,
-        )
-        assert decision(extender, web)["staleness"]["staleSince"]
-        status, refusal = ask(extender, "/v1/plan", {"update": [moved]})
-        assert (status, "the state of the service is stale since" in refusal["detail"]) == (503, True), refusal
-        status, simulated = ask(extender, "/v1/simulate", {"changes": [{"type": "down", "cluster": first}]})
-        assert (status, bool(simulated["staleness"]["staleSince"])) == (200, True), simulated
-    finally:
-        etcd.ask_to_stop(signal.SIGCONT)
-    wait_for("a current state again", lambda: staleness() == (None, ""), WATCH_BINDINGS_LIMIT_S)
-    control_plane.api.patch(web.binding, {"spec": {"clusters": [{"name": third, "replicas": 4}]}})
-    wait_for(
-        "the new assignment",
-        lambda: decision(extender, web)["present"] == {third: 4} or None,
         WATCH_BINDINGS_LIMIT_S,
     )

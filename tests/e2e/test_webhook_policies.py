@@ -61,8 +61,12 @@ def webhook(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replica]:
     samples = policies_of_every_kind(control_plane.new_namespace()).values()
-    with closing(Service(processes, tmp_path_factory.mktemp("webhook"), mode)) as service:
-        replica = service.start("--feature-gates=PolicyPreemption=true")
+    folder = tmp_path_factory.mktemp("webhook")
+    (folder / "client-ca.crt").write_bytes(control_plane.authority.certificate)
+    # In one mode the API server must show its certificate. tests/contract checks that nobody else gets in.
+    clients = [f"--client-ca-file={folder / 'client-ca.crt'}"] if mode == "standalone" else []
+    with closing(Service(processes, folder, mode)) as service:
+        replica = service.start("--feature-gates=PolicyPreemption=true", *clients)
         with registered(control_plane, ALL_HOOKS, service.url, service.authority.certificate, samples):
             yield replica
 
@@ -87,14 +91,6 @@ def test_an_acceptable_object_is_created_updated_and_deleted(api: Api, namespace
     api.patch(policy, {"metadata": {"labels": {"touched": "yes"}}})
     assert api.get(policy)["metadata"]["labels"]["touched"] == "yes"
     remove(api, policy)
-
-
-@pytest.mark.parametrize("kind", EVERY_KIND)
-def test_what_is_stored_passes_again_without_a_change(api: Api, namespace: str, kind: str):
-    stored = api.create(policies_of_every_kind(namespace)[kind]).object
-    again = api.replace(stored).object
-    assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
-    remove(api, stored)
 
 
 def by_field(**constraint: Any) -> JSON:
@@ -168,21 +164,10 @@ def test_a_faulty_object_from_before_the_webhook_can_still_be_deleted(api: Api, 
     assert not api.exists(policy)
 
 
-WARNED = {
-    "an open number of groups": (
-        lambda ns: propagation_policy(ns, **by_field(spreadByField="cluster", minGroups=2)),
-        "maxGroups",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WARNED)
-def test_a_warning_reaches_the_client_once_and_the_object_is_stored(api: Api, namespace: str, case: str):
-    make, words = WARNED[case]
-    policy = make(namespace)
+def test_a_warning_reaches_the_client_once_and_the_object_is_stored(api: Api, namespace: str):
+    policy = propagation_policy(namespace, **by_field(spreadByField="cluster", minGroups=2))
     reply = api.create(policy)
-    found = [text for text in reply.warnings if words in text]
-    assert len(found) == 1, f"warnings: {reply.warnings}"
+    assert sum("maxGroups" in text for text in reply.warnings) == 1, reply.warnings
     assert api.exists(policy)
 
 
@@ -224,17 +209,6 @@ def test_a_record_of_a_drop_is_neither_removed_nor_forged_by_hand(api: Api, name
     assert drop_of(replaced.object) == {"from": 10, "to": 5}
 
 
-def test_a_record_of_a_drop_survives_who_applies_a_file_again_and_again(api: Api, namespace: str):
-    policy = propagation_policy(namespace, priority=10)
-    api.apply(policy)
-    policy["spec"]["priority"] = 5
-    dropped = api.apply(policy).object
-    assert drop_of(dropped) == {"from": 10, "to": 5}
-    again = api.apply(policy)
-    assert again.object == dropped
-    assert again.warnings == ()
-
-
 def without_record(policy: Mapping[str, Any]) -> JSON:
     """The metadata of a stored policy as a file in version control would hold it, of the same version."""
     return {**policy["metadata"], "annotations": {}}
@@ -248,18 +222,3 @@ def test_a_dry_run_of_a_drop_shows_the_record_and_stores_nothing(api: Api, names
     assert api.get(policy) == stored
     api.delete(policy, dry_run=True)
     assert api.get(policy) == stored
-
-
-def test_unknown_fields_pass_untouched(api: Api, namespace: str):
-    policy = propagation_policy(namespace, **by_field(maxGroups=2))
-    policy["metadata"]["annotations"] = {"someone.example/else": '{"a": [1, 2.50]}', "umlaut": "Köln ~/\\"}
-    stored = api.create(policy).object
-    assert stored["metadata"]["annotations"] == policy["metadata"]["annotations"]
-
-
-def test_a_policy_named_by_the_api_server_is_reviewed(api: Api, namespace: str):
-    policy = propagation_policy(namespace, **by_field(maxGroups=2))
-    policy["metadata"] = {"generateName": "generated-", "namespace": namespace}
-    stored = api.create(policy).object
-    assert stored["metadata"]["name"].startswith("generated-")
-    assert stored["spec"]["placement"]["spreadConstraints"][0]["minGroups"] == 1
