@@ -182,12 +182,17 @@ def fnv1_32_of_names(names: Sequence[str], data: bytes) -> list[int]:
     """Return the FNV-1 hash of each name, continued with the same bytes."""
     if len(names) < _FEW_NAMES:
         return [fnv1_32(data, fnv1_32_of_name(name)) for name in names]
-    digests = np.array([fnv1_32_of_name(name) for name in names], dtype=np.uint32)
+    found: list[int] = fnv1_32_continued(np.array(list(map(fnv1_32_of_name, names)), dtype=np.uint32), data).tolist()
+    return found
+
+
+def fnv1_32_continued(digests: NDArray[np.uint32], data: bytes) -> NDArray[np.uint32]:
+    """Continue FNV-1 hashes, all with the same bytes."""
+    digests = digests.copy()
     for byte in data:
         digests *= np.uint32(_PRIME)
         digests ^= np.uint32(byte)
-    found: list[int] = digests.tolist()
-    return found
+    return digests
 
 
 def fnv1a_32(data: bytes) -> int:

@@ -227,10 +227,10 @@ class ClusterTerminatingFilter(PlacementFilter):
         return "is being deleted" if cluster.deleting else None
 
 
-def untolerated_counts(fleet: Fleet, tolerations: tuple[Toleration, ...], effects: frozenset[str]) -> IntArray:
-    """Return how many untolerated taints with these effects each row has."""
+def untolerated_counts(fleet: Fleet, tolerations: tuple[Toleration, ...], effects: frozenset[str]) -> IntArray | None:
+    """Return how many untolerated taints with these effects each row has, or None if no cluster has any."""
     counts = [len(repelling_taints(taints, tolerations, effects)) for taints in fleet.taints.values]
-    return np.array(counts, dtype=np.int64)[fleet.taint_code]
+    return np.array(counts, dtype=np.int64)[fleet.taint_code] if any(counts) else None
 
 
 class TolerationColumn(Column[np.bool_]):
@@ -247,8 +247,8 @@ class TolerationColumn(Column[np.bool_]):
         self._effects = effects
 
     def compute(self) -> BoolArray:
-        tolerated: BoolArray = untolerated_counts(self._fleet, self._tolerations, self._effects) == 0
-        return tolerated
+        counts = untolerated_counts(self._fleet, self._tolerations, self._effects)
+        return np.ones(self._fleet.capacity, dtype=np.bool_) if counts is None else counts == 0
 
     def steps(self, rows: int) -> int:
         taints = sum(map(len, self._fleet.taints.values))
@@ -331,11 +331,12 @@ class ColumnScore(Score):
     """A score that is computed for all clusters at once, from the columns of the fleet."""
 
     @abstractmethod
-    def scores(self, context: Context, rows: IntArray) -> IntArray: ...
+    def scores(self, context: Context, rows: IntArray) -> IntArray | None: ...
 
     def score(self, context: Context, cluster: Cluster) -> int:
         """Return how good a cluster of the fleet would be if no other one fitted."""
-        return int(self.scores(context, np.array([context.fleet.row_of[cluster.name]]))[0])
+        scores = self.scores(context, np.array([context.fleet.row_of[cluster.name]]))
+        return 0 if scores is None else int(scores[0])
 
 
 class RelativeScore(ColumnScore):

@@ -380,7 +380,7 @@ class Candidates:
 
 def _overflows(scores: IntArray) -> bool:
     """Return whether a score is too large for a key, or negative, which is large when read without a sign."""
-    return bool(scores.view(np.uint64).max(initial=0) > _MAX_KEY_SCORE)
+    return bool(np.maximum.reduce(scores.view(np.uint64), initial=0) > _MAX_KEY_SCORE)
 
 
 def largest(keys: IntArray, count: int) -> IntArray:

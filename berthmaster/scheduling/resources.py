@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 def requests_of(amounts: Mapping[str, Quantity]) -> Requests:
     """Return a resource request in the units of the columns, without zero amounts."""
-    return tuple(sorted((name, amount_of(name, each)) for name, each in amounts.items() if each.nanos > 0))
+    return tuple(sorted([(name, amount_of(name, each)) for name, each in amounts.items() if each.nanos > 0]))
 
 
 def amount_of(name: str, quantity: Quantity) -> int:

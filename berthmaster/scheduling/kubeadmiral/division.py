@@ -6,16 +6,27 @@ Sources: KubeAdmiral ``util/planner``, ``plugins/preferencebinpack``.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from math import floor
+from operator import itemgetter
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from berthmaster.model.cluster import NO_SCHEDULE
-from berthmaster.scheduling.columns import fnv1_32_of_names
+from berthmaster.scheduling.columns import (
+    BoolArray,
+    Column,
+    IntArray,
+    fnv1_32_continued,
+    fnv1_32_of_name,
+    fnv1_32_of_names,
+)
 from berthmaster.scheduling.filters import untolerated_counts
-from berthmaster.scheduling.fleet import CompiledPlacement, Fleet
+from berthmaster.scheduling.fleet import ClusterColumn, CompiledPlacement, Fleet
 from berthmaster.scheduling.kubeadmiral.plugins import Allocation
 from berthmaster.scheduling.kubeadmiral.unit import GPU, NO_PREFERENCE, ReplicasStrategy, SchedulingUnit, unit_of
 from berthmaster.scheduling.request import Attempt, Candidates, Context
@@ -30,16 +41,15 @@ class Share(NamedTuple):
     maximum: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityLimits:
+class CapacityLimits(NamedTuple):
     """How many replicas clusters hold, by name. A cluster without an entry has no limit.
 
     Attributes:
         estimated: what auto-migration estimated. Replicas above it are reported as overflow.
     """
 
-    estimated: Mapping[str, int] = field(default_factory=dict)
-    limited: Mapping[str, int] = field(default_factory=dict)
+    estimated: Mapping[str, int] = {}
+    limited: Mapping[str, int] = {}
 
     def capped(self, name: str, replicas: int) -> int:
         """Return the replicas, at most as many as the cluster holds."""
@@ -64,16 +74,18 @@ def divide_by_weight(
     *,
     avoid_disruption: bool,
     keep_unschedulable: bool,
+    left_out: int = 0,
 ) -> Division:
     """Divide replicas over clusters by weight, within their bounds.
 
     Args:
         key: breaks ties, together with the names.
+        left_out: the sum of the weights of the clusters without a share, see ``reachable``.
         avoid_disruption: move no more of the current replicas than necessary.
         keep_unschedulable: count all replicas above an estimate, not only those that fit no other cluster.
     """
     keep = keep_unschedulable or not avoid_disruption
-    desired, overflow = distribute_by_weight(total, ordered(shares, key), limits, keep=keep)
+    desired, overflow = distribute_by_weight(total, ordered(shares, key), limits, keep=keep, left_out=left_out)
     if not avoid_disruption:
         return Division(desired, overflow)
     settled = {each.name: limits.capped(each.name, current.get(each.name, 0)) for each in shares}
@@ -92,17 +104,31 @@ def divide_by_weight(
     return Division(settled, overflow)
 
 
+_BY_WEIGHT: Final = itemgetter(1)
+
+
 def ordered(shares: Sequence[Share], key: str) -> list[Share]:
     """Order clusters by weight, largest first, then by the FNV-1 hash of name and key."""
     count = Counter([each.weight for each in shares])
+    if len(count) == len(shares):
+        return sorted(shares, key=_BY_WEIGHT, reverse=True)
     tied = [each.name for each in shares if count[each.weight] > 1]
-    digests = dict(zip(tied, fnv1_32_of_names(tied, key.encode()), strict=True)) if tied else {}
+    digests = dict(zip(tied, fnv1_32_of_names(tied, key.encode()), strict=True))
     return sorted(shares, key=lambda each: (-each.weight, digests.get(each.name)))
 
 
-def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLimits, *, keep: bool) -> Division:
+def only_grow(shares: Sequence[Share], limits: CapacityLimits) -> bool:
+    """Return whether no step of a division takes replicas from a cluster: as long as all bounds are sound."""
+    return min(limits.limited.values(), default=0) >= 0 and all(
+        weight >= 0 <= minimum and (maximum is None or minimum <= maximum) for _, weight, minimum, maximum in shares
+    )
+
+
+def distribute_by_weight(
+    total: int, shares: Sequence[Share], limits: CapacityLimits, *, keep: bool, left_out: int = 0
+) -> Division:
     """Give minima in order, then the rest by weight, in passes, until a pass changes nothing."""
-    distribution = _Distribution(total, shares, limits)
+    distribution = _Distribution(total, shares, limits, left_out)
     distribution.give_minima()
     active = list(shares)
     while distribution.remaining > 0:
@@ -115,13 +141,14 @@ def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLi
 
 
 class _Distribution:
-    def __init__(self, total: int, shares: Sequence[Share], limits: CapacityLimits) -> None:
+    def __init__(self, total: int, shares: Sequence[Share], limits: CapacityLimits, left_out: int) -> None:
         self.remaining = total
         self.replicas = {each.name: 0 for each in shares}
         self.overflow: dict[str, int] = {}
         self.grown = 0
         self._shares = shares
         self._limits = limits
+        self._left_out = left_out
 
     def give_minima(self) -> None:
         """Give each cluster its minimum. Maxima do not count here."""
@@ -136,7 +163,7 @@ class _Distribution:
 
     def pass_over(self, active: list[Share]) -> list[Share]:
         """Give the remaining replicas by weight, once. Return the clusters that are not full afterwards."""
-        weights = sum(each.weight for each in active)
+        weights = self._left_out + sum([each.weight for each in active])
         if weights <= 0:
             return active
         to_give, limited, estimated = self.remaining, self._limits.limited, self._limits.estimated
@@ -263,6 +290,8 @@ def distribute_in_order(total: int, shares: Sequence[Share], limits: CapacityLim
     return Division(replicas, overflow)
 
 
+_FEW_CLUSTERS: Final = 32
+_REPELLING: Final = frozenset({NO_SCHEDULE})
 _SUM: Final = 1000
 _ALLOCATABLE_SHARE: Final = 1.4
 """The largest weight of a cluster, as a multiple of its share of all allocatable resources."""
@@ -282,12 +311,20 @@ def assign(context: Context, _compiled: CompiledPlacement, selected: Candidates)
     limits = CapacityLimits(
         {name: count for name, count in unit.estimated_capacity.items() if count >= 0}, unit.limited_capacity
     )
-    shares = _shares(context, unit, selected)
-    keeping = {"avoid_disruption": unit.avoid_disruption, "keep_unschedulable": unit.keep_unschedulable}
+    shares, left_out = _shares(context, unit, selected, limits)
+    grow = only_grow(shares, limits)
+    if not grow:
+        shares, left_out = _shares(context, unit, selected, limits, every=True)
+    # If nothing is there yet, dividing the difference would give the same replicas again.
+    anew = grow and not (current or limits.estimated or unit.scheduled)
+    keeping = {
+        "avoid_disruption": unit.avoid_disruption and not anew,
+        "keep_unschedulable": unit.keep_unschedulable,
+    }
     if unit.strategy is ReplicasStrategy.BINPACK:
         division = divide_in_order(unit.replicas, shares, current, unit.scheduled, limits, **keeping)
     else:
-        division = divide_by_weight(unit.replicas, shares, current, limits, unit.key, **keeping)
+        division = divide_by_weight(unit.replicas, shares, current, limits, unit.key, left_out=left_out, **keeping)
     total = division.replicas
     if division.overflow:
         names = [*total, *(name for name in division.overflow if name not in total)]
@@ -295,73 +332,123 @@ def assign(context: Context, _compiled: CompiledPlacement, selected: Candidates)
     return {name: count for name, count in total.items() if count}
 
 
-def _weights(context: Context, selected: Candidates) -> dict[str, int]:
-    """Return the weight of each selected cluster by name. Empty for Binpack."""
-    unit = unit_of(context)
-    if not len(selected) or unit.strategy is ReplicasStrategy.BINPACK:
-        return {}
-    return division_weights(unit, context.fleet, selected)
+def _shares(
+    context: Context, unit: SchedulingUnit, selected: Candidates, limits: CapacityLimits, *, every: bool = False
+) -> tuple[list[Share], int]:
+    """Return the shares of the clusters that the division can reach, and the sum of the weights of all others.
 
+    A cluster with an untolerated NoSchedule taint cannot gain replicas.
 
-def _shares(context: Context, unit: SchedulingUnit, selected: Candidates) -> list[Share]:
-    """Return the bounds of clusters. A cluster with an untolerated NoSchedule taint cannot gain replicas."""
-    weights, current = _weights(context, selected), context.request.current
-    counts = untolerated_counts(context.fleet, unit.tolerations, frozenset({NO_SCHEDULE}))[selected.rows]
+    Args:
+        every: return the shares of all clusters.
+    """
+    fleet, current, rows = context.fleet, context.request.current, selected.rows
+    weights = division_weights(unit, fleet, selected)
+    named = [unit.preferences, current, limits.limited, limits.estimated, unit.scheduled]
+    bounded = fleet.holds(chain(*named))[rows]
+    counts = untolerated_counts(fleet, unit.tolerations, _REPELLING)
+    repelled = None if counts is None else counts[rows] > 0
+    if repelled is not None:
+        bounded |= repelled
+
+    def digests(positions: IntArray) -> NDArray[np.uint32]:
+        names: Column[np.uint32] = fleet.kept("digest of names", _digests)
+        return fnv1_32_continued(names.current()[rows[positions]], unit.key.encode())
+
+    reached, left_out = reachable(unit.replicas, weights, bounded, digests)
+    positions = np.arange(len(rows)) if every else reached.nonzero()[0]
+    weighed = [0] * len(positions) if weights is None else weights[positions].tolist()
+    repels = [False] * len(positions) if repelled is None else repelled[positions].tolist()
     shares = []
-    for name, repels in zip(selected.names(), counts.tolist(), strict=True):
+    for name, weight, repel in zip(selected.names_at(positions), weighed, repels, strict=True):
         preference = unit.preferences.get(name, NO_PREFERENCE)
         maximum = preference.maximum
-        if repels:
+        if repel:
             running = current.get(name, 0)
             maximum = running if maximum is None else min(maximum, running)
-        shares.append(Share(name, weights.get(name, 0), preference.minimum, maximum))
-    return shares
+        shares.append(Share(name, weight, preference.minimum, maximum))
+    return shares, 0 if every else left_out
 
 
-def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -> dict[str, int]:
-    """Return the weight of each cluster: those of the policy if it sets any, else weights by capacity.
+def _digests(fleet: Fleet) -> ClusterColumn[np.uint32]:
+    return ClusterColumn(fleet, fleet.structure, lambda cluster: fnv1_32_of_name(cluster.name), np.uint32(0))
+
+
+def reachable(
+    total: int, weights: IntArray | None, bounded: BoolArray, digests: Callable[[IntArray], NDArray[np.uint32]]
+) -> tuple[BoolArray, int]:
+    """Return which clusters can get replicas or have bounds of their own, and the sum of the weights of all others.
+
+    A cluster without bounds takes at least one replica when it is visited, as long as there are any. So only the first
+    ones of the order get replicas, at most as many clusters as replicas. This holds for shares that ``only_grow``.
+
+    Args:
+        weights: the weights. None if the clusters are filled in their order.
+        bounded: which clusters have preferences, limits, taints or replicas.
+        digests: returns the hashes that order clusters of equal weight, from their positions.
+    """
+    if weights is None:
+        reached = bounded.copy()
+        reached[bounded.argmin()] = True
+        return reached, 0
+    reached = bounded | (weights != 0)
+    if np.count_nonzero(reached) <= max(total, _FEW_CLUSTERS):
+        return reached, 0
+    free = np.where(bounded, 0, weights)
+    least = np.partition(free, -total)[-total]
+    above = free > least
+    tied = (free == least).nonzero()[0]
+    reached = bounded | above | (free < 0)
+    if least > 0:
+        hashes, taken = digests(tied), total - np.count_nonzero(above)
+        reached[tied[hashes <= np.partition(hashes, taken - 1)[taken - 1]]] = True
+    return reached, int(free[~reached].sum())
+
+
+def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -> IntArray | None:
+    """Return the weight of each cluster, by the policy if it sets any, else by capacity. Binpack has none.
 
     The weights of a policy are by name, and a missing one is 0, even if all are. Karmada's rules differ: if all weights
     are 0, they all count as 1.
     """
-    names = selected.names()
-    if any(each.weight is not None for each in unit.preferences.values()):
-        return {name: unit.preferences.get(name, NO_PREFERENCE).weight or 0 for name in names}
-    capacity = Allocation(fleet, selected.rows, GPU if GPU in unit.requests else "cpu", unit.requests)
-    weights = capacity_weights(capacity.capacity_units().tolist(), capacity.free_units().tolist())
-    return dict(zip(names, weights, strict=True))
+    if unit.strategy is ReplicasStrategy.BINPACK:
+        return None
+    given = {name: each.weight for name, each in unit.preferences.items() if each.weight is not None}
+    if not given:
+        capacity = Allocation(fleet, selected.rows, GPU if GPU in unit.requests else "cpu", unit.requests)
+        return capacity_weights(capacity.capacity_units(), capacity.free_units())
+    weights = np.zeros(fleet.capacity, dtype=np.int64)
+    for name, weight in given.items():
+        if name in fleet.row_of:
+            weights[fleet.row_of[name]] = weight
+    return weights[selected.rows]
 
 
-def capacity_weights(allocatable: Sequence[int], available: Sequence[int]) -> list[int]:
+def capacity_weights(allocatable: IntArray, available: IntArray) -> IntArray:
     """Return weights that add up to 1000, by available resources, capped by allocatable resources.
 
     All arithmetic is in doubles, from left to right, as in KubeAdmiral. If several weights are the largest, KubeAdmiral
     adds the rounding difference to a random one. Here it is the first.
     """
-    count = len(allocatable)
-    even = [_rounded(_SUM / count)] * count
-    offered = [max(0, each) for each in available]
-    total_allocatable, total_offered = sum(allocatable), sum(offered)
-    limits = (
-        [_rounded(each / total_allocatable * _SUM * _ALLOCATABLE_SHARE) for each in allocatable]
-        if total_allocatable
-        else even
-    )
+    even = np.full(len(allocatable), floor(_SUM / len(allocatable) + 0.5))
+    offered = np.maximum(available, 0)
+    total_allocatable, total_offered = allocatable.sum(), offered.sum()
     if not total_offered:
         return even
-    shares = [min(_rounded(each / total_offered * _SUM), limit) for each, limit in zip(offered, limits, strict=True)]
-    total_shares = sum(shares)
+    limits = _rounded(allocatable / total_allocatable * _SUM * _ALLOCATABLE_SHARE) if total_allocatable else even
+    shares = np.minimum(_rounded(offered / total_offered * _SUM), limits)
+    total_shares = shares.sum()
     if not total_shares:
         # Only clusters without allocatable resources have available ones. KubeAdmiral divides by zero here.
         return even
-    weights = [_rounded(each / total_shares * _SUM) for each in shares]
-    weights[weights.index(max(weights))] += _SUM - sum(weights)
+    weights = _rounded(shares / total_shares * _SUM)
+    weights[weights.argmax()] += _SUM - weights.sum()
     return weights
 
 
-def _rounded(value: float) -> int:
-    """Round half away from zero, as Go does. Python rounds half to even."""
-    return floor(value + 0.5) if value >= 0 else -floor(-value + 0.5)
+def _rounded(values: NDArray[np.float64]) -> IntArray:
+    """Round halves away from zero, as Go does. NumPy rounds halves to even."""
+    return (values + np.copysign(0.5, values)).astype(np.int64)
 
 
 class UnitReasons:
@@ -374,10 +461,11 @@ class UnitReasons:
     @cached_property
     def weights(self) -> Mapping[int, int]:
         selected = self._attempt.selected
-        if selected is None or not unit_of(self._context).divide:
+        unit = unit_of(self._context)
+        if selected is None or not len(selected) or not unit.divide:
             return {}
-        row_of = self._context.fleet.row_of
-        return {row_of[name]: weight for name, weight in _weights(self._context, selected).items()}
+        weights = division_weights(unit, self._context.fleet, selected)
+        return {} if weights is None else dict(zip(selected.rows.tolist(), weights.tolist(), strict=True))
 
     def not_selected(self, row: int) -> str:  # noqa: ARG002 - it is the same for every row
         selected = self._attempt.selected

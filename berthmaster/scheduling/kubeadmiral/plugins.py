@@ -27,7 +27,6 @@ from berthmaster.scheduling.filters import (
     ColumnScore,
     Filter,
     PlacementFilter,
-    RelativeScore,
     Score,
     TaintTolerationFilter,
     untolerated_counts,
@@ -258,37 +257,38 @@ DEFAULT_FILTERS: Final = tuple(name for name in FILTERS if name != ClusterResour
 
 
 _GPU_WEIGHT: Final = 4
+_DISCOURAGING: Final = frozenset({PREFER_NO_SCHEDULE})
 
 
-class PreferredTaints(RelativeScore):
+class PreferredTaints(ColumnScore):
     """Prefer clusters with fewer untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
 
-    def counts(self, context: Context, rows: IntArray) -> IntArray:
-        return untolerated_counts(context.fleet, unit_of(context).tolerations, frozenset({PREFER_NO_SCHEDULE}))[rows]
-
-    def normalised(self, counts: IntArray) -> IntArray:
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
         """Give 0 to the cluster with the most taints, 100 to a cluster without any."""
-        worst = int(counts.max(initial=1))
-        return MAX_SCORE - MAX_SCORE * counts // worst
+        counts = untolerated_counts(context.fleet, unit_of(context).tolerations, _DISCOURAGING)
+        if counts is None:
+            return np.full(len(rows), MAX_SCORE)
+        worst = int(counts[rows].max(initial=1))
+        return MAX_SCORE - MAX_SCORE * counts[rows] // worst
 
 
-class PreferredTerms(RelativeScore):
+class PreferredTerms(ColumnScore):
     """Prefer clusters by the weights of the preferred terms that match."""
 
     name = "ClusterAffinity"
 
-    def counts(self, context: Context, rows: IntArray) -> IntArray:
+    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
         """Add the weights. Fields do not count, and a term without expressions matches no cluster."""
+        preferred = unit_of(context).preferred
+        if not preferred:
+            return None
         total = np.zeros(context.fleet.capacity, dtype=np.int64)
-        for weight, term in unit_of(context).preferred:
+        for weight, term in preferred:
             if weight and term.match_expressions:
                 total += weight * labels_matching(term, context.fleet)
-        return total[rows]
-
-    def normalised(self, counts: IntArray) -> IntArray:
-        return scaled_to_best(counts)
+        return scaled_to_best(total[rows])
 
 
 def scaled_to_best(counts: IntArray) -> IntArray:
@@ -306,7 +306,11 @@ class ResourceScore(ColumnScore):
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
         fleet, requests = context.fleet, unit_of(context).requests
-        asked = tuple((name, requests[name].nanos if name in requests else 0) for name in _scored(requests))
+        asked = (
+            tuple((name, requests[name].nanos if name in requests else 0) for name in _scored(requests))
+            if requests
+            else ()
+        )
         column = fleet.resources.shared((self.name, asked), lambda: _ResourceScores(fleet, self, requests))
         return column.current()[rows]
 
@@ -393,7 +397,7 @@ def _fraction(allocation: Allocation) -> NDArray[np.float64]:
 
 def _scored(requests: Mapping[str, Quantity]) -> list[str]:
     """Return the resources that are scored: CPU, memory and others that are requested."""
-    names = ["cpu", "memory", *(name for name in requests if name not in {"cpu", "memory", "ephemeral-storage"})]
+    names = ["cpu", "memory", *[name for name in requests if name not in _PLAIN_RESOURCES]]
     if "ephemeral-storage" in requests and requests["ephemeral-storage"].nanos:
         names.append("ephemeral-storage")
     return names
@@ -439,10 +443,12 @@ def select(
 
 def priority_sort(unit: SchedulingUnit, candidates: Candidates) -> Candidates:
     """Sort by score, then name. With priorities, or for Binpack, priorities replace the scores."""
-    prioritised = any(each.priority is not None for each in unit.preferences.values())
-    if prioritised or (unit.divide and unit.strategy is ReplicasStrategy.BINPACK):
-        priorities = [unit.preference(name).priority or 0 for name in candidates.names()]
-        candidates = candidates.with_scores(np.array(priorities, dtype=np.int64))
+    priorities = {name: each.priority for name, each in unit.preferences.items() if each.priority is not None}
+    if priorities:
+        found = [priorities.get(name, 0) for name in candidates.names()]
+        candidates = candidates.with_scores(np.array(found, dtype=np.int64))
+    elif unit.divide and unit.strategy is ReplicasStrategy.BINPACK:
+        candidates = candidates.with_scores(np.zeros(len(candidates), dtype=np.int64))
     return candidates.at(candidates.best(len(candidates)))
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
-from berthmaster.scheduling.kubeadmiral.plugins import PreferredTerms
+from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 from berthmaster.scheduling.request import FailureKind
 
@@ -75,4 +75,4 @@ def test_an_invalid_preferred_term_fails_the_attempt():
     ],
 )
 def test_normalisation(given, expected):
-    assert PreferredTerms().normalised(np.array(given, dtype=np.int64)).tolist() == expected
+    assert scaled_to_best(np.array(given, dtype=np.int64)).tolist() == expected
