@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.deciding.lease_record import DEFAULT_BRAKE, lease_record
+from berthmaster.deciding.config import DEFAULT_BRAKE
+from berthmaster.deciding.lease_record import lease_record
 from berthmaster.interpreters.lua import LuaInterpreter
 from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Document, Manifests, load_manifests, manifests_of, overlaid, read_documents

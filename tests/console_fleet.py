@@ -19,9 +19,7 @@ from berthmaster.deciding.lease_record import (
     BRAKE,
     SOURCES,
     BrakeRecord,
-    BudgetRecord,
     SourcesRecord,
-    WindowRecord,
     text_of,
 )
 from berthmaster.manifests import ManifestLimits
@@ -105,8 +103,13 @@ def write(manifests: Sequence[JSON], folder: Path) -> None:
 def _lease(now: datetime) -> JSON:
     """Return the Lease of the controllers, with what it records about moves."""
     budgets = (
-        BudgetRecord("everyday", max_moves=40, max_moves_from_cluster=5),
-        BudgetRecord("critical", policies=("critical",), max_moves=10, windows=(WindowRecord("0 22 * * *", 6 * 3600),)),
+        {"name": "everyday", "maxMoves": 40, "maxMovesFromCluster": 5},
+        {
+            "name": "critical",
+            "selector": {"policies": ["critical"]},
+            "maxMoves": 10,
+            "windows": [{"schedule": "0 22 * * *", "duration": "6h"}],
+        },
     )
     annotations = {
         BRAKE: text_of(BrakeRecord()),

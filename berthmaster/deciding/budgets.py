@@ -222,7 +222,7 @@ def _waits(
     totals: Mapping[str, int] | None,
 ) -> Iterator[Waiting]:
     failover = candidate.reason == MoveReason.FAILOVER
-    if not failover and (opens_at := budget.windows.opens_at(now)) is not None:
+    if not failover and (opens_at := budget.openings.opens_at(now)) is not None:
         wait_s = (opens_at - now).total_seconds()
         reason = f"budget {budget.name}: its window opens at {_utc(opens_at)}"
         yield Waiting(reason, max(1.0, wait_s), "window", budget.name, (budget.name, _utc(opens_at)))

@@ -1,25 +1,28 @@
 """The configuration of moves: what may move, by which strategy, how many at once, and when nothing may move.
 
-``config_file.py`` reads it from a file. Without a file, ``MovesConfig()`` applies: no failback, no drain, and the storm
-brake with its defaults.
+``config_file.py`` reads a file of these types. Without a file, ``MovesConfig()`` applies: no failback, no drain, and
+the storm brake with its defaults.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Any, Final, Literal, get_args
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Final, Literal, Self, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
 from cronsim import CronSim, CronSimError
+from msgspec import structs
+from msgspec.structs import asdict
 
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.meta import parse_duration_s
+from berthmaster.model.meta import MAX_DURATION_S as LONGEST_DURATION_S
+from berthmaster.model.meta import ParsedText, Value, duration_text, parse_duration_s
 from berthmaster.model.move import MoveStrategy
 from berthmaster.model.selector import LabelSelector, Requirement
 
-MAX_DURATION_S: Final = 7 * 86400
 _MAX_SCHEDULE_LENGTH: Final = 256
 _FIELDS: Final = 5
 _EPOCH: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -29,8 +32,118 @@ _FORM: Final = (
 )
 
 
-class Window:
-    """A recurring window of time, in which a budget is open. ``schedule`` has the starts, in cron's five fields.
+class Seconds(int, ParsedText):
+    """A duration. Documents have a text such as ``10m``."""
+
+    least_s = 0
+    most_s = LONGEST_DURATION_S
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        seconds = parse_duration_s(text)
+        if seconds < cls.least_s:
+            raise InputError(f"{shown(text)} is too short; accepted is at least {duration_text(cls.least_s)}")
+        if seconds > cls.most_s:
+            raise InputError(f"{shown(text)} is too long; accepted is at most {duration_text(cls.most_s)}")
+        return cls(seconds)
+
+    def text(self) -> str:
+        return duration_text(self)
+
+
+class PositiveSeconds(Seconds):
+    """A duration that is not 0."""
+
+    least_s = 1
+
+
+class WindowSeconds(PositiveSeconds):
+    """The duration of a window."""
+
+    most_s = 7 * 86400
+
+
+class Percent(int, ParsedText):
+    """A percentage of at most 1000. Documents have a text such as ``10%``."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        number = text.removesuffix(_PERCENT)
+        if not text.endswith(_PERCENT) or not (number.isascii() and number.isdigit()) or len(number) > 4:
+            raise InputError(f"{shown(text)} is not a percentage; accepted are whole numbers such as 10%")
+        if int(number) > 1000:
+            raise InputError(f"{shown(text)} is too large; accepted are at most 1000%")
+        return cls(number)
+
+    def text(self) -> str:
+        return f"{self}{_PERCENT}"
+
+
+class Schedule(str, ParsedText):
+    """The starts of a window: five fields of cron. ``parse`` refuses a schedule that no day ever matches."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        if len(text) > _MAX_SCHEDULE_LENGTH or len(text.split()) != _FIELDS:
+            raise InputError(f"{shown(text)} is not a schedule; {_FORM}")
+        try:
+            next(CronSim(text, _EPOCH))
+        except CronSimError as error:
+            raise InputError(f"{shown(text)} is not a schedule ({str(error).lower()}); {_FORM}") from None
+        except StopIteration:
+            raise InputError(f"{shown(text)} matches no day; name a day that exists") from None
+        return cls(text)
+
+    def text(self) -> str:
+        return str(self)
+
+
+class TimeZone(str, ParsedText):
+    """The IANA name of a time zone that exists."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        try:
+            _zone_of(text)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise InputError(
+                f"{shown(text)} is not a time zone; accepted are IANA names such as UTC or Europe/Berlin"
+            ) from None
+        return cls(text)
+
+    def text(self) -> str:
+        return str(self)
+
+
+@lru_cache(maxsize=128)
+def _zone_of(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def duration_meta(default: str = "") -> msgspec.Meta:
+    """Return the JSON schema of a duration. The library cannot write the default of such a field itself."""
+    schema = {"type": "string", "pattern": "^(0|([0-9]+h)?([0-9]+m)?([0-9]+s)?)$", "minLength": 1}
+    return msgspec.Meta(
+        description="A duration, such as 90s, 10m or 1h30m.",
+        extra_json_schema={**schema, "default": default} if default else schema,
+    )
+
+
+_DURATION: Final = duration_meta()
+_PERCENTAGE: Final = msgspec.Meta(
+    description="A percentage, such as 10%.", extra_json_schema={"type": "string", "pattern": "^[0-9]{1,4}%$"}
+)
+_TEXT: Final = {"type": "string"}
+_Share = Annotated[int, msgspec.Meta(ge=1, le=100)]
+_Limit = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class Window(Value, frozen=True):
+    """A time in which a budget is open. It recurs.
 
     A window starts whenever its schedule fires, and stays open for its duration of elapsed time. A change to or from
     daylight saving time makes no window longer or shorter. Schedules follow Debian's cron (library ``cronsim``): a
@@ -38,13 +151,12 @@ class Window:
     occurs twice happens once. Schedules with ``*`` in the minute or the hour follow the elapsed time.
     """
 
-    def __init__(self, schedule: str, duration_s: int, time_zone: str = "UTC") -> None:
-        """Check a window. Raises ``InputError`` if a value is invalid. The message begins with the value."""
-        self.schedule, self.duration_s, self.time_zone = schedule, duration_s, time_zone
-        self._zone = zone_of(time_zone)
-        check_schedule(schedule)
-        if not 0 < duration_s <= MAX_DURATION_S:
-            raise InputError(f"{duration_s}s is not accepted; accepted are durations from 1s to {MAX_DURATION_S}s")
+    schedule: Annotated[Schedule, msgspec.Meta(description="The starts: five fields of cron.", extra_json_schema=_TEXT)]
+    duration_s: Annotated[WindowSeconds, _DURATION] = msgspec.field(name="duration")
+    time_zone: Annotated[
+        TimeZone,
+        msgspec.Meta(description="An IANA name, such as Europe/Berlin.", extra_json_schema={**_TEXT, "default": "UTC"}),
+    ] = msgspec.field(default_factory=lambda: TimeZone("UTC"))
 
     def is_open(self, now: datetime) -> bool:
         return self._start_after(now - timedelta(seconds=self.duration_s)) <= now
@@ -55,7 +167,7 @@ class Window:
 
     def _start_after(self, moment: datetime) -> datetime:
         """Return the first start that is later than a time, in UTC."""
-        starts = CronSim(self.schedule, moment.astimezone(self._zone))
+        starts = CronSim(self.schedule, moment.astimezone(_zone_of(self.time_zone)))
         while True:
             start = next(starts).astimezone(UTC)
             # In the hour that occurs twice, cronsim continues from the wall clock and may return an earlier start.
@@ -100,29 +212,6 @@ class Windows:
         return until
 
 
-@lru_cache(maxsize=128)
-def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name. Raises ``InputError`` if there is no such time zone."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InputError(
-            f"{shown(name)} is not a time zone; accepted are IANA names such as UTC or Europe/Berlin"
-        ) from None
-
-
-def check_schedule(schedule: str) -> None:
-    """Check a cron schedule. Raises ``InputError`` if it is not a schedule, or no day ever matches it."""
-    if len(schedule) > _MAX_SCHEDULE_LENGTH or len(schedule.split()) != _FIELDS:
-        raise InputError(f"{shown(schedule)} is not a schedule; {_FORM}")
-    try:
-        next(CronSim(schedule, _EPOCH))
-    except CronSimError as error:
-        raise InputError(f"{shown(schedule)} is not a schedule ({str(error).lower()}); {_FORM}") from None
-    except StopIteration:
-        raise InputError(f"{shown(schedule)} matches no day; name a day that exists") from None
-
-
 Mode = Literal["Off", "DryRun", "On"]
 """Whether a source of moves is off, only reports what it would move, or moves."""
 Pause = Literal["None", "Planned", "All"]
@@ -160,9 +249,8 @@ def subject_of(binding: Binding) -> MoveSubject:
     return MoveSubject(meta.namespace, meta.labels, policy, binding.spec.resource.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class MoveSelector:
-    """Selects bindings. All of its parts must match. An empty part matches everything.
+class MoveSelector(Value, frozen=True, dict=True, gc=True):
+    """Selects bindings. All parts must match; an absent part matches everything.
 
     Attributes:
         policies: names of policies, as in ``MoveSubject.policy``.
@@ -171,25 +259,19 @@ class MoveSelector:
     namespaces: frozenset[str] = frozenset()
     policies: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
-    labels: tuple[Requirement, ...] = ()
+    labels: LabelSelector | None = None
 
-    @classmethod
-    def of(
-        cls,
-        namespaces: tuple[str, ...] = (),
-        policies: tuple[str, ...] = (),
-        kinds: tuple[str, ...] = (),
-        labels: LabelSelector | None = None,
-    ) -> "MoveSelector":
-        requirements = (labels.requirements() if labels is not None else ()) or ()
-        return cls(frozenset(namespaces), frozenset(policies), frozenset(kinds), requirements)
+    @cached_property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What the labels of a binding must satisfy."""
+        return (self.labels.requirements() if self.labels is not None else ()) or ()
 
     def matches(self, subject: MoveSubject) -> bool:
         return (
             (not self.namespaces or subject.namespace in self.namespaces)
             and (not self.policies or subject.policy in self.policies)
             and (not self.kinds or subject.kind in self.kinds)
-            and all(each.matches(subject.labels) for each in self.labels)
+            and all(each.matches(subject.labels) for each in self.requirements)
         )
 
 
@@ -246,103 +328,122 @@ class MoveSettings:
     max_hold_down_s: int = 86400
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOverride:
-    """The settings of a source that a rule changes; None keeps a setting."""
-
-    mode: Mode | None = None
-    after_s: int | None = None
-    headroom_percent: int | None = None
-
-    def applied(self, settings: SourceSettings) -> SourceSettings:
-        return replace(settings, **_stated(self))
+# YAML reads On and Off without quotes as booleans.
+_Mode = Annotated[Mode | bool, msgspec.Meta(description="Off, DryRun (only reports) or On.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceOverride:
-    """The settings of rebalancing that a rule changes; None keeps a setting."""
+class SourceOverride(Value, frozen=True):
+    """How failback or drain asks for moves; an absent field keeps a setting."""
 
-    mode: Mode | None = None
-    after_s: int | None = None
-    tolerance_percent: int | None = None
-    min_gain_percent: int | None = None
-
-    def applied(self, settings: RebalanceSettings) -> RebalanceSettings:
-        return replace(settings, **_stated(self))
+    mode: _Mode | None = None
+    after_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="after")
+    headroom_percent: Annotated[Percent, _PERCENTAGE] | None = msgspec.field(default=None, name="headroom")
 
 
-@dataclass(frozen=True, slots=True)
-class MoveRule:
-    """Settings for the bindings that a selector matches; None keeps a setting."""
+class RebalanceOverride(Value, frozen=True):
+    """How drift asks for moves; an absent field keeps a setting."""
 
-    selector: MoveSelector = MoveSelector()
+    mode: _Mode | None = None
+    after_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="after")
+    tolerance_percent: Annotated[Percent, _PERCENTAGE] | None = msgspec.field(default=None, name="tolerance")
+    min_gain_percent: Annotated[Percent, _PERCENTAGE] | None = msgspec.field(default=None, name="minGain")
+
+
+class MoveRule(Value, frozen=True):
+    """Settings for the bindings that the selector matches. The first rule that states a setting applies."""
+
+    selector: MoveSelector
     failback: SourceOverride = SourceOverride()
     drain: SourceOverride = SourceOverride()
     rebalance: RebalanceOverride = RebalanceOverride()
     strategy: MoveStrategy | None = None
-    soak_s: int | None = None
-    deadline_s: int | None = None
+    soak_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="soak")
+    deadline_s: Annotated[Seconds, _DURATION] | None = msgspec.field(default=None, name="deadline")
 
     def applied(self, settings: MoveSettings) -> MoveSettings:
-        stated = _stated(self)
-        del stated["selector"]
-        stated["failback"] = self.failback.applied(settings.failback)
-        stated["drain"] = self.drain.applied(settings.drain)
-        stated["rebalance"] = self.rebalance.applied(settings.rebalance)
-        return replace(settings, **stated)
+        return replace(
+            settings,
+            **{name: value for name, value in _stated(self).items() if name in {"strategy", "soak_s", "deadline_s"}},
+            failback=replace(settings.failback, **_stated(self.failback)),
+            drain=replace(settings.drain, **_stated(self.drain)),
+            rebalance=replace(settings.rebalance, **_stated(self.rebalance)),
+        )
 
 
 def _stated(override: SourceOverride | RebalanceOverride | MoveRule) -> dict[str, Any]:
-    """Return the settings that an override states."""
-    found = {each.name: getattr(override, each.name) for each in fields(override)}
-    return {name: value for name, value in found.items() if value is not None}
+    """Return the settings that an override states, as plain values."""
+    found = {name: value for name, value in asdict(override).items() if value is not None}
+    modes: dict[bool, Mode] = {True: "On", False: "Off"}
+    return {
+        name: modes[value] if isinstance(value, bool) else int(value) if isinstance(value, int) else value
+        for name, value in found.items()
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Limits on moves that are under way at the same time.
+class Budget(Value, frozen=True, dict=True, gc=True):
+    """Limits on moves that are under way at the same time. An absent limit is no limit.
 
     Attributes:
-        max_moves: the limit of moves in all; None for none, as for the other limits.
         replicas_percent: the limit of moving replicas, in percent of the replicas of all selected bindings.
         limits_failover: whether a failover waits for these limits, too. It never waits for windows.
     """
 
     name: str
     selector: MoveSelector = MoveSelector()
-    max_moves: int | None = None
-    max_moves_per_policy: int | None = None
-    max_moves_from_cluster: int | None = None
-    max_moves_to_cluster: int | None = None
-    replicas_percent: int | None = None
+    max_moves: _Limit | None = None
+    max_moves_per_policy: _Limit | None = None
+    max_moves_from_cluster: _Limit | None = None
+    max_moves_to_cluster: _Limit | None = None
+    replicas_percent: _Share | None = None
     limits_failover: bool = False
-    windows: Windows = field(default_factory=Windows)
+    windows: tuple[Window, ...] = ()
+
+    @cached_property
+    def openings(self) -> Windows:
+        """When it is open."""
+        return Windows(self.windows)
 
 
-@dataclass(frozen=True, slots=True)
-class BrakeSettings:
-    """When the storm brake stops all moves.
+class BrakeLimits(Value, frozen=True):
+    """How many clusters that turn unready at once engage the storm brake.
 
     Attributes:
-        unhealthy_percent: the brake engages if more than this share of the ready clusters turn unready.
-        min_clusters: the smallest number of clusters that engages it.
-        window_s: the time within which they turn unready.
-        settle_s: how long the clusters must be back, or the API server in reach, before the brake ends.
+        unhealthy_percent: more than this share of the clusters that were ready.
+        min_clusters: and at least so many.
     """
 
     enabled: bool = True
-    unhealthy_percent: int = 30
-    min_clusters: int = 3
-    window_s: int = 300
-    settle_s: int = 120
+    unhealthy_percent: _Share = 30
+    min_clusters: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 3
+
+    def exceeded(self, unready: int, ready: int) -> bool:
+        """Return whether so many clusters turned unready, and so many stayed ready, that the brake engages."""
+        enough = unready >= self.min_clusters
+        return self.enabled and enough and unready * 100 > self.unhealthy_percent * (unready + ready)
 
 
+class BrakeSettings(BrakeLimits, frozen=True):
+    """When the storm brake stops all moves.
+
+    Attributes:
+        window_s: the time within which the clusters turn unready.
+        settle_s: how long the clusters must be back, or the API server in reach, before the brake ends.
+    """
+
+    window_s: Annotated[PositiveSeconds, duration_meta("5m")] = msgspec.field(
+        default_factory=lambda: PositiveSeconds(300), name="window"
+    )
+    settle_s: Annotated[Seconds, duration_meta("2m")] = msgspec.field(
+        default_factory=lambda: Seconds(120), name="settle"
+    )
+
+
+DEFAULT_BRAKE: Final = BrakeLimits()
+_BRAKE: Final = BrakeSettings()
 DEFAULT_BUDGET: Final = Budget("default", max_moves=10)
 # Two copies of a CronJob or a Job do the same work twice.
 _BREAK_FIRST: Final = MoveRule(MoveSelector(kinds=frozenset({JOB, "CronJob"})), strategy=MoveStrategy.BREAK_BEFORE_MAKE)
-_NEVER: Final = MoveRule(
-    failback=SourceOverride("Off"), drain=SourceOverride("Off"), rebalance=RebalanceOverride("Off")
-)
+_NEVER: Final = MoveRule(MoveSelector(), SourceOverride("Off"), SourceOverride("Off"), RebalanceOverride("Off"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +458,7 @@ class MovesConfig:
     defaults: MoveSettings = MoveSettings()
     rules: tuple[MoveRule, ...] = ()
     budgets: tuple[Budget, ...] = (DEFAULT_BUDGET,)
-    brake: BrakeSettings = BrakeSettings()
+    brake: BrakeSettings = _BRAKE
 
     def settings_for(self, subject: MoveSubject) -> MoveSettings:
         """Return how a binding moves.
@@ -378,12 +479,12 @@ class MovesConfig:
     def rebalances(self) -> bool:
         """Whether drift asks for moves of any binding."""
         modes = (self.defaults.rebalance.mode, *(each.rebalance.mode for each in self.rules))
-        return any(each not in {None, "Off"} for each in modes)
+        return any(each not in {None, "Off", False} for each in modes)
 
 
 def _without_modes(rule: MoveRule) -> MoveRule:
-    sources = {name: replace(getattr(rule, name), mode=None) for name in ("failback", "drain", "rebalance")}
-    return replace(rule, **sources)
+    sources = {name: structs.replace(getattr(rule, name), mode=None) for name in ("failback", "drain", "rebalance")}
+    return structs.replace(rule, **sources)
 
 
 def failback_annotation(text: str, settings: SourceSettings) -> SourceSettings:
@@ -414,7 +515,7 @@ def _with_part(settings: SourceSettings, name: str, value: str) -> SourceSetting
             case "after":
                 return replace(settings, after_s=parse_duration_s(value))
             case "headroom":
-                return replace(settings, headroom_percent=parse_percent(value))
+                return replace(settings, headroom_percent=int(Percent.parse(value)))
             case "mode":
                 return replace(settings, mode=_mode_of(value))
     except InputError as error:
@@ -428,20 +529,6 @@ def _mode_of(text: str) -> Mode:
         raise InputError(f"{shown(text)} is not a mode; accepted are {', '.join(get_args(Mode))}")
     mode: Mode = found
     return mode
-
-
-def parse_percent(text: str) -> int:
-    """Return a percentage of at most 1000 as a number.
-
-    Raises:
-        InputError: the text is not a whole number with a percent sign.
-    """
-    number = text.removesuffix(_PERCENT)
-    if not text.endswith(_PERCENT) or not (number.isascii() and number.isdigit()) or len(number) > 4:
-        raise InputError(f"{shown(text)} is not a percentage; accepted are whole numbers such as 10%")
-    if int(number) > 1000:
-        raise InputError(f"{shown(text)} is too large; accepted are at most 1000%")
-    return int(number)
 
 
 def pause_annotation(text: str) -> Pause:

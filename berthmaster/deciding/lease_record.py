@@ -5,15 +5,16 @@ few seconds anyway, the next leader finds them, and the controllers need no furt
 by an annotation, which needs the right to patch this one Lease.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.deciding.config import Budget, MoveSelector, Window, Windows
-from berthmaster.model.decode import decode_json, encode_json
+import msgspec
+
+from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits, Budget
+from berthmaster.model.decode import convert, decode_json, encode_json, json_value
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import Count, Timestamp, Value
-from berthmaster.model.selector import LabelSelector, Requirement, SelectorRequirement
 
 T = TypeVar("T")
 
@@ -21,78 +22,15 @@ MAX_BYTES: Final = 32 * 2**10
 """The most bytes of all budgets in the record: the leader sends it with each renewal of the lease."""
 
 
-class WindowRecord(Value, frozen=True):
-    """A window of a budget; see ``config.Window``."""
-
-    schedule: str
-    duration_s: Count
-    time_zone: str = "UTC"
+def budget_records(budgets: Sequence[Budget]) -> tuple[dict[str, Any], ...] | None:
+    """Return budgets as the record has them; None if they are too large for the lease."""
+    text = encode_json(budgets)
+    return tuple(json_value(text)) if len(text) <= MAX_BYTES else None
 
 
-class BudgetRecord(Value, frozen=True):
-    """A budget; see ``config.Budget``. Lists are those of its selector."""
-
-    name: str
-    namespaces: tuple[str, ...] = ()
-    policies: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    labels: tuple[SelectorRequirement, ...] = ()
-    max_moves: Count | None = None
-    max_moves_per_policy: Count | None = None
-    max_moves_from_cluster: Count | None = None
-    max_moves_to_cluster: Count | None = None
-    replicas_percent: Count | None = None
-    limits_failover: bool = False
-    windows: tuple[WindowRecord, ...] = ()
-
-
-def budget_records(budgets: Iterable[Budget]) -> tuple[BudgetRecord, ...] | None:
-    """Return the records of budgets; None if they are too large for the lease."""
-    records = tuple(map(_record, budgets))
-    return records if len(encode_json(records)) <= MAX_BYTES else None
-
-
-def budgets_of(records: Iterable[BudgetRecord]) -> tuple[Budget, ...]:
-    """Return the budgets of records. Raises ``InputError`` if a window is invalid."""
-    return tuple(map(_budget, records))
-
-
-def _record(budget: Budget) -> BudgetRecord:
-    selector = budget.selector
-    return BudgetRecord(
-        budget.name,
-        tuple(sorted(selector.namespaces)),
-        tuple(sorted(selector.policies)),
-        tuple(sorted(selector.kinds)),
-        tuple(map(_expression, selector.labels)),
-        budget.max_moves,
-        budget.max_moves_per_policy,
-        budget.max_moves_from_cluster,
-        budget.max_moves_to_cluster,
-        budget.replicas_percent,
-        budget.limits_failover,
-        tuple(WindowRecord(each.schedule, each.duration_s, each.time_zone) for each in budget.windows.windows),
-    )
-
-
-def _expression(requirement: Requirement) -> SelectorRequirement:
-    return SelectorRequirement(requirement.key, requirement.operator, tuple(sorted(requirement.values)))
-
-
-def _budget(record: BudgetRecord) -> Budget:
-    windows = (Window(each.schedule, each.duration_s, each.time_zone) for each in record.windows)
-    labels = LabelSelector(match_expressions=record.labels)
-    return Budget(
-        record.name,
-        MoveSelector.of(record.namespaces, record.policies, record.kinds, labels),
-        record.max_moves,
-        record.max_moves_per_policy,
-        record.max_moves_from_cluster,
-        record.max_moves_to_cluster,
-        record.replicas_percent,
-        record.limits_failover,
-        Windows(windows),
-    )
+def budgets_of(records: Sequence[Mapping[str, Any]]) -> tuple[Budget, ...]:
+    """Return the budgets of records. Raises ``InputError`` if one is invalid."""
+    return convert(tuple[Budget, ...], list(records))
 
 
 BRAKE: Final = "policy.berthmaster.io/storm-brake"
@@ -144,33 +82,13 @@ class ResumeRequest(Value, frozen=True):
     message: str = ""
 
 
-class BrakeLimits(Value, frozen=True):
-    """How many clusters that turn unready at once engage the storm brake. The defaults are those of ``BrakeSettings``.
-
-    Attributes:
-        unhealthy_percent: more than this share of the clusters that were ready.
-        min_clusters: and at least so many.
-    """
-
-    enabled: bool = True
-    unhealthy_percent: Count = 30
-    min_clusters: Count = 3
-
-    def exceeded(self, unready: int, ready: int) -> bool:
-        """Return whether so many clusters turned unready, and so many stayed ready, that the brake engages."""
-        enough = unready >= self.min_clusters
-        return self.enabled and enough and unready * 100 > self.unhealthy_percent * (unready + ready)
-
-
-DEFAULT_BRAKE: Final = BrakeLimits()
-
-
 class SourcesRecord(Value, frozen=True):
     """The configuration that the leader uses.
 
     Attributes:
         problem: why the file cannot be used, if an earlier content is in use; empty if it can.
-        budgets: the budgets; None if they are too large for the lease, or if an earlier version wrote the record.
+        budgets: the budgets as the file has them; None if they are too large for the lease, or if an earlier version
+            wrote the record.
         scheduler: the ``spec.schedulerName`` of the bindings that the leader moves; empty if it is not recorded.
     """
 
@@ -178,7 +96,7 @@ class SourcesRecord(Value, frozen=True):
     drain: str = "Off"
     pause: str = "None"
     problem: str = ""
-    budgets: tuple[BudgetRecord, ...] | None = None
+    budgets: tuple[dict[str, Any], ...] | None = msgspec.field(default=None, name="moveBudgets")
     scheduler: str = ""
     brake: BrakeLimits = DEFAULT_BRAKE
     rebalance: str = "Off"

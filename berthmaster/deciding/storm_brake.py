@@ -122,7 +122,7 @@ class StormBrake:
         unready = self._unready()
         if self._turned_together(sorted(unready.values()), now_s):
             self._engage(set(unready), f"{len(unready)} clusters turned unready together before the process started")
-        elif engaged and self._too_many(len(unready), self._ready()):
+        elif engaged and self._settings.exceeded(len(unready), self._ready()):
             self._engage(
                 set(unready), f"{len(unready)} clusters are unready, and the previous leader stopped all moves"
             )
@@ -137,7 +137,7 @@ class StormBrake:
         for index, until_s in enumerate(times_s):
             turned = index + 1 - bisect_right(times_s, until_s - self._settings.window_s)
             ready_then = self._ready() + len(times_s) - index - 1
-            if until_s >= now_s - MAX_AGE_S and self._too_many(turned, ready_then):
+            if until_s >= now_s - MAX_AGE_S and self._settings.exceeded(turned, ready_then):
                 return True
         return False
 
@@ -197,7 +197,7 @@ class StormBrake:
         turned = {name for name, at_s in self._unready().items() if at_s > now_s - settings.window_s}
         if self._storm_text:
             self._storm |= turned
-        elif self._too_many(len(turned), ready := self._ready()):
+        elif self._settings.exceeded(len(turned), ready := self._ready()):
             total = len(turned) + ready
             self._engage(turned, f"{len(turned)} of {total} ready clusters turned unready within {settings.window_s} s")
 
@@ -209,15 +209,10 @@ class StormBrake:
         if not self._storm_text:
             return
         left = self._storm & self._unready().keys()
-        if self._too_many(len(left), self._ready()):
+        if self._settings.exceeded(len(left), self._ready()):
             self._calm_since_s = None
         elif self._calm_since_s is None:
             self._calm_since_s = now_s
-
-    def _too_many(self, unready: int, ready: int) -> bool:
-        settings = self._settings
-        enough = unready >= settings.min_clusters
-        return enough and unready * 100 > settings.unhealthy_percent * (unready + ready)
 
     def _ready(self) -> int:
         return sum(each.turned_s is None for each in self._clusters.values())

@@ -29,7 +29,7 @@ import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.foreign_texts import decoding_problem
-from berthmaster.model.meta import Quantity, Value
+from berthmaster.model.meta import ParsedText, Quantity, Value
 
 T = TypeVar("T")
 
@@ -195,6 +195,14 @@ def _decode_custom(kind: type, raw: object) -> object:
             return _quantity(raw) if isinstance(raw, str) else Quantity.parse(raw)
         except InputError as error:
             raise ValueError(str(error)) from None
+    if issubclass(kind, ParsedText):
+        if not isinstance(raw, str):
+            json_type = next(name for name, types in _JSON_TYPES.items() if type(raw) in types)
+            raise TypeError(f"{shown(raw)} is {_article(json_type)}; accepted is str")
+        try:
+            return kind.parse(raw)
+        except InputError as error:
+            raise ValueError(str(error)) from None
     raise ValueError(f"{shown(raw)} is not a {kind.__name__.lower()}")
 
 
@@ -207,6 +215,8 @@ def _quantity(text: str) -> Quantity:
 def _encode_custom(value: object) -> object:
     if isinstance(value, Quantity):
         return value.text or value.canonical()
+    if isinstance(value, ParsedText):
+        return value.text()
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 

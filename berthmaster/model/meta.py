@@ -6,7 +6,7 @@ Resource quantities are exact (k8s.io/apimachinery ``resource.Quantity``).
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
 import msgspec
 
@@ -40,6 +40,20 @@ class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=
     A value cannot be part of a reference cycle, because it is created after its parts and never changes.
     The garbage collector therefore does not track values (``gc=False``), which matters for large fleets.
     """
+
+
+class ParsedText:
+    """A value that documents have as a text: ``parse`` reads it, and ``text`` writes it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a value. Raises ``InputError`` if the text is not accepted."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        raise NotImplementedError
 
 
 def int64_of(text: str) -> int | None:

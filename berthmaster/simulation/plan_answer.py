@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 import msgspec.structs
 
-from berthmaster.deciding.lease_record import DEFAULT_BRAKE, BrakeLimits, ControllersRecord
+from berthmaster.deciding.config import DEFAULT_BRAKE, BrakeLimits
+from berthmaster.deciding.lease_record import ControllersRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import NO_EXECUTE, Cluster, Condition
 from berthmaster.model.meta import with_status

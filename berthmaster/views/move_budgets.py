@@ -145,8 +145,8 @@ def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reade
         replicas_moving=sum(each.moving for each in counted),
         replicas=totals.get(budget.name),
         replicas_percent=budget.replicas_percent,
-        windows=[_window(each, now) for each in budget.windows.windows],
-        opens_at=budget.windows.opens_at(now),
+        windows=[_window(each, now) for each in budget.windows],
+        opens_at=budget.openings.opens_at(now),
         waiting=waiting,
     )
 
@@ -177,7 +177,7 @@ def _selected(selector: MoveSelector, reader: Reader) -> str:
         )
         if names
     ]
-    parts += [str(each) for each in selector.labels]
+    parts += [str(each) for each in selector.requirements]
     return "; ".join(parts) or "all workloads"
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from berthmaster.deciding.lease_record import DEFAULT_BRAKE
+from berthmaster.deciding.config import DEFAULT_BRAKE
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.gaps import Gap, Reader, texts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from berthmaster.deciding.budgets import QUIET_S, Admissions, Budgets, MoveCandidate
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window, Windows
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window
 from berthmaster.model.move import MoveReason
 
 KEYS = [("shop", f"b{number}") for number in range(7)]
@@ -22,10 +22,10 @@ BUDGETS = Budgets(
         budgets=(
             Budget("all", max_moves=MOST, replicas_percent=50),
             Budget(
-                "shop", MoveSelector.of(("shop",)), max_moves_per_policy=MOST_EACH, max_moves_from_cluster=MOST_EACH,
+                "shop", MoveSelector({"shop"}), max_moves_per_policy=MOST_EACH, max_moves_from_cluster=MOST_EACH,
                 max_moves_to_cluster=MOST_EACH,
             ),
-            Budget("windows", windows=Windows([Window("0 * * * *", 3000)])),
+            Budget("windows", windows=(Window("0 * * * *", 3000),)),
         )
     )
 )  # fmt: skip

@@ -12,12 +12,11 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import MoveMetrics
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.deciding.budgets import Admissions, Budgets
-from berthmaster.deciding.config import BrakeSettings, MovesConfig, MoveSubject, subject_of
+from berthmaster.deciding.config import BrakeLimits, BrakeSettings, MovesConfig, MoveSubject, subject_of
 from berthmaster.deciding.lease_record import (
     BRAKE,
     RESUME,
     SOURCES,
-    BrakeLimits,
     BrakeRecord,
     SourcesRecord,
     brake_record,

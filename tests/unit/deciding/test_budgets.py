@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 import pytest
 
 from berthmaster.deciding.budgets import Budgets, MoveCandidate, Waiting
-from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window, Windows
+from berthmaster.deciding.config import Budget, MovesConfig, MoveSelector, MoveSubject, Window
 from berthmaster.model.move import MoveReason
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-NIGHTS = Windows([Window("0 22 * * *", 6 * 3600)])
+NIGHTS = (Window("0 22 * * *", 6 * 3600),)
 
 
 def move(name, *, reason="Failback", policy="shop/web", namespace="shop", sources=None, targets=None, pause="None"):
@@ -60,7 +60,7 @@ def test_a_move_does_not_count_against_itself():
 
 
 def test_only_moves_that_the_selector_matches_count():
-    selective = budget(max_moves=1, selector=MoveSelector.of(("shop",)))
+    selective = budget(max_moves=1, selector=MoveSelector({"shop"}))
     assert admitted([selective], move("c"), [move("a", namespace="other")]) is None
     assert admitted([selective], move("c", namespace="other"), [move("a")]) is None
 
@@ -94,7 +94,7 @@ def test_a_percentage_counts_replicas(total, moving, answer):
 
 def test_the_totals_of_percentages_are_those_of_the_selected_bindings():
     config = MovesConfig(budgets=(
-        budget("shop", replicas_percent=10, selector=MoveSelector.of(("shop",))), budget("none"),
+        budget("shop", replicas_percent=10, selector=MoveSelector({"shop"})), budget("none"),
         budget("all", replicas_percent=5),
     ))  # fmt: skip
     budgets = Budgets(config)

@@ -28,15 +28,15 @@ def rule(selector, **settings):
 @pytest.mark.parametrize(
     ("selector", "matches"),
     [
-        pytest.param(MoveSelector.of(), True, id="an empty selector"),
-        pytest.param(MoveSelector.of(namespaces=("a", "shop")), True, id="its namespace"),
-        pytest.param(MoveSelector.of(namespaces=("a",)), False, id="another namespace"),
-        pytest.param(MoveSelector.of(policies=("shop/web",)), True, id="its policy"),
-        pytest.param(MoveSelector.of(policies=("web",)), False, id="a cluster policy of the same name"),
-        pytest.param(MoveSelector.of(kinds=("Deployment",)), True, id="its kind"),
-        pytest.param(MoveSelector.of(labels=LabelSelector({"tier": "1"})), True, id="its label"),
-        pytest.param(MoveSelector.of(labels=LabelSelector({"tier": "2"})), False, id="another label"),
-        pytest.param(MoveSelector.of(("shop",), kinds=("Job",)), False, id="its namespace but another kind"),
+        pytest.param(MoveSelector(), True, id="an empty selector"),
+        pytest.param(MoveSelector(namespaces={"a", "shop"}), True, id="its namespace"),
+        pytest.param(MoveSelector(namespaces={"a"}), False, id="another namespace"),
+        pytest.param(MoveSelector(policies={"shop/web"}), True, id="its policy"),
+        pytest.param(MoveSelector(policies={"web"}), False, id="a cluster policy of the same name"),
+        pytest.param(MoveSelector(kinds={"Deployment"}), True, id="its kind"),
+        pytest.param(MoveSelector(labels=LabelSelector({"tier": "1"})), True, id="its label"),
+        pytest.param(MoveSelector(labels=LabelSelector({"tier": "2"})), False, id="another label"),
+        pytest.param(MoveSelector({"shop"}, kinds={"Job"}), False, id="its namespace but another kind"),
     ],
 )
 def test_a_selector_matches_if_all_of_its_parts_do(selector, matches):
@@ -69,9 +69,9 @@ def test_for_each_setting_the_first_rule_that_states_it_applies():
     config = MovesConfig(
         defaults=MoveSettings(failback=ON),
         rules=(
-            rule(MoveSelector.of(("shop",)), soak_s=5),
-            rule(MoveSelector.of(("shop",)), soak_s=9, failback=SourceOverride(mode="DryRun")),
-            rule(MoveSelector.of(("other",)), deadline_s=1),
+            rule(MoveSelector({"shop"}), soak_s=5),
+            rule(MoveSelector({"shop"}), soak_s=9, failback=SourceOverride(mode="DryRun")),
+            rule(MoveSelector({"other"}), deadline_s=1),
         ),
     )
     settings = config.settings_for(MoveSubject("shop"))
@@ -83,10 +83,10 @@ def test_for_each_setting_the_first_rule_that_states_it_applies():
     [
         pytest.param((), ("Off", "Off"), id="the defaults"),
         pytest.param(
-            (rule(MoveSelector.of(("shop",)), failback=SourceOverride(mode="On")),), ("Off", "Off"), id="a wider rule"
+            (rule(MoveSelector({"shop"}), failback=SourceOverride(mode="On")),), ("Off", "Off"), id="a wider rule"
         ),
         pytest.param(
-            (rule(MoveSelector.of(kinds=("Job",)), failback=SourceOverride(mode="On")),), ("On", "Off"),
+            (rule(MoveSelector(kinds={"Job"}), failback=SourceOverride(mode="On")),), ("On", "Off"),
             id="a rule for Jobs",
         ),
     ],
@@ -106,7 +106,7 @@ def test_kinds_that_do_their_work_twice_break_before_they_make(kind, strategy):
 
 
 def test_a_rule_changes_the_strategy_of_such_a_kind():
-    config = MovesConfig(rules=(rule(MoveSelector.of(kinds=("CronJob",)), strategy=MoveStrategy.MAKE_BEFORE_BREAK),))
+    config = MovesConfig(rules=(rule(MoveSelector(kinds={"CronJob"}), strategy=MoveStrategy.MAKE_BEFORE_BREAK),))
     assert config.settings_for(MoveSubject("shop", {}, "", "CronJob")).strategy is MoveStrategy.MAKE_BEFORE_BREAK
 
 

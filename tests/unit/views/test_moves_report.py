@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from berthmaster.controllers.moves.config_file import parse_moves_config
 from berthmaster.deciding.lease_record import (
     BrakeRecord,
-    BudgetRecord,
     LeaseRecord,
     SourcesRecord,
     budget_records,
@@ -138,9 +137,8 @@ def test_a_leader_without_a_file_has_the_default_budget():
         pytest.param(SourcesRecord("On"), "does not record their budgets", id="an earlier version"),
         pytest.param(SourcesRecord("On", pause="Some", budgets=()), "is unknown", id="an unknown pause"),
         pytest.param(
-            SourcesRecord(budgets=convert(tuple[BudgetRecord, ...], [
-                {"name": "x", "windows": [{"schedule": "never", "durationS": 60}]}
-            ])), "are invalid", id="an invalid window",
+            SourcesRecord(budgets=({"name": "x", "windows": [{"schedule": "never", "duration": "60s"}]},)),
+            "are invalid", id="an invalid window",
         ),
     ],
 )  # fmt: skip

@@ -114,7 +114,7 @@ def test_the_lease_says_which_moves_are_on(path):
     process.control.begin(process.clock.monotonic_s())
     process.lease.try_acquire_or_renew()
     assert json.loads(process.lease.annotation(SOURCES)) == {
-        "drain": "On", "pause": "All", "budgets": [{"name": "default", "maxMoves": 10}], "brake": {},
+        "drain": "On", "pause": "All", "moveBudgets": [{"name": "default", "maxMoves": 10}], "brake": {},
     }  # fmt: skip
     path.write_text("{}")
     process.tick()

@@ -18,7 +18,10 @@ LEASE = {
     "metadata": {
         "namespace": DEFAULT_LEASE[0],
         "name": DEFAULT_LEASE[1],
-        "annotations": {BRAKE: json.dumps({"reason": "storm"}), SOURCES: json.dumps({"pause": "All", "budgets": []})},
+        "annotations": {
+            BRAKE: json.dumps({"reason": "storm"}),
+            SOURCES: json.dumps({"pause": "All", "moveBudgets": []}),
+        },
     },
 }
 

@@ -9,7 +9,7 @@ from karmada_plane import binding, cluster, deployment, policy, selector, serve_
 from kube_in_memory import KubeInMemory
 from msgspec.structs import replace
 
-from berthmaster.deciding.lease_record import BRAKE, SOURCES, BudgetRecord, SourcesRecord, text_of
+from berthmaster.deciding.lease_record import BRAKE, SOURCES, SourcesRecord, text_of
 from berthmaster.model.errors import InputError
 from berthmaster.model.gaps import ANY_READER, Reader
 from berthmaster.model.move import MOVE
@@ -175,7 +175,7 @@ def test_a_brake_is_shown(ask):
 
 
 def test_a_percentage_of_a_budget_is_of_the_replicas_of_all_bindings_of_the_scheduler(ask):
-    sources = SourcesRecord(budgets=(BudgetRecord("share", replicas_percent=50),), scheduler="default-scheduler")
+    sources = SourcesRecord(budgets=({"name": "share", "replicasPercent": 50},), scheduler="default-scheduler")
     recorded = {**LEASE, "metadata": {**LEASE["metadata"], "annotations": {SOURCES: text_of(sources)}}}
     (budget,) = ask(WEB, moved(WEB, SURGING), API, binding(API, HELD, a=6), recorded).budgets
     assert (budget.moves, budget.replicas, budget.replicas_moving) == (1, 10, 4)
