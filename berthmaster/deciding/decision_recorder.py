@@ -4,7 +4,7 @@ Many of these values wait for the ledger at the same time. They are part of no c
 look at them (``gc=False``).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
@@ -17,19 +17,15 @@ from berthmaster.deciding.config import MoveSettings
 from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.meta import Quantity, Timestamp
+from berthmaster.model.meta import Timestamp
 from berthmaster.model.move import MoveState
 from berthmaster.model.note import NoteRecorder
 from berthmaster.model.work import Copies
 
 _LEAST_CHANGES: Final = 1024
 
-Change = Cluster | list[int] | None
-"""A change of a cluster: the cluster; its allocating amounts in billionths if nothing else changed; None if it is gone.
-
-The scheduler counts assumed replicas as allocating, so most changes are of the second kind. The list is much
-smaller than the cluster, whose memory is free again as soon as the next version exists.
-"""
+Change = Cluster | None
+"""A change of a cluster: the cluster; None if it is gone."""
 
 
 class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
@@ -39,58 +35,30 @@ class LoggedFleet(msgspec.Struct, frozen=True, gc=False):
         changes: what changed since, in order, with the name of the cluster. Later snapshots share the list and append
             to it.
         length: how many of these changes the snapshot has.
-        earlier: the changes that led to ``start``, up to the start before it.
     """
 
     start: Mapping[str, Cluster]
     changes: Sequence[tuple[str, Change]]
     length: int
-    earlier: Sequence[tuple[str, Change]]
 
     def clusters(self) -> dict[str, Cluster]:
-        """Return the clusters by name. The texts of allocating amounts are empty; no decision reads them."""
-        found = dict(self.start)
-        for name, change in _latest(self.changes[: self.length]).items():
-            if change is None:
-                found.pop(name, None)
-            else:
-                found[name] = _with_allocating(found[name], change) if isinstance(change, list) else change
-        return found
+        found: dict[str, Change] = {**self.start, **dict(self.changes[: self.length])}
+        return {name: cluster for name, cluster in found.items() if cluster is not None}
 
     def since(self, other: "LoggedFleet") -> Mapping[str, Change]:
         """Return what to change in another snapshot to get this one, by cluster.
 
-        This is quick if both are near each other in one log. Either may be the later one: a ledger gets decisions when
-        they are written, which is not quite the order in which they were taken. Otherwise all clusters are compared.
+        This is quick if this one is a later snapshot of the same list of a log. A ledger gets decisions when they are
+        written, which is not quite the order in which they were taken. Then all clusters are compared.
         """
         if other.changes is self.changes and other.length <= self.length:
-            return _latest(self.changes[other.length : self.length])
-        if other.changes is self.earlier:
-            return _latest([*other.changes[other.length :], *self.changes[: self.length]])
-        if self.changes is other.changes:
-            return self._undoing(self.changes[self.length : other.length])
-        if self.changes is other.earlier:
-            return self._undoing([*self.changes[self.length :], *other.changes[: other.length]])
+            return dict(self.changes[other.length : self.length])
         before, after = other.clusters(), self.clusters()
-        changes: dict[str, Change] = dict.fromkeys(name for name in before if name not in after)
-        for name, cluster in after.items():
-            known = before.get(name)
-            if known is not cluster:
-                changes[name] = _change(known, cluster)
-        return changes
-
-    def _undoing(self, later: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-        undone = _latest(later)
-        own = _latest([each for each in self.changes[: self.length] if each[0] in undone])
-        return {name: self._undo(name, change, own.get(name, self.start.get(name))) for name, change in undone.items()}
-
-    def _undo(self, name: str, later: Change, own: Change) -> Change:
-        if isinstance(later, list):  # only the amounts differ
-            return allocating_of(own) if isinstance(own, Cluster) else own
-        return _with_allocating(self.start[name], own) if isinstance(own, list) else own
+        gone: dict[str, Change] = dict.fromkeys(before.keys() - after.keys())
+        return gone | {name: cluster for name, cluster in after.items() if before.get(name) is not cluster}
 
 
-NO_CLUSTERS: Final = LoggedFleet({}, (), 0, ())
+NO_CLUSTERS: Final = LoggedFleet({}, (), 0)
 
 
 class FleetLog:
@@ -100,7 +68,6 @@ class FleetLog:
         self._clusters: dict[str, Cluster] = {}
         self._start: Mapping[str, Cluster] = {}
         self._changes: list[tuple[str, Change]] = []
-        self._earlier: list[tuple[str, Change]] = []
         self._most = _LEAST_CHANGES
 
     def sharing_apis(self, cluster: Cluster) -> Cluster:
@@ -114,9 +81,8 @@ class FleetLog:
         return replace(cluster, status=replace(cluster.status, api_enablements=last.status.api_enablements))
 
     def put(self, cluster: Cluster) -> None:
-        name = cluster.metadata.name
-        self._add(name, _change(self._clusters.get(name), cluster))
-        self._clusters[name] = cluster
+        self._add(cluster.metadata.name, cluster)
+        self._clusters[cluster.metadata.name] = cluster
 
     def remove(self, name: str) -> None:
         if name in self._clusters:
@@ -124,64 +90,14 @@ class FleetLog:
             del self._clusters[name]
 
     def snapshot(self) -> LoggedFleet:
-        return LoggedFleet(self._start, self._changes, len(self._changes), self._earlier)
+        return LoggedFleet(self._start, self._changes, len(self._changes))
 
     def _add(self, name: str, change: Change) -> None:
         """Add a change that ``_clusters`` does not have yet. The list starts anew if it is longer than the fleet."""
         if len(self._changes) >= self._most:
-            self._start, self._earlier, self._changes = self._clusters.copy(), self._changes, []
+            self._start, self._changes = self._clusters.copy(), []
             self._most = max(_LEAST_CHANGES, len(self._clusters))
         self._changes.append((name, change))
-
-
-def _latest(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-    latest: dict[str, Change] = {}
-    for name, change in changes:
-        known = latest.get(name)
-        latest[name] = (
-            _with_allocating(known, change) if isinstance(change, list) and isinstance(known, Cluster) else change
-        )
-    return latest
-
-
-def _change(before: Cluster | None, after: Cluster) -> Change:
-    return allocating_of(after) if before is not None and _only_allocating_differs(before, after) else after
-
-
-def _with_allocating(cluster: Cluster, amounts: Iterable[int]) -> Cluster:
-    summary = cluster.status.resource_summary
-    if summary is None:
-        return cluster
-    allocating = {name: Quantity(nanos, "") for name, nanos in zip(summary.allocating, amounts, strict=True)}
-    return replace(cluster, status=replace(cluster.status, resource_summary=replace(summary, allocating=allocating)))
-
-
-def allocating_of(cluster: Cluster) -> list[int]:
-    """Return the allocating amounts of a cluster, in billionths."""
-    summary = cluster.status.resource_summary
-    return [] if summary is None else [amount.nanos for amount in summary.allocating.values()]
-
-
-def _only_allocating_differs(old: Cluster, new: Cluster) -> bool:
-    """Return whether at most the allocating amounts differ, for the price of some comparisons of identity.
-
-    All other parts are the same objects if only assumed replicas changed.
-    """
-    ours, theirs = old.status, new.status
-    before, after = ours.resource_summary, theirs.resource_summary
-    return (
-        before is not None
-        and after is not None
-        and old.metadata is new.metadata
-        and old.spec is new.spec
-        and ours.conditions is theirs.conditions
-        and ours.api_enablements is theirs.api_enablements
-        and ours.kubernetes_version is theirs.kubernetes_version
-        and before.allocatable is after.allocatable
-        and before.allocated is after.allocated
-        and before.allocatable_modelings is after.allocatable_modelings
-        and list(before.allocating) == list(after.allocating)
-    )
 
 
 GroupKey = tuple[str, str]

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,6 @@ from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
 from berthmaster.model.validation import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.scheduling.karmada.trigger import Trigger
-
-T = TypeVar("T")
 
 FORMAT: Final = 3
 """The version of everything inside a batch. A reader refuses a later one."""
@@ -50,8 +48,7 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     """A decision, with everything that it read. Documents are numbers; ``NO_DOCUMENT`` is none.
 
     Attributes:
-        fleet: how the clusters changed since the decision before. It is the first field, so that a reader of the fleet
-            can skip the others.
+        fleet: how the clusters changed since the decision before.
         at_us: when it was taken, in microseconds since 1970.
         duration_us: from the start of the decision to the last write.
         error: why its assignment was not written; empty if it was.
@@ -107,23 +104,6 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
     entries: list[Entry]
 
 
-class _Skipped(msgspec.Struct, frozen=True, array_like=True, tag="note"):
-    """A note, for a reader of the fleet."""
-
-
-class _OnlyFleet(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
-    """A decision, for a reader of the fleet."""
-
-    fleet: FleetChange
-
-
-class _OnlyFleets(msgspec.Struct, frozen=True, array_like=True):
-    """The payload of a batch, for a reader of the fleet."""
-
-    whole: FleetChange | None
-    entries: list[_OnlyFleet | _Skipped]
-
-
 class RecordRow(NamedTuple):
     """What a record can be found by. It is derived from its entry, and the audit derives it again.
 
@@ -175,7 +155,6 @@ class SealedBatch(NamedTuple):
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(BatchContent)
-_FLEETS: Final = msgspec.msgpack.Decoder(_OnlyFleets)
 
 
 def encode_batch(content: BatchContent) -> bytes:
@@ -185,18 +164,8 @@ def encode_batch(content: BatchContent) -> bytes:
 
 def decode_batch(payload: bytes) -> BatchContent:
     """Decode the payload of a batch. Raises ``InputError`` if the bytes are no payload."""
-    return _decoded(_DECODER, payload)
-
-
-def decode_fleet(payload: bytes) -> tuple[FleetChange | None, list[FleetChange]]:
-    """Decode only the clusters before the first record, and how they changed; raises as ``decode_batch``."""
-    content = _decoded(_FLEETS, payload)
-    return content.whole, [each.fleet for each in content.entries if isinstance(each, _OnlyFleet)]
-
-
-def _decoded(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
     try:
-        return decoder.decode(payload)
+        return _DECODER.decode(payload)
     except msgspec.DecodeError as error:
         raise DamagedLedgerError(f"a batch of the ledger cannot be decoded: {error}") from None
 
@@ -230,8 +199,6 @@ def _digest(*parts: bytes | str | int) -> bytes:
 
 BATCH_RECORDS: Final = 256
 _BATCH_BYTES: Final = 2**20
-_CHANGE_BYTES: Final = 64
-"""About what a changed cluster, or the answer of an estimator, takes before compression."""
 _WHOLE_AFTER: Final = 12
 """A whole version is written after this many times as many changes as there are clusters: it costs about a twelfth."""
 _WHOLE_AFTER_RECORDS: Final = 1024

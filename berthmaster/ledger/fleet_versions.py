@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from berthmaster.deciding.decision_recorder import NO_CLUSTERS, Change, LoggedFleet
+from berthmaster.deciding.decision_recorder import NO_CLUSTERS, LoggedFleet
 from berthmaster.model.cluster import AllocatableModeling, APIEnablement, Cluster, ClusterStatus, ResourceSummary
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import DamagedLedgerError
@@ -65,7 +65,7 @@ def digest_of(document: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A cluster of the last version, its parts, and their digest. The parts have the latest allocating amounts."""
+    """A cluster of the last version, its parts, and their digest."""
 
     cluster: Cluster
     parts: ClusterParts
@@ -108,7 +108,7 @@ class FleetWriter:
         found: FleetChange = {}
         for name, change in fleet.since(self._last).items():
             before = self._entries.pop(name, None)
-            after = self._entry(change, before)
+            after = None if change is None else self._entry_of(change, before)
             if after is not None:
                 self._entries[name] = after
             if before is after:
@@ -119,15 +119,6 @@ class FleetWriter:
         self.changed += len(found)
         self._version &= _MASK
         return found, self._version.to_bytes(DIGEST_BYTES)
-
-    def _entry(self, change: Change, before: _Entry | None) -> _Entry | None:
-        """Return a cluster after a change: ``before`` itself if it is the same, None if it is gone."""
-        if isinstance(change, Cluster):
-            return self._entry_of(change, before)
-        if change is None or before is None:  # otherwise it came and went between two decisions
-            return None
-        parts = before.parts._replace(numbers=_with_allocating(before, change))
-        return before if parts == before.parts else _Entry(before.cluster, parts, _digest_of(parts, self._digest))
 
     def _entry_of(self, cluster: Cluster, before: _Entry | None) -> _Entry:
         """Return a cluster. Documents that did not change are not encoded again."""
@@ -161,12 +152,13 @@ def _kept(meta: ObjectMeta) -> ObjectMeta:
 
 def _same_identity(one: Cluster, other: Cluster) -> bool:
     """Return whether two clusters have the same identity. Cheaper than encoding both."""
+    ours, theirs = one.status, other.status
+    # Tuples compare their elements by identity first. Versions that differ only in assumed replicas share these parts.
     return (
-        one.spec == other.spec
-        and one.status.conditions == other.status.conditions
-        and one.status.kubernetes_version == other.status.kubernetes_version
-        and _kept(one.metadata) == _kept(other.metadata)
-        and _names(one.status.resource_summary) == _names(other.status.resource_summary)
+        (one.spec, ours.conditions, ours.kubernetes_version)
+        == (other.spec, theirs.conditions, theirs.kubernetes_version)
+        and (one.metadata is other.metadata or _kept(one.metadata) == _kept(other.metadata))
+        and _names(ours.resource_summary) == _names(theirs.resource_summary)
     )
 
 
@@ -186,12 +178,6 @@ def _numbers_of(summary: ResourceSummary | None) -> list[int]:
     numbers += [amount.nanos for amount in summary.allocating.values()]
     numbers += [modeling.count for modeling in summary.allocatable_modelings]
     return numbers
-
-
-def _with_allocating(entry: _Entry, amounts: list[int]) -> tuple[int, ...]:
-    numbers, summary = entry.parts.numbers, entry.cluster.status.resource_summary
-    end = len(numbers) - (0 if summary is None else len(summary.allocatable_modelings))
-    return (*numbers[: end - len(amounts)], *amounts, *numbers[end:])
 
 
 def _with_numbers(summary: ResourceSummary, numbers: Iterable[int]) -> ResourceSummary:

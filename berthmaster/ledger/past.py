@@ -21,7 +21,6 @@ from berthmaster.ledger.batches import (
     DecisionEntry,
     Entry,
     decode_batch,
-    decode_fleet,
 )
 from berthmaster.ledger.fleet_versions import FleetReader
 from berthmaster.ledger.schema import batches, segments
@@ -148,14 +147,7 @@ class SegmentReader:
 
     def decision(self, number: int, sequence: int) -> Recalled:
         """Return a decision of a batch and its clusters."""
-        *earlier, own = self._since_whole(number) or [b""]
-        for payload in earlier:
-            whole, fleets = decode_fleet(payload)
-            if whole is not None:
-                self.fleet.start(whole)
-            for changes in fleets:
-                self.fleet.read(changes)
-        entries = self._follow(decode_batch(own)) if own else iter(())
+        entries = (each for payload in self._since_whole(number) for each in self._follow(decode_batch(payload)))
         found = next((entry for entry in entries if entry.sequence == sequence), None)
         if not isinstance(found, DecisionEntry):
             raise NotRecordedError(f"the ledger has no decision {self._segment}.{sequence}")

@@ -39,32 +39,8 @@ SIZE: Final = Gauge(
 )
 
 
-class LedgerMetrics:
-    """Counts what a recorder does."""
-
-    def __init__(self) -> None:
-        for result in ("written", "lost"):
-            RECORDS.labels(result)
-        FAILING.set(0)
-
-    def written(self, records: int, size_bytes: int) -> None:
-        RECORDS.labels("written").inc(records)
-        BYTES.inc(size_bytes)
-
-    def lost(self, records: int) -> None:
-        """Count records that will never be written."""
-        RECORDS.labels("lost").inc(records)
-
-    def failing(self, failing: bool) -> None:  # noqa: FBT001 - the value of a gauge
-        FAILING.set(failing)
-
-    def waiting(self, records: int) -> None:
-        """Set how many records are not written yet."""
-        WAITING.set(records)
-
-    def size(self, size_bytes: int) -> None:
-        SIZE.set(size_bytes)
-
+for _result in ("written", "lost"):
+    RECORDS.labels(_result)
 
 QUEUE_RECORDS: Final = 4096
 _PENDING_BYTES: Final = 16 * 2**20
@@ -103,7 +79,6 @@ class LedgerRecorder:
         configuration: Configuration,
         clock: Clock,
         *,
-        metrics: LedgerMetrics | None = None,
         retention: Retention | None = None,
         most_waiting: int = QUEUE_RECORDS,
         flush_s: float = _FLUSH_S,
@@ -124,7 +99,6 @@ class LedgerRecorder:
         self._url, self._role, self._writer = url, role, writer
         self._configuration = configuration
         self._clock = clock
-        self._metrics = metrics or LedgerMetrics()
         self._retention = retention
         self._most_waiting = most_waiting
         self._flush_s = flush_s
@@ -186,7 +160,7 @@ class LedgerRecorder:
         if self._waiting() >= self._most_waiting:
             with self._dropping:
                 self._dropped += 1
-            self._metrics.lost(1)
+            RECORDS.labels("lost").inc(1)
             return
         self._queue.append(record)
         if len(self._queue) >= _WAKE_RECORDS:
@@ -232,7 +206,7 @@ class LedgerRecorder:
             self._failed(error)
         else:
             self._recovered()
-        self._metrics.waiting(self._waiting())
+        WAITING.set(self._waiting())
 
     def _open_segment(self) -> None:
         """Open the database and a segment if none is open, or if the open one is large or old enough."""
@@ -319,7 +293,8 @@ class LedgerRecorder:
             self._sealed_records -= len(batch.rows)
             self._sealed_bytes -= _size(batch)
             self._segment_bytes += _size(batch)
-            self._metrics.written(len(batch.rows), _size(batch))
+            RECORDS.labels("written").inc(len(batch.rows))
+            BYTES.inc(_size(batch))
 
     def _retain(self) -> None:
         """Remove a few old batches; look for more in a minute if there are none."""
@@ -333,7 +308,7 @@ class LedgerRecorder:
             self._batch.note(self._clock.now(), note)
         if not self._retention.busy:
             self._retained_at_s = now_s
-            self._metrics.size(self._store.size_bytes())
+            SIZE.set(self._store.size_bytes())
 
     def _end(self, message: str) -> None:
         """End the segment: its last record is a stop."""
@@ -356,7 +331,7 @@ class LedgerRecorder:
             self._end(f"{self._role} {self._writer} stops")
         except (LedgerError, InputError) as error:
             missing = self._waiting()
-            self._metrics.lost(missing)
+            RECORDS.labels("lost").inc(missing)
             _LOG.warning("the ledger lacks the last records", extra=fields(missing=missing, problem=str(error)))
         finally:
             if self._store is not None:
@@ -367,7 +342,7 @@ class LedgerRecorder:
         waiting = self._waiting() - len(self._queue)
         with self._dropping:
             self._dropped += waiting
-        self._metrics.lost(waiting)
+        RECORDS.labels("lost").inc(waiting)
         self._sealed.clear()
         self._sealed_records = self._sealed_bytes = 0
         self._segment, self._batch = None, None
@@ -382,13 +357,13 @@ class LedgerRecorder:
             self._store = None
         self._retry_at_s = self._clock.monotonic_s() + _RETRY_S[min(self._failures, len(_RETRY_S) - 1)]
         self._failures += 1
-        self._metrics.failing(failing=True)
+        FAILING.set(1)
 
     def _recovered(self) -> None:
         if self._failures:
             _LOG.info("the ledger is written again", extra=fields(failures=self._failures))
         self._failures = 0
-        self._metrics.failing(failing=False)
+        FAILING.set(0)
 
 
 def _taken_s(record: DecisionRecord) -> float:

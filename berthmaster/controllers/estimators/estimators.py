@@ -253,22 +253,6 @@ _CLOSING_LIMIT_S: Final = 5.0
 _MAX_DESCRIPTION: Final = 512
 
 
-class EstimatorMetrics:
-    """Counts requests to estimators."""
-
-    def estimated(self, result: str) -> None:
-        """Count a request of a decision; ``result`` is the value of an ``EstimateResult``."""
-        ESTIMATES.labels(result).inc()
-
-    def waited(self, seconds: float) -> None:
-        """Count the time that a decision waited for all answers."""
-        ESTIMATING.observe(seconds)
-
-    def broken(self, clusters: int) -> None:
-        """Set the number of clusters whose circuit breaker is open."""
-        BROKEN_ESTIMATORS.set(clusters)
-
-
 @dataclass(frozen=True, slots=True)
 class EstimatorQuery:
     """A question to the estimators, for one decision.
@@ -364,11 +348,10 @@ class Estimators:
     cluster that is asked.
     """
 
-    def __init__(self, connector: "GRPCConnector", clock: Clock, metrics: EstimatorMetrics, timeout_s: float) -> None:
+    def __init__(self, connector: "GRPCConnector", clock: Clock, timeout_s: float) -> None:
         """Start the event loop. ``timeout_s`` limits how long a decision waits for all answers together."""
         self._connector = connector
         self._clock = clock
-        self._metrics = metrics
         self._timeout_s = timeout_s
         self._clusters: dict[str, ClusterEstimator] = {}
         self._closed = False
@@ -446,10 +429,10 @@ class Estimators:
         estimators = [each for name in clusters if (each := self._clusters.get(name)) is not None]
         began_s = self._clock.monotonic_s()
         results = await asyncio.gather(*(each.ask(question, metadata, timeout_s) for each in estimators))
-        self._metrics.waited(self._clock.monotonic_s() - began_s)
+        ESTIMATING.observe(self._clock.monotonic_s() - began_s)
         for result, _ in results:
-            self._metrics.estimated(result.value)
-        self._metrics.broken(sum(not each.breaker.closed for each in self._clusters.values()))
+            ESTIMATES.labels(result.value).inc()
+        BROKEN_ESTIMATORS.set(sum(not each.breaker.closed for each in self._clusters.values()))
         return {
             each.cluster: replicas
             for each, (result, replicas) in zip(estimators, results, strict=True)
@@ -461,9 +444,7 @@ class Estimators:
         await asyncio.gather(*(each.close() for each in estimators))
 
 
-def open_estimators(
-    settings: EstimatorSettings, client: APIClient, clock: Clock, metrics: EstimatorMetrics | None = None
-) -> Estimators:
+def open_estimators(settings: EstimatorSettings, client: APIClient, clock: Clock) -> Estimators:
     """Create the estimators, without clusters. The caller must close them.
 
     Raises:
@@ -480,7 +461,7 @@ def open_estimators(
             f"scheduler estimators need gRPC and protobuf, and {error.name} is not installed: "
             f"{extra_remedy('estimator')}, or leave them disabled"
         ) from None
-    return Estimators(GRPCConnector(client, settings), clock, metrics or EstimatorMetrics(), settings.timeout_s)
+    return Estimators(GRPCConnector(client, settings), clock, settings.timeout_s)
 
 
 def _printable(text: str) -> str:

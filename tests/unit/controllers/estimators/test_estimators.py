@@ -15,13 +15,14 @@ from builders import quantities
 from estimator_messages import parsed
 from estimator_server import HANG, EstimatorServer, Services, external, wait_until_connected
 from fake_clock import FakeClock
-from fake_metrics import FakeMetrics
+from prometheus_client import REGISTRY
 from waiting import wait_for
 
 from berthmaster.controllers.estimators import channels
 from berthmaster.controllers.estimators.estimators import (
     FAILURES_UNTIL_BROKEN,
     LONGEST_TRIAL_WAIT_S,
+    EstimateResult,
     EstimatorQuery,
     open_estimators,
 )
@@ -38,13 +39,20 @@ def query(*clusters):
     return EstimatorQuery(list(clusters), None, "Deployment d/n")
 
 
+def counted():
+    name = "berthmaster_scheduler_estimates_total"
+    return Counter(
+        {each.value: REGISTRY.get_sample_value(name, {"result": each.value}) or 0 for each in EstimateResult}
+    )
+
+
 @dataclass
 class Stage:
     """A fleet with estimators, and their client."""
 
     services: Services = field(default_factory=Services)
     clock: FakeClock = field(default_factory=FakeClock)
-    metrics: FakeMetrics = field(default_factory=FakeMetrics)
+    counted: Counter = field(default_factory=counted)
     settings: EstimatorSettings = field(default_factory=EstimatorSettings)
     servers: dict[str, EstimatorServer] = field(default_factory=dict)
     estimators: object = None
@@ -55,15 +63,14 @@ class Stage:
         return server
 
     def open(self, *clusters):
-        self.estimators = open_estimators(self.settings, self.services, self.clock, self.metrics)
+        self.estimators = open_estimators(self.settings, self.services, self.clock)
         for name in clusters or self.servers:
             self.estimators.add(name)
         wait_until_connected(self.estimators)
         return self.estimators
 
     def results(self):
-        assert all(seconds >= 0 for (seconds,) in self.metrics.calls_of("waited"))
-        return Counter(result for (result,) in self.metrics.calls_of("estimated"))
+        return counted() - self.counted
 
     def ask(self, *clusters, timeout_s=PATIENT_S):
         return self.estimators.max_available(query(*(clusters or self.servers)), timeout_s)
@@ -173,7 +180,7 @@ def test_an_estimator_without_connection_costs_nothing(stage, caplog, service, p
     for _ in range(5):
         assert stage.ask("good", "dead") == {"good": 7}
     assert stage.results() == {"answered": 5, "skipped": 5}
-    assert stage.metrics.calls_of("broken")[-1] == (1,)
+    assert REGISTRY.get_sample_value("berthmaster_scheduler_broken_estimators") == 1
     [record] = [record for record in caplog.records if record.name == "berthmaster.estimators"]
     assert problem in record.fields["problem"]
 
