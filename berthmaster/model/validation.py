@@ -13,7 +13,6 @@ Karmada has no such limits. The defaults are far above what people write by hand
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from typing import Final, NamedTuple, Self
 
 from berthmaster.model.binding import Binding
@@ -216,14 +215,11 @@ DEFAULT_LIMITS: Final = PlacementLimits()
 
 def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
-    if _fits(policy.spec.placement, limits) and _selectors_fit(policy.spec.resource_selectors, limits):
-        return []
-    selectors = policy.spec.resource_selectors
-    labels = [each.label_selector for each in selectors if each.label_selector is not None]
-    path = "spec.resourceSelectors"
-    own = [_Count(path, len(selectors), "resource_selectors"), *_total(path, map(_size_of_labels, labels))]
-    placement = (error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits))
-    return [*_excess(own, limits), *placement][:_MAX_ERRORS]
+    selectors, path = policy.spec.resource_selectors, "spec.resourceSelectors"
+    own = [(path, len(selectors), "resource_selectors", ""), *_in_selectors(path, *_of_labels(selectors))]
+    errors = _excess(own, limits)
+    errors += [error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits)]
+    return errors[:_MAX_ERRORS]
 
 
 def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
@@ -231,68 +227,23 @@ def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIM
 
     Paths start at the placement.
     """
-    if _fits(placement, limits):
-        return []
-    return list(islice(_excess(_counts(placement), limits), _MAX_ERRORS))
-
-
-def _fits(placement: Placement, limits: PlacementLimits) -> bool:
-    """Whether nothing in a placement exceeds the limits. It counts as ``_counts`` does, but writes no paths."""
-    groups = placement.cluster_affinities or ()
-    strategy = placement.replica_scheduling
-    preference = strategy.weight_preference if strategy is not None else None
-    weights = preference.static_weight_list if preference is not None else ()
-    if (
-        len(groups) > limits.groups
-        or len(weights) > limits.static_weights
-        or len(placement.spread_constraints) > limits.spread_constraints
-        or len(placement.cluster_tolerations) > limits.tolerations
-    ):
-        return False
-    names = expressions = values = 0
-    for affinity in _affinities(placement):
-        names += len(affinity.cluster_names) + len(affinity.exclude)
-        if affinity.label_selector is not None or affinity.field_selector is not None:
-            size = _size_of_affinity(affinity)
-            expressions += size.expressions
-            values += size.values
-    if names > limits.cluster_names or expressions > limits.expressions or values > limits.values:
-        return False
-    return all(len(each.overflow_affinities or ()) <= limits.overflow_affinities for each in groups)
-
-
-def _selectors_fit(selectors: Sequence[ResourceSelector], limits: PlacementLimits) -> bool:
-    expressions = values = 0
-    for each in selectors:
-        if each.label_selector is not None:
-            size = _size_of_labels(each.label_selector)
-            expressions += size.expressions
-            values += size.values
-    return len(selectors) <= limits.resource_selectors and expressions <= limits.expressions and values <= limits.values
+    return _excess(_counts(placement), limits)
 
 
 def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in the spec of a KubeAdmiral policy, in linear time. Paths start at ``spec``."""
-    labels = _Size(len(spec.cluster_selector), len(spec.cluster_selector))
-    terms = (_size_of(term.match_expressions, term.match_fields) for term in spec.cluster_affinity)
-    counts = (
-        _Count("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
-        _Count("spec.tolerations", len(spec.tolerations), "tolerations"),
-        _Count("spec.placement", len(spec.placement), "cluster_names", "clusters"),
-        *_total("spec", chain((labels,), terms)),
-    )
-    return list(_excess(counts, limits))
+    lists = [each for term in spec.cluster_affinity for each in (term.match_expressions, term.match_fields)]
+    counts = [
+        ("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
+        ("spec.tolerations", len(spec.tolerations), "tolerations", ""),
+        ("spec.placement", len(spec.placement), "cluster_names", "clusters"),
+        *_in_selectors("spec", len(spec.cluster_selector), lists),
+    ]
+    return _excess(counts, limits)
 
 
-class _Count(NamedTuple):
-    """How many things a field has: the attribute of their limit, and their name if it is not the usual one."""
-
-    path: str
-    found: int
-    limit: str
-    noun: str = ""
-
-
+_Count = tuple[str, int, str, str]
+"""How many things a field has: its path, their number, the attribute of their limit, and a name if it is unusual."""
 _NOUNS: Final = {
     "expressions": "expressions in its selectors",
     "values": "values in the expressions of its selectors",
@@ -300,81 +251,61 @@ _NOUNS: Final = {
 }
 
 
-def _excess(counts: Iterable[_Count], limits: PlacementLimits) -> Iterator[FieldError]:
+def _excess(counts: Sequence[_Count], limits: PlacementLimits) -> list[FieldError]:
+    errors = []
     for path, found, limit, noun in counts:
-        accepted: int = getattr(limits, limit)
-        if found > accepted:
+        if found and found > (accepted := getattr(limits, limit)):
             things = noun or _NOUNS.get(limit, limit.replace("_", " "))
             remedy = f"use fewer, or raise {_camel(limit)} in {OPTION}"
-            yield FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled", remedy)
+            errors.append(FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled", remedy))
+            if len(errors) >= _MAX_ERRORS:
+                break
+    return errors
 
 
-def _counts(placement: Placement) -> Iterator[_Count]:
+def _counts(placement: Placement) -> list[_Count]:
     groups = placement.cluster_affinities or ()
-    yield _Count("clusterAffinities", len(groups), "groups")
+    affinities = [] if placement.cluster_affinity is None else [placement.cluster_affinity]
+    counts = [("clusterAffinities", len(groups), "groups", "")]
     for index, group in enumerate(groups):
+        affinities.append(group)
         if group.overflow_affinities:
+            affinities += group.overflow_affinities
             path = f"clusterAffinities[{index}].overflowAffinities"
-            yield _Count(path, len(group.overflow_affinities), "overflow_affinities")
-    yield _Count("spreadConstraints", len(placement.spread_constraints), "spread_constraints")
-    yield _Count("clusterTolerations", len(placement.cluster_tolerations), "tolerations")
+            counts.append((path, len(group.overflow_affinities), "overflow_affinities", ""))
+    counts.append(("spreadConstraints", len(placement.spread_constraints), "spread_constraints", ""))
+    counts.append(("clusterTolerations", len(placement.cluster_tolerations), "tolerations", ""))
     strategy = placement.replica_scheduling
     if strategy is not None and strategy.weight_preference is not None:
         weights = strategy.weight_preference.static_weight_list
-        yield _Count("replicaScheduling.weightPreference.staticWeightList", len(weights), "static_weights")
-    affinities = list(_affinities(placement))
-    yield from _total("", map(_size_of_affinity, affinities))
-    yield _Count("", sum(len(each.cluster_names) + len(each.exclude) for each in affinities), "cluster_names")
+        affinities += [each.target_cluster for each in weights]
+        counts.append(("replicaScheduling.weightPreference.staticWeightList", len(weights), "static_weights", ""))
+    labels, lists = _of_labels(affinities)
+    names = 0
+    for each in affinities:
+        names += len(each.cluster_names) + len(each.exclude)
+        if each.field_selector is not None:
+            lists.append(each.field_selector.match_expressions)
+    return [*counts, *_in_selectors("", labels, lists), ("", names, "cluster_names", "")]
 
 
-def _affinities(placement: Placement) -> Iterator[ClusterAffinity]:
-    if placement.cluster_affinity is not None:
-        yield placement.cluster_affinity
-    for group in placement.cluster_affinities or ():
-        yield group
-        yield from group.overflow_affinities or ()
-    strategy = placement.replica_scheduling
-    if strategy is not None and strategy.weight_preference is not None:
-        for weight in strategy.weight_preference.static_weight_list:
-            yield weight.target_cluster
+def _of_labels(
+    selected: Iterable[ClusterAffinity | ResourceSelector],
+) -> tuple[int, list[tuple[SelectorRequirement, ...]]]:
+    """Return how many labels selectors of labels name together, and the expressions of each."""
+    labels, lists = 0, []
+    for each in selected:
+        if each.label_selector is not None:
+            labels += len(each.label_selector.match_labels)
+            lists.append(each.label_selector.match_expressions)
+    return labels, lists
 
 
-class _Size(NamedTuple):
-    expressions: int
-    values: int
-
-
-_NOTHING: Final = _Size(0, 0)
-
-
-def _size_of_affinity(affinity: ClusterAffinity) -> _Size:
-    labels, fields = affinity.label_selector, affinity.field_selector
-    if labels is None:
-        return _size_of(fields.match_expressions) if fields is not None else _NOTHING
-    size, count = (
-        _size_of(labels.match_expressions, fields.match_expressions if fields else ()),
-        len(labels.match_labels),
-    )
-    return _Size(size.expressions + count, size.values + count)
-
-
-def _size_of_labels(selector: LabelSelector) -> _Size:
-    size, count = _size_of(selector.match_expressions), len(selector.match_labels)
-    return _Size(size.expressions + count, size.values + count)
-
-
-def _size_of(*lists: tuple[SelectorRequirement, ...]) -> _Size:
-    expressions = values = 0
+def _in_selectors(path: str, labels: int, lists: Iterable[tuple[SelectorRequirement, ...]]) -> tuple[_Count, _Count]:
+    """Return how many expressions and values selectors have together. A label is an expression with one value."""
+    expressions = values = labels
     for each in lists:
         expressions += len(each)
         for expression in each:
             values += len(expression.values)
-    return _Size(expressions, values)
-
-
-def _total(path: str, sizes: Iterable[_Size]) -> tuple[_Count, _Count]:
-    expressions = values = 0
-    for size in sizes:
-        expressions += size.expressions
-        values += size.values
-    return _Count(path, expressions, "expressions"), _Count(path, values, "values")
+    return (path, expressions, "expressions", ""), (path, values, "values", "")
