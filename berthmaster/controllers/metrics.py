@@ -3,14 +3,12 @@
 Metrics of the binding scheduler that karmada-scheduler has too have its names after the prefix.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.deciding.storm_brake import BrakeState
 from berthmaster.kube.informer import Informer, SourceCheck
-from berthmaster.model.move import MovePhase, MoveReason
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import exemplar
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -160,34 +158,22 @@ ASSUMPTIONS: Final = Gauge(
 )
 
 
-class SchedulingMetrics:
-    """Counts what the binding scheduler does."""
-
-    def attempted(self, result: str, trigger: Trigger, seconds: float) -> None:
-        """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
-        schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
-        ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
-        DURATION.labels(result, schedule_type).observe(seconds, exemplar())
-
-    def incoming(self, event: str) -> None:
-        """Count a binding that was added to the queue, by the event's name in karmada-scheduler's metrics."""
-        INCOMING.labels(event).inc()
-
-    def waiting(self, lengths: dict[str, int], assumed: int) -> None:
-        """Set the length of each part of the queue, and the number of assumed assignments."""
-        for queue, count in lengths.items():
-            PENDING.labels(queue).set(count)
-        ASSUMPTIONS.set(assumed)
+def count_attempt(result: str, trigger: Trigger, seconds: float) -> None:
+    """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
+    schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
+    ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
+    DURATION.labels(result, schedule_type).observe(seconds, exemplar())
 
 
 _PHASE_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 21600.0, 86400.0)
-_CAUSES: Final = ("paused", "window", "limit", "starting", "brake", "stabilising")
+CAUSES: Final = ("paused", "window", "limit", "starting", "brake", "stabilising")
 
 PHASE_SECONDS: Final = Histogram(
     "berthmaster_moves_phase_duration_seconds", "How long moves were in a phase, by the reason of the move.",
     ("reason", "phase"), buckets=_PHASE_BUCKETS,
 )  # fmt: skip
 ENDED: Final = Counter("berthmaster_moves_ended", "Moves that ended, by reason and result.", ("reason", "result"))
+"""``HeldDown`` counts moves that were refused or abandoned, ``Abandoned`` those with an invalid annotation."""
 BINDINGS: Final = Gauge(
     "berthmaster_moves_bindings", "Bindings with a move, by the reason of the move and its phase.", ("reason", "phase")
 )
@@ -207,40 +193,3 @@ CONFIG_VALID: Final = Gauge(
     "berthmaster_moves_config_valid", "1 if the configuration of moves is in use, 0 if an earlier one stays in use."
 )
 CONFIG_VALID.set(1)
-
-
-class MoveMetrics:
-    """Counts what moves do."""
-
-    def phase_ended(self, reason: MoveReason, phase: MovePhase, seconds: float) -> None:
-        PHASE_SECONDS.labels(reason.value, phase.value).observe(max(0.0, seconds))
-
-    def ended(self, reason: MoveReason, result: str) -> None:
-        """Count the end of a move; ``result`` is ``Released``, ``RolledBack``, ``HeldDown`` or ``Abandoned``.
-
-        ``HeldDown`` counts moves that were refused or abandoned, ``Abandoned`` those with an invalid annotation.
-        """
-        ENDED.labels(reason.value, result).inc()
-
-    def bindings(self, counts: Mapping[tuple[MoveReason, MovePhase], int], held_down: int) -> None:
-        """Set how many bindings have a move in each phase, and how many are held down."""
-        for reason in MoveReason:
-            for phase in MovePhase:
-                BINDINGS.labels(reason.value, phase.value).set(counts.get((reason, phase), 0))
-        HELD_DOWN.set(held_down)
-
-    def waiting(self, causes: Mapping[str, int]) -> None:
-        for cause in _CAUSES:
-            WAITING.labels(cause).set(causes.get(cause, 0))
-
-    def below_wanted(self, replica_seconds: float) -> None:
-        """Count replicas of moving workloads that no healthy cluster runs."""
-        BELOW_WANTED.inc(replica_seconds)
-
-    def brake(self, state: BrakeState) -> None:
-        BRAKE.set(bool(state.reason))
-        BRAKE_UNREADY.set(state.unready)
-
-    def config_problem(self, problem: str) -> None:
-        """Set whether the latest content of the configuration file is in use: whether it has no problem."""
-        CONFIG_VALID.set(not problem)

@@ -1,7 +1,5 @@
 """The binding scheduler of Berthmaster on an API server in memory, driven step by step on the thread of the test."""
 
-from typing import Any, cast
-
 import msgspec
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
@@ -69,9 +67,7 @@ class SteppedScheduler:
             if moves is None
             else FixedControl(Admissions(Budgets(moves), clock.monotonic_s() - LEADING_SINCE_S), moves)
         )
-        self.controller = BindingScheduler(
-            context, settings or ControllerSettings(), cast("Any", FakeMetrics()), control
-        )
+        self.controller = BindingScheduler(context, settings or ControllerSettings(), control)
         self._informers = {
             each.collection.path: each for each in (*context.informers.values(), *context.optional.values())
         }

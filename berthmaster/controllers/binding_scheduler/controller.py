@@ -17,7 +17,7 @@ from berthmaster.controllers.binding_scheduler.reconciler import BindingReconcil
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
-from berthmaster.controllers.metrics import ControllerLoad, MoveMetrics, SchedulingMetrics
+from berthmaster.controllers.metrics import ASSUMPTIONS, INCOMING, PENDING, ControllerLoad
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.supervisor import MoveSupervisor, PolicyAnnotations, WorkReader
 from berthmaster.controllers.settings import ControllerSettings
@@ -40,12 +40,9 @@ _WITHOUT_QUOTAS: Final = (
 class QuotaWatch:
     """Queues refused bindings. Only those that wait for their backoff can be refused ones, so no other is looked at."""
 
-    def __init__(
-        self, context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue, metrics: SchedulingMetrics
-    ) -> None:
+    def __init__(self, context: ControllerContext, bindings: BindingCache, queue: SchedulingQueue) -> None:
         self._bindings = bindings
         self._queue = queue
-        self._metrics = metrics
         context.optional_informer(*FEDERATED_QUOTAS, _WITHOUT_QUOTAS).subscribe(self._quota_changed)
 
     def _quota_changed(
@@ -58,7 +55,7 @@ class QuotaWatch:
                 continue
             binding = self._bindings.get(each)
             if binding is not None and _was_refused(binding):
-                self._metrics.incoming("QuotaChanged")
+                INCOMING.labels("QuotaChanged").inc()
                 self._queue.add_after(each, SETTLE_S)
 
 
@@ -80,7 +77,6 @@ class BindingScheduler:
         self,
         context: ControllerContext,
         settings: ControllerSettings,
-        metrics: SchedulingMetrics | None = None,
         control: LiveControl | None = None,
     ) -> None:
         """Subscribe to clusters and bindings; nothing runs before ``start``.
@@ -91,7 +87,6 @@ class BindingScheduler:
         Raises:
             InputError: the settings of the estimators are invalid, gRPC is not installed, or a file is missing.
         """
-        self._metrics = metrics or SchedulingMetrics()
         self._scheduler_name = settings.scheduler_name
         self._estimators = (
             None if settings.estimators is None else open_estimators(settings.estimators, context.client, context.clock)
@@ -99,7 +94,7 @@ class BindingScheduler:
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)
         # The storm brake observes a lost cluster before the caches do, so that no failover is faster.
-        self._control = LiveControl(context, settings.moves_config, MoveMetrics(), settings.scheduler_name)
+        self._control = LiveControl(context, settings.moves_config, settings.scheduler_name)
         self._control.follow(clusters)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
         # Without a configuration of moves no right to read policies is needed.
@@ -129,7 +124,7 @@ class BindingScheduler:
         self._bindings.subscribe(
             self._handlers.binding_changed, ignored.binding_changed, standby=self._handlers.keep_binding
         )
-        QuotaWatch(context, self._bindings, self.queue, self._metrics)
+        QuotaWatch(context, self._bindings, self.queue)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
 
@@ -138,7 +133,6 @@ class BindingScheduler:
             self._bindings,
             self._clusters,
             self.queue,
-            self._metrics,
             settings.scheduler_name,
             self._moves,
             self._estimators,
@@ -150,7 +144,6 @@ class BindingScheduler:
             self._clusters,
             self.queue,
             context,
-            self._metrics,
             settings.scheduler_name,
             self._moves,
             settings.console,
@@ -185,4 +178,6 @@ class BindingScheduler:
         self._handlers.look_for_drift()
         if self._control.tick(self._own(self._bindings.items()), self._own(self._bindings.moving())):
             self._handlers.moves_changed()
-        self._metrics.waiting(self.queue.lengths(), self._clusters.assumed_count())
+        for part, count in self.queue.lengths().items():
+            PENDING.labels(part).set(count)
+        ASSUMPTIONS.set(self._clusters.assumed_count())

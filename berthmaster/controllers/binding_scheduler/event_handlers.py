@@ -17,7 +17,7 @@ from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache
 from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.controller import WorkQueue
 from berthmaster.controllers.estimators.estimators import Estimators
-from berthmaster.controllers.metrics import SchedulingMetrics
+from berthmaster.controllers.metrics import INCOMING
 from berthmaster.controllers.moves.supervisor import LIMIT, MoveSupervisor
 from berthmaster.deciding.move_targets import is_draining
 from berthmaster.kube.requests import key_text
@@ -219,7 +219,6 @@ class EventHandlers:
         bindings: BindingCache,
         clusters: ClusterCache,
         queue: SchedulingQueue,
-        metrics: SchedulingMetrics,
         scheduler_name: str,
         moves: MoveSupervisor,
         estimators: Estimators | None = None,
@@ -228,7 +227,6 @@ class EventHandlers:
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
-        self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._estimators = estimators
         self._activatable: dict[str, dict[Key, None]] = {}
@@ -358,7 +356,7 @@ class EventHandlers:
                 yield key
 
     def _push(self, key: Key, event: str) -> None:
-        self._metrics.incoming(event)
+        INCOMING.labels(event).inc()
         self._queue.add(key)
 
     def _push_all(self, keys: Iterable[Key], event: str, concerned: Callable[[Binding, str], bool]) -> None:

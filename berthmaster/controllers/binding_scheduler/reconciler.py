@@ -13,7 +13,7 @@ from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import SchedulingMetrics
+from berthmaster.controllers.metrics import count_attempt
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.decide import BindingDecision, outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
@@ -82,7 +82,6 @@ class BindingReconciler:
         clusters: ClusterCache,
         queue: SchedulingQueue,
         context: ControllerContext,
-        metrics: SchedulingMetrics,
         scheduler_name: str,
         moves: MoveSupervisor,
         console: ConsoleLink | None = None,
@@ -96,7 +95,6 @@ class BindingReconciler:
         self._recorder = context.recorder
         self._clock = context.clock
         self._decisions = context.decisions
-        self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._pending: dict[Key, _PendingStatus] = {}
 
@@ -308,7 +306,7 @@ class BindingReconciler:
     ) -> None:
         """Count a scheduling attempt and log it: one record per decision."""
         duration_s = self._clock.monotonic_s() - started_s
-        self._metrics.attempted(outcome, decision.trigger, duration_s)
+        count_attempt(outcome, decision.trigger, duration_s)
         if not _LOG.isEnabledFor(logging.INFO):
             return
         before = decision.binding.assignment

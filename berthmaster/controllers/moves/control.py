@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import MoveMetrics
+from berthmaster.controllers.metrics import (
+    BELOW_WANTED,
+    BINDINGS,
+    BRAKE_UNREADY,
+    CAUSES,
+    CONFIG_VALID,
+    HELD_DOWN,
+)
+from berthmaster.controllers.metrics import BRAKE as BRAKE_ENGAGED
+from berthmaster.controllers.metrics import WAITING as WAITING_MOVES
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.deciding.budgets import Admissions, Budgets
 from berthmaster.deciding.config import BrakeLimits, BrakeSettings, MovesConfig, MoveSubject, subject_of
@@ -42,10 +51,9 @@ _NEVER_READY_S: Final = 60.0
 class StormWatch:
     """Keeps the storm brake up to date. Safe for several threads."""
 
-    def __init__(self, context: ControllerContext, settings: BrakeSettings, metrics: MoveMetrics) -> None:
+    def __init__(self, context: ControllerContext, settings: BrakeSettings) -> None:
         self._context = context
         self._clock = context.clock
-        self._metrics = metrics
         self._brake = StormBrake(settings)
         self._lock = threading.Lock()
         self._record = BrakeRecord()
@@ -145,7 +153,8 @@ class StormWatch:
         self._announce("Warning", "StormBrakeResumed", note)
 
     def _report(self, state: BrakeState) -> None:
-        self._metrics.brake(state)
+        BRAKE_ENGAGED.set(bool(state.reason))
+        BRAKE_UNREADY.set(state.unready)
         before = self._record
         if (before.reason, before.unready) == (state.reason, state.unready):
             return
@@ -177,9 +186,7 @@ class LiveControl:
         admissions: the moves under way. The caller of its methods holds one lock for all of them.
     """
 
-    def __init__(
-        self, context: ControllerContext, path: Path | None, metrics: MoveMetrics, scheduler_name: str = ""
-    ) -> None:
+    def __init__(self, context: ControllerContext, path: Path | None, scheduler_name: str = "") -> None:
         """Read the configuration. Nothing may move before ``begin``.
 
         Args:
@@ -189,7 +196,6 @@ class LiveControl:
             InputError: there is no such file. An invalid file only pauses planned moves until it is corrected.
         """
         self._context = context
-        self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._problem = ""
         self._config = MovesConfig()
@@ -200,7 +206,7 @@ class LiveControl:
         self._totals: dict[str, int] | None = None
         self._counted_s = float("-inf")
         self.admissions = Admissions(self._budgets, float("inf"))
-        self._storm = StormWatch(context, self._config.brake, metrics)
+        self._storm = StormWatch(context, self._config.brake)
 
     def follow(self, clusters: Informer[Cluster]) -> None:
         """Observe clusters; see ``StormWatch.follow``."""
@@ -285,7 +291,7 @@ class LiveControl:
         self._context.record_on_lease("Warning", "InvalidMovesConfiguration", "Moving", note)
 
     def _use(self, config: MovesConfig) -> bool:
-        self._metrics.config_problem(self._problem)
+        CONFIG_VALID.set(not self._problem)
         if config is self._config:
             return False
         self._config, self._budgets, self._totals = config, Budgets(config), None
@@ -330,10 +336,14 @@ class LiveControl:
                 if state.phase in WAITING:
                     causes[self.admissions.cause_of(key)] += 1
                 missing += _missing_replicas(binding, state)
-        self._metrics.bindings(counts, held_down)
-        self._metrics.waiting(causes)
+        for reason in MoveReason:
+            for phase in MovePhase:
+                BINDINGS.labels(reason.value, phase.value).set(counts[reason, phase])
+        for cause in CAUSES:
+            WAITING_MOVES.labels(cause).set(causes[cause])
+        HELD_DOWN.set(held_down)
         if missing:
-            self._metrics.below_wanted(missing * passed_s)
+            BELOW_WANTED.inc(missing * passed_s)
 
 
 def _sized(bindings: Iterable[tuple[Key, Binding]]) -> Iterator[tuple[MoveSubject, int]]:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Final
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import MoveMetrics
+from berthmaster.controllers.metrics import ENDED, PHASE_SECONDS
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.deciding.budgets import MoveCandidate, Waiting, candidate_of, pause_of
 from berthmaster.deciding.config import JOB, MoveSettings, failback_annotation, subject_of
@@ -219,7 +219,6 @@ class MoveSupervisor:
         clock: Clock,
         producer: str,
         annotations: PolicyAnnotations | None = None,
-        metrics: MoveMetrics | None = None,
     ) -> None:
         """Start without bindings."""
         self.waiting = WaitingMoves(clock)
@@ -228,7 +227,6 @@ class MoveSupervisor:
         self._clock = clock
         self._producer = producer
         self._annotations = annotations
-        self._metrics = metrics or MoveMetrics()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -285,9 +283,9 @@ class MoveSupervisor:
         then, now = move_of(before), move_of(after)
         if then is None or (now is not None and now.phase is then.phase):
             return
-        self._metrics.phase_ended(then.reason, then.phase, seconds_since(then.since, self._clock.now()))
+        PHASE_SECONDS.labels(then.reason.value, then.phase.value).observe(seconds_since(then.since, self._clock.now()))
         if then.under_way and (now is None or not now.under_way):
-            self._metrics.ended(then.reason, "Abandoned" if now is None else now.phase.value)
+            ENDED.labels(then.reason.value, "Abandoned" if now is None else now.phase.value).inc()
 
     def remove(self, key: Key) -> None:
         with self._lock:

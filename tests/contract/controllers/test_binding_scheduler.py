@@ -30,7 +30,6 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import RESOURCE_BINDINGS, APIRequest
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.scheduling.karmada.trigger import Trigger
 
 CLUSTERS = KARMADA_CLUSTERS.collection
 BINDINGS = 24
@@ -45,15 +44,6 @@ class Counting:
 
     def reconciled(self, _controller: str, result: str, _seconds: float) -> None:
         self.results[result] += 1
-
-    def attempted(self, result: str, trigger: Trigger, seconds: float) -> None:
-        pass
-
-    def incoming(self, event: str) -> None:
-        pass
-
-    def waiting(self, lengths: dict[str, int], assumed: int) -> None:
-        pass
 
     def record(self, event: Any) -> None:
         self.events[event.reason] += 1
@@ -136,7 +126,7 @@ def api() -> KubeInMemory:
 def scheduler(api: KubeInMemory) -> Iterator[Counting]:
     counting = Counting()
     context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it is both recorder and metrics
-    controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4), counting)
+    controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4))
     for informer in context.informers.values():
         informer.start(api)
     for informer in context.informers.values():

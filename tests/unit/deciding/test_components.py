@@ -148,7 +148,6 @@ class Handlers:
             BindingCache(context),
             clusters,
             self.queue,
-            self,
             "berthmaster",
             default_moves(context.clock),  # type: ignore[arg-type]
         )
@@ -156,9 +155,6 @@ class Handlers:
     def changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
         self._handlers.keep_binding(key, before, after)
         self._handlers.binding_changed(key, before, after)
-
-    def incoming(self, _event: str) -> None:
-        pass
 
 
 @pytest.mark.parametrize("protected", [True, False], ids=["on", "off"])

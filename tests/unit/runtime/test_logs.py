@@ -10,7 +10,7 @@ import pytest
 from fake_clock import FakeClock
 from spans import recorded, tree
 
-from berthmaster.controllers.metrics import SchedulingMetrics
+from berthmaster.controllers.metrics import count_attempt
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import TokenBucket
@@ -215,7 +215,7 @@ def test_a_span_continues_the_trace_of_a_request_and_has_its_wait():
 def test_a_metric_has_the_trace_of_its_last_value():
     with recorded():
         with logs.span("reconcile", PARENT):
-            SchedulingMetrics().attempted("scheduled", Trigger.NONE, 0.01)
+            count_attempt("scheduled", Trigger.NONE, 0.01)
         content_type, text = own_exposition()
     assert content_type.startswith("application/openmetrics-text")
     assert f'# {{trace_id="{PARENT.split("-")[1]}"}} 0.01'.encode() in text

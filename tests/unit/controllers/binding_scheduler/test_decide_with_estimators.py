@@ -18,7 +18,6 @@ from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, SchedulingQueue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
-from berthmaster.controllers.metrics import SchedulingMetrics
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.deciding.budgets import Admissions, Budgets
@@ -167,9 +166,7 @@ def test_estimators_follow_cluster_events_and_settings():
     estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock)
     clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), estimators.max_available)
     queue = SchedulingQueue(clock, lambda _: 0)
-    handlers = EventHandlers(
-        BindingCache(context), clusters, queue, SchedulingMetrics(), "me", default_moves(clock), estimators
-    )
+    handlers = EventHandlers(BindingCache(context), clusters, queue, "me", default_moves(clock), estimators)
     changed = CLUSTERS[0]
     try:
         clusters.update_cluster(changed)

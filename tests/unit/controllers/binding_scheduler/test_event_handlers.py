@@ -9,6 +9,7 @@ from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 from fixed_control import default_moves
 from kube_in_memory import KubeInMemory
+from prometheus_client import REGISTRY
 from retained import retained
 
 from berthmaster.controllers.binding_scheduler.binding_cache import BindingCache, BindingIndex
@@ -94,16 +95,6 @@ def test_which_changes_of_a_cluster_add_capacity(*, before: Cluster, after: Clus
     assert gains_capacity(before, after) is more
 
 
-class Uncounted:
-    assumed = 0
-
-    def incoming(self, event: str) -> None:
-        pass
-
-    def waiting(self, _lengths: dict[str, int], assumed: int) -> None:
-        self.assumed = assumed
-
-
 class Handled:
     """Event handlers with a cache of one cluster with ten cores, and their queue."""
 
@@ -113,7 +104,7 @@ class Handled:
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # no events, no metrics
         bindings = BindingCache(self._context)
-        self.handlers = EventHandlers(bindings, self.clusters, self.queue, Uncounted(), "me", default_moves(clock))
+        self.handlers = EventHandlers(bindings, self.clusters, self.queue, "me", default_moves(clock))
         self.cluster_changed(("", "m"), None, cluster("m", cpu=10))
 
     def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
@@ -266,8 +257,7 @@ def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one
 
 def test_a_standby_keeps_its_caches_and_a_leader_fills_its_queue():
     context = ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
-    metrics = Uncounted()
-    scheduler = BindingScheduler(context, ControllerSettings(scheduler_name="me"), metrics)  # type: ignore[arg-type]
+    scheduler = BindingScheduler(context, ControllerSettings(scheduler_name="me"))
     clusters, bindings = context.informers[KARMADA_CLUSTERS.collection], context.informers[RESOURCE_BINDINGS]
     for each in (clusters, bindings):
         each.mute()
@@ -276,7 +266,7 @@ def test_a_standby_keeps_its_caches_and_a_leader_fills_its_queue():
     clusters.put(("", "m"), msgspec.Raw(encode_json(cluster("m", cpu=10))))
     bindings.put(made.metadata.key, msgspec.Raw(encode_json(made)))
     scheduler.housekeep()
-    assert metrics.assumed == 1
+    assert REGISTRY.get_sample_value("berthmaster_scheduler_assumed_assignments") == 1
     assert not scheduler.queue.lengths()["active"]
     for each in (clusters, bindings):
         each.unmute()

@@ -10,7 +10,7 @@ from karmada_model.stage import Stage
 from prometheus_client import REGISTRY
 
 from berthmaster.controllers.binding_scheduler.event_handlers import IGNORED_GATES, IgnoredGates
-from berthmaster.controllers.metrics import SchedulingMetrics
+from berthmaster.controllers.metrics import count_attempt
 from berthmaster.controllers.settings import GATES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import Component, WorkloadAffinityGroups
@@ -159,5 +159,5 @@ def test_an_attempt_is_counted_by_type_and_trigger(trigger, schedule_type):
     labels = {"result": "scheduled", "schedule_type": schedule_type, "trigger": trigger.value}
     name = "berthmaster_scheduler_schedule_attempts_total"
     before = REGISTRY.get_sample_value(name, labels) or 0
-    SchedulingMetrics().attempted("scheduled", trigger, 0.1)
+    count_attempt("scheduled", trigger, 0.1)
     assert REGISTRY.get_sample_value(name, labels) == before + 1

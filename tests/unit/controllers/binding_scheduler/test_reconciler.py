@@ -51,9 +51,6 @@ class Store:
     def add_written(self, *_: Any) -> None:
         pass
 
-    def attempted(self, *_: Any) -> None:
-        pass
-
     def record(self, event: Any) -> None:
         if event.regarding.kind == "ResourceBinding":
             self.events.append((event.regarding.uid, event.reason))
@@ -86,7 +83,7 @@ class Bench:
         self.clusters.update_cluster(cluster("m", cpu=10))
         context = ControllerContext(self.api, clock, self.store, None, self.records)
         self._reconciler = BindingReconciler(
-            self.store, self.clusters, self.queue, context, self.store, "berthmaster", default_moves(clock), console
+            self.store, self.clusters, self.queue, context, "berthmaster", default_moves(clock), console
         )
 
     def empty_queue(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 from kube_in_memory import KubeInMemory
+from prometheus_client import REGISTRY
 
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.moves import control
@@ -24,12 +25,16 @@ from berthmaster.model.move import MOVE, MovePhase, MoveReason
 HEAD = "apiVersion: berthmaster.io/v1alpha1\nkind: MovesConfiguration\n"
 
 
+def sample(name, **labels):
+    return REGISTRY.get_sample_value(f"berthmaster_moves_{name}", labels)
+
+
 class Process:
     def __init__(self, path):
-        self.clock, self.metrics, self.events = FakeClock(), FakeMetrics(), FakeMetrics()
+        self.clock, self.events = FakeClock(), FakeMetrics()
         self.lease = Lease(KubeInMemory(), LeaseOptions("karmada-system", "berthmaster-controllers", "me"), self.clock)
         context = ControllerContext(KubeInMemory(), self.clock, self.events, None, lease=self.lease)  # type: ignore[arg-type]
-        self.control = LiveControl(context, path, self.metrics)
+        self.control = LiveControl(context, path)
 
     def tick(self, *bindings, seconds=10.0):
         self.clock.pass_by(seconds)
@@ -86,7 +91,7 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
     process.tick()
     process.tick()
     assert process.control.config().pause == "All"
-    assert "pause: 'Sometimes' is not accepted" in process.metrics.calls_of("config_problem")[-1][0]
+    assert sample("config_valid") == 0
     [(event,)] = process.events.calls_of("record")
     assert event.reason == "InvalidMovesConfiguration"
     assert "pause: 'Sometimes' is not accepted" in event.note
@@ -94,6 +99,7 @@ def test_an_invalid_file_leaves_the_last_valid_content_in_use_and_is_reported(pa
     path.write_text(f"{HEAD}pause: None\n")
     process.tick()
     assert process.control.config().pause == "None"
+    assert sample("config_valid") == 1
 
 
 @pytest.mark.usefixtures("at_once")
@@ -140,23 +146,28 @@ def test_bindings_are_counted_by_reason_and_phase(path):
         binding("b", move={"reason": "Drain", "phase": "Stabilising"}),
         binding("c", move={"reason": "Failback", "phase": "HeldDown", "heldDownUntil": until}), binding("d"),
     )  # fmt: skip
-    [(counts, held_down)] = process.metrics.calls_of("bindings")
-    assert counts == {
+    counts = {
+        (reason, phase): sample("bindings", reason=reason.value, phase=phase.value)
+        for reason in MoveReason
+        for phase in MovePhase
+    }
+    assert {each: count for each, count in counts.items() if count} == {
         (MoveReason.DRAIN, MovePhase.STABILISING): 2, (MoveReason.FAILBACK, MovePhase.HELD_DOWN): 1,
     }  # fmt: skip
-    assert held_down == 1
-    assert process.metrics.calls_of("waiting") == [({"stabilising": 2},)]
+    assert sample("held_down") == 1
+    assert (sample("waiting", cause="stabilising"), sample("waiting", cause="limit")) == (2, 0)
 
 
 @pytest.mark.parametrize(
-    ("health", "missing"), [({"old": "Healthy"}, []), ({"new": "Unhealthy"}, [(40.0,)]), ({"new": "Healthy"}, [])]
+    ("health", "missing"), [({"old": "Healthy"}, 0), ({"new": "Unhealthy"}, 40), ({"new": "Healthy"}, 0)]
 )
 def test_replicas_of_a_move_that_no_healthy_cluster_runs_are_counted(path, health, missing):
     process = Process(path)
     move = {"reason": "Drain", "phase": "Surging", "source": {"old": 4}, "target": {"new": 4}}
     process.tick(seconds=0)
+    before = sample("replica_seconds_below_wanted_total")
     process.tick(binding(clusters={"old": 4, "new": 4}, move=move, health=health))
-    assert process.metrics.calls_of("below_wanted") == missing
+    assert sample("replica_seconds_below_wanted_total") == before + missing
 
 
 def test_the_replicas_of_percentages_are_counted_without_copies_of_moves(tmp_path):
