@@ -9,7 +9,6 @@ from berthmaster.controllers.registry import REGISTRY, selected
 from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES
 from charts import helm
 
-SINGLE = {"mode": "single"}
 # Verbs that no name can restrict.
 UNNAMED = {"create", "list", "watch"}
 

@@ -99,46 +99,9 @@ def test_preempt(wire, shape):
         assert victims == {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
 
 
-def folded(value: Any, change) -> Any:
-    """Return the request with the protocol's keys in another case. Kubernetes objects keep their keys."""
-    return {change(key): inner for key, inner in value.items()}
-
-
-@both
-@pytest.mark.parametrize("change", [str.lower, str.upper, str.swapcase], ids=["lower", "upper", "swapped"])
-def test_keys_are_accepted_in_any_case(wire, shape, change):
-    usual = decoded(ask(wire, "filter", recorded(f"{shape}-filter")))
-    assert decoded(ask(wire, "filter", folded(recorded(f"{shape}-filter"), change))) == usual
-
-
-@both
-def test_unknown_fields_and_nulls_are_ignored(wire, shape):
-    asked = recorded(f"{shape}-filter")
-    usual = decoded(ask(wire, "filter", asked))
-    asked["Future"] = {"a": [1, None]}
-    asked["Pod"]["spec"] |= {"containers": None, "volumes": None, "future": 1}
-    asked["Pod"]["metadata"] |= {"creationTimestamp": None, "ownerReferences": None, "labels": None}
-    asked["Pod"]["status"] = None
-    for item in (asked["Nodes"] or {}).get("items", ()):
-        item["metadata"]["creationTimestamp"] = None
-        item["spec"] = None
-        item["status"] |= {"conditions": None, "future": {}}
-    answer = decoded(ask(wire, "filter", asked))
-    assert kept(answer, shape) == kept(usual, shape)
-
-
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param({}, id="an empty object"),
-        pytest.param({"Pod": None, "Nodes": None, "NodeNames": ["a"]}, id="no pod"),
-        pytest.param({"Pod": [], "Nodes": None, "NodeNames": ["a"]}, id="Pod is an array"),
-        pytest.param({"Pod": {"metadata": 3}, "NodeNames": ["a"]}, id="metadata is a number"),
-    ],
-)
-def test_an_invalid_request_is_refused_with_the_field(wire, verb, body):
-    answer = ask(wire, verb, body)
+def test_an_invalid_request_is_refused_with_the_field(wire, verb):
+    answer = ask(wire, verb, {"Pod": {"metadata": 3}, "NodeNames": ["a"]})
     assert answer.status == 400
     assert json.loads(answer.body)["errors"][0]["path"].startswith("Pod")
 

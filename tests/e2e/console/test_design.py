@@ -3,14 +3,12 @@
 import re
 
 import pytest
-from e2e.console.test_every_page import MORE, addresses
 from e2e.console.visits import start_visits
 from karmada_plane import cluster
 from playwright.sync_api import expect
 
 from console.pages.registry import PAGES
 
-PHONE = {"width": 320, "height": 640}
 TITLES = [page.title for page in PAGES]
 _IN_VIEW = """each => { const box = each.getBoundingClientRect();
     return box.top >= 0 && box.left >= 0 && box.right <= innerWidth && box.bottom <= innerHeight; }"""
@@ -47,16 +45,6 @@ def test_the_current_tab_is_in_view_on_a_phone(narrow, title):
     current = page.locator(".top nav [aria-current]")
     expect(current).to_have_text(title)
     page.wait_for_function(f"({_IN_VIEW})(document.querySelector('.top nav [aria-current]'))")
-
-
-def test_nothing_overflows_at_320_pixels(browser, console, axe):
-    visits = start_visits(browser, console.url, axe, PHONE)
-    page = visits.page()
-    for address in [*addresses(visits).values(), *MORE.values(), "/fleet?view=table", "/fleet/berlin-02"]:
-        visits.open(page, address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
-    visits.check()
-    visits.context.close()
 
 
 def test_a_change_is_marked_for_some_seconds(visit, console):

@@ -3,7 +3,6 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from console_fleet import TEAMS
 from console_ledger import ADDRESS
 from e2e.console.visits import NARROW
@@ -21,14 +20,6 @@ def parameters(page):
 def show(page):
     with page.expect_navigation():
         page.get_by_role("button", name="Show").click()
-
-
-def first_workload(visit, query):
-    """Open the page of the first workload of a list."""
-    page = visit(f"/workloads?{query}")
-    with page.expect_navigation():
-        page.locator(f"{WORKLOADS} th a").first.click()
-    return page
 
 
 def fits(page):
@@ -65,17 +56,6 @@ def test_the_table_of_clusters_is_sorted_by_its_headers(visit):
     visit.accessible(page)
 
 
-@pytest.mark.parametrize("restriction", ["not-preferred", "nowhere", "moving"])
-def test_workloads_are_restricted(visit, restriction):
-    page = visit("/workloads")
-    box = page.locator(f"input[value={restriction}]")
-    promised = int(re.search(r"\(([\d,]+)\)", box.locator("xpath=..").inner_text())[1].replace(",", ""))
-    box.check()
-    show(page)
-    assert parameters(page)["only"] == [restriction]
-    assert page.locator(WORKLOADS).count() == min(promised, 50)
-
-
 def test_workloads_are_searched_sorted_and_paged(visit):
     page = visit("/workloads")
     page.get_by_role("searchbox", name="Search").focus()
@@ -93,39 +73,12 @@ def test_workloads_are_searched_sorted_and_paged(visit):
     assert page.locator(WORKLOADS).first.inner_text() != first
 
 
-def test_a_workload_that_is_not_in_its_preferred_group(visit):
-    page = first_workload(visit, "only=not-preferred")
-    answer = page.locator(".answers")
-    expect(answer).to_contain_text("It is assigned to")
-    expect(answer).to_contain_text("Why not home")
-    expect(answer).to_contain_text("Next")
-    page.get_by_role("link", name="anywhere").click()
-    expect(page.get_by_role("heading", name="Clusters by stage: group anywhere")).to_be_visible()
-    assert parameters(page)["group"] == ["anywhere"]
-    visit.accessible(page)
-
-
 def test_the_page_of_a_workload_asks_once_for_the_state_and_otherwise_only_the_ledger(visit, console):
     before = console.asked()
     visit(f"/workloads/{TEAMS[0]}/api-9-deployment")  # no other test opens it
     asked = console.asked() - before
     assert asked.pop("/v1/bindings/{namespace}/{name}/overview") == 1
     assert set(asked) == {"/v1/history"}, "decisions on the workload, and plans of its policy"
-
-
-def test_why_not_is_a_form(visit):
-    page = first_workload(visit, "only=nowhere")
-    page.get_by_label("Cluster", exact=True).fill("no-such-cluster")
-    with page.expect_navigation():
-        page.get_by_role("button", name="Ask").click()
-    assert parameters(page)["why-not"] == ["no-such-cluster"]
-    expect(page.locator("main")).to_contain_text("here is no cluster 'no-such-cluster'")
-    expect(page.get_by_label("Cluster", exact=True)).to_have_value("no-such-cluster")
-
-
-@pytest.mark.parametrize("address", ["/fleet?view=table", "/workloads?only=moving"])
-def test_views_are_accessible(visit, address):
-    visit.accessible(visit(address))
 
 
 def test_a_change_arrives_without_a_reload_and_keeps_what_was_typed(visit, console):
@@ -137,14 +90,6 @@ def test_a_change_arrives_without_a_reload_and_keeps_what_was_typed(visit, conso
     expect(square).to_have_count(1)
     assert page.evaluate("window.same"), "the page was not loaded again"
     expect(page.get_by_label("Name contains")).to_have_value("half a nam")
-
-
-@pytest.mark.parametrize("address", ["/fleet", "/fleet?view=table", "/workloads?namespace=hostile"])
-def test_a_page_fits_a_phone_also_with_hostile_names(narrow, address):
-    page = narrow.page()
-    page.set_viewport_size(NARROW)
-    narrow.open(page, address)
-    assert fits(page)
 
 
 def test_pages_of_hostile_workloads_show_their_names_as_text(narrow):

@@ -1,8 +1,5 @@
 """The page History in a browser: what moved since yesterday, here, and why."""
 
-import re
-
-import console_ledger
 from playwright.sync_api import expect
 
 
@@ -27,11 +24,3 @@ def test_what_moved_on_a_cluster_and_by_a_policy(visit):
     visit.accessible(page)
     page.get_by_role("link", name="Open 1.2").click()
     expect(page.get_by_role("main")).to_contain_text("What changed since decision 1.1")
-
-
-def test_a_workload_says_why_it_left_its_group(visit):
-    page = visit(console_ledger.ADDRESS)
-    expect(page.locator(".answers")).to_contain_text(re.compile("Why it left home.*hold 26", re.DOTALL))
-    expect(page.locator(".answers")).to_contain_text("replicas: 6 → 60")
-    page.get_by_role("link", name="Open the decision 1.2").click()
-    expect(page.get_by_role("main")).to_contain_text("This is the decision 1.2")

@@ -18,19 +18,6 @@ from playwright.sync_api import expect
 
 KEPT = "window.kept = true"
 SETTLED_MS = 5000
-PARTS_FAIL = """
-from msgspec.structs import replace
-from console.source import SourceError, VisibleSource
-overview, history = VisibleSource.overview, VisibleSource.history
-def without_claims(*given, **named):
-    return replace(overview(*given, **named), claims=None, missing={"claims": "the claims are broken"})
-def without_reviews(source, query, **named):
-    if query.kind.endswith("Policy"):
-        raise SourceError("the reviews are broken", 503)
-    return history(source, query, **named)
-def refused(*given, **named):
-    raise SourceError("the question is broken", 429)
-VisibleSource.overview, VisibleSource.history, VisibleSource.why_not = without_claims, without_reviews, refused"""
 
 
 @pytest.fixture
@@ -182,19 +169,6 @@ def test_a_ledger_that_cannot_be_read_takes_its_section_only(visit, console):
         expect(page.locator(".empty")).to_contain_text("ledger cannot be read now")
     finally:
         file.write_bytes(whole)
-
-
-def test_claims_reviews_and_why_not_fail_alone(browser, console, axe):
-    visit = start_visits(browser, console.start_console(first=PARTS_FAIL), axe)
-    page = visit(f"{console_ledger.ADDRESS}?why-not=recorded-home-1")
-    expect(page.locator(".answers")).to_contain_text("It is assigned to")
-    expect(page.get_by_role("table", name="Timeline, the latest first")).to_be_visible()
-    sections = {title: page.locator("section", has=page.locator(f"#{title}")) for title in ("policy", "why-not")}
-    expect(sections["policy"]).to_contain_text("Which policies match it is not known: the claims are broken.")
-    expect(sections["policy"]).to_contain_text("The plans of this policy are not known: the reviews are broken.")
-    expect(sections["why-not"]).to_contain_text("the question is broken.")
-    visit.check()
-    visit.context.close()
 
 
 def before(console, port):

@@ -52,13 +52,6 @@ def test_moves_after_the_first_thousand_are_found_and_counted(visit, console):
     expect(page.get_by_text("No move matches the filter.")).to_be_visible()
 
 
-def test_a_page_that_does_not_exist_is_the_last_one(visit):
-    for address in ("/moves", "/policies", "/workloads", "/fleet?view=table", "/resilience"):
-        page = visit(f"{address}{'&' if '?' in address else '?'}page=77")
-        expect(page.locator("main tbody tr").last).to_be_visible()
-        page.close()
-
-
 def test_dead_controllers_and_overdue_moves_are_told_from_living_ones(visit, console):
     console.renew(datetime.now(UTC))
     page = visit("/moves")

@@ -3,7 +3,6 @@
 import re
 
 import console_fleet
-import pytest
 from playwright.sync_api import expect
 
 TEAM = console_fleet.TEAMS[0]
@@ -28,46 +27,6 @@ def test_the_back_button_returns_to_the_filtered_list(visit):
     expect(page.get_by_role("combobox", name="Namespace")).to_have_value(TEAM)
     expect(page.get_by_label("not in its preferred group")).to_be_checked()
     assert names(page) == listed
-
-
-@pytest.mark.parametrize(
-    ("query", "found", "absent"),
-    [
-        pytest.param("q=gateway-12", "gateway-12", "importer-5", id="by a part of the name"),
-        pytest.param(f"namespace={TEAM}&only=held-down", "web-8", "gateway-12", id="held down"),
-        pytest.param(f"namespace={TEAM}&only=suspended", "worker-10", "gateway-12", id="suspended"),
-        pytest.param(f"namespace={TEAM}&group=neighbour&only=not-preferred", "gateway-12", "importer-5", id="by group"),
-        pytest.param("namespace=-", "viewer", "gateway-12", id="cluster-scoped"),
-        pytest.param(f"policy=PropagationPolicy+{TEAM}/critical", "importer-5", "gateway-12", id="by policy"),
-    ],
-)  # fmt: skip
-def test_a_filter_of_workloads(visit, query, found, absent):
-    page = visit(f"/workloads?{query}")
-    expect(page.get_by_role("link", name=found, exact=True)).to_be_visible()
-    expect(page.get_by_role("link", name=absent, exact=True)).to_have_count(0)
-
-
-@pytest.mark.parametrize(
-    ("query", "found", "absent"),
-    [
-        pytest.param("view=table&region=berlin", "berlin-01", "oslo-01", id="by region, as a table"),
-        pytest.param("state=draining", "berlin-02", "oslo-01", id="draining"),
-    ],
-)
-def test_a_filter_of_clusters(visit, query, found, absent):
-    page = visit(f"/fleet?{query}")
-    # The map names a cluster that is draining twice: its square, and below the map.
-    expect(page.get_by_role("main").get_by_role("link", name=found, exact=True).first).to_be_visible()
-    expect(page.get_by_role("main").get_by_role("link", name=absent, exact=True)).to_have_count(0)
-
-
-def test_an_invalid_value_names_itself_and_what_is_accepted(visit):
-    page = visit("/fleet?view=globe", status=400)
-    expect(page.get_by_role("main")).to_contain_text("globe")
-    expect(page.get_by_role("main")).to_contain_text("map")
-    visit.accessible(page)
-    visit("/workloads?only=everything&sorted=name", status=400)
-    visit("/no-such-page", status=404)
 
 
 def with_keys(visit):

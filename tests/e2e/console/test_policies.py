@@ -2,7 +2,6 @@
 
 import re
 
-import console_fleet
 from playwright.sync_api import expect
 
 
@@ -29,18 +28,3 @@ def test_filters_lead_to_a_policy_and_to_its_workloads(visit):
     expect(page.locator(".asked")).to_contain_text("1 policy is deleted: shop/PropagationPolicy/everyday")
     page.go_back()
     expect(page.get_by_role("heading", level=1)).to_have_text("shop/everyday")
-
-
-def test_policies_with_findings(visit):
-    page = visit("/policies?only=findings")
-    expect(rows(page).first).to_contain_text(re.compile("error|warning"))
-    assert all(re.search("error|warning", each) for each in rows(page).all_inner_texts())
-
-
-def test_hostile_names_are_text(visit):
-    page = visit("/policies?q=hostile")
-    expect(rows(page)).to_have_count(len(console_fleet.HOSTILE))
-    assert "<script>alert(1)</script>" in page.inner_text("main")
-    assert "\u202e" not in page.content()
-    page.get_by_role("link", name=re.compile("onerror")).click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("onerror")

@@ -68,19 +68,6 @@ def test_a_visitor_signs_in_sees_what_they_may_and_signs_out(visit):
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
-def test_a_workload_of_another_namespace_is_not_shown(visit):
-    page = visit("/fleet")
-    sign_in(page)
-    expect(page.locator(".limits")).to_contain_text("You may list the bindings of 1 namespace.")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
-    template = "web-{}-deployment"
-    visit.open(page, f"/workloads/{SHOWN}/{template.format(0)}")
-    response = page.goto(f"{visit.origin}/workloads/{OTHER}/{template.format(104)}")
-    assert response.status in {403, 404}
-    expect(page.get_by_role("main")).not_to_contain_text("replicas")
-    expect(page.locator(".limits"), "it says nothing about other namespaces").to_have_count(0)
-
-
 def test_the_page_of_a_workload_alone_names_policies_that_the_visitor_may_not_see(visit):
     page = visit("/fleet")
     sign_in(page)
@@ -109,45 +96,6 @@ def test_reviews_are_about_the_namespace_of_a_page_and_requests_at_one_time_shar
     assert set(reviewed.values()) == {1}
     visits.check()
     visits.context.close()
-
-
-def test_one_visitor_leaves_live_updates_for_others(browser, console, tokens, axe):
-    url = console.start_console(f"--token-file={tokens}", "--max-streams=8")
-    browsers = [signed_in(browser, url, axe, TOKEN) for _ in range(2)]  # one browser opens six connections to a host
-    state = "[data-live-state]"
-    for number in range(6):
-        expect(browsers[number % 2]("/moves").locator(state)).to_have_text("Live")
-    expect(browsers[0]("/moves").locator(state)).to_have_text("Not live. Reload")
-    browsers.append(signed_in(browser, url, axe, BOB))
-    expect(browsers[2]("/moves").locator(state)).to_have_text("Live")
-    for each in browsers:
-        each.check()
-        each.context.close()
-
-
-def test_guesses_in_the_header_and_in_the_form_end_at_a_page_that_says_why(browser, console, tokens, axe):
-    url = console.start_console(f"--token-file={tokens}")  # its own one: all visitors here have one address
-    guess = {"Authorization": "Bearer a-guess-0123456789abcdef"}
-    page = start_visits(browser, url, axe, extra_http_headers=guess)("/help")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
-    answers = page.evaluate(
-        "Promise.all([...Array(60)].map(() => fetch('/help').then(async (got) => [got.status, await got.text()])))"
-    )
-    limited = [text for status, text in answers if status == 429]
-    assert len(limited) > 30
-    assert all("<h1>Too many requests</h1>" in text for text in limited)
-    page.context.close()
-    other = start_visits(browser, url, axe)  # the same address with another way in
-    form = other("/help")
-    told = form.get_by_text("Too many attempts.")
-    for _ in range(20):  # one attempt is free again each 5 seconds
-        with form.expect_navigation():
-            sign_in(form, "a-guess-0123456789abcdef")
-        if told.is_visible():
-            break
-    expect(told).to_be_visible()
-    other.check()
-    other.context.close()
 
 
 def test_a_session_ends_when_its_token_leaves_the_file(visit, tokens):
