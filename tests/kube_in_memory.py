@@ -1,7 +1,6 @@
 """An API server in memory, as an ``APIClient``.
 
-``test_kube_in_memory`` tests its guarantees. ``e2e/test_kube_in_memory`` compares it with a real API server and a
-custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, pages lists
+``e2e/test_kube_in_memory`` compares it with a real API server and a custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, pages lists
 without a snapshot, and tracks no field managers.
 """
 

@@ -1,28 +1,10 @@
 import pytest
 from builders import cluster
-from decisions import asked, schedule, spread
+from decisions import asked, schedule
 
 from berthmaster.model.binding import WorkloadAffinityGroups
-from berthmaster.scheduling.diagnosis import explain
-from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.request import Peers, Request
-from berthmaster.scheduling.scheduler import Scheduler
-
-
-def fits(candidate, **fields):
-    """Return whether a cluster passes all filters, and check that it has reasons only if it does not."""
-    scheduler, request = Scheduler(Fleet([candidate]), karmada_profile()), Request.of(asked(**fields))
-    decision = scheduler.schedule(request)
-    passes = bool(len(decision.attempts[0].rows))
-    explained = explain(scheduler, request, decision).groups[0].clusters[0]
-    assert passes == (not explained.rejections)
-    return passes
-
-
-def test_static_weights_do_not_disable_the_filter():
-    weighted = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
-    assert not fits(cluster(), spread=[spread("region", 1, 1)], scheduling=weighted)
 
 
 def grouped(name, **groups):

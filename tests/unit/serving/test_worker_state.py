@@ -1,21 +1,13 @@
 """The state of workers, and what serving needs from gunicorn."""
 
 import ast
-import inspect
 import os
 import resource
 from pathlib import Path
 
 import pytest
-from gunicorn.config import Config
-from gunicorn.glogging import Logger
-from gunicorn.http.body import Body
-from gunicorn.http.parser import RequestParser
-from gunicorn.http.unreader import Unreader
-from gunicorn.workers.base import Worker
 
 import berthmaster.serving
-from berthmaster.serving import gunicorn_internals as used
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ConnectionBalance, WorkerHealth, affordable_connections
 from berthmaster.serving.tls import SharedBytes
@@ -147,54 +139,6 @@ def test_the_lock_leaves_no_descriptor_behind():
         SharedBytes(10)
     left = len(list(DESCRIPTORS.iterdir())) - before
     assert left < 50, "other threads of the process may open a few"
-
-
-SIGNATURES = {
-    Worker.handle_exit: "(self, sig, frame)",
-    Worker.notify: "(self)",
-    Worker.run: "(self)",
-    Unreader.read: "(self, size=None, read_ahead=None)",
-    Unreader.unread: "(self, data)",
-    used.LengthReader.__init__: "(self, unreader, length)",
-    used.ChunkedReader.__init__: "(self, req, unreader)",
-    used.Arbiter.__init__: "(self, app)",
-    used.Arbiter.spawn_worker: "(self)",
-    used.Arbiter.start: "(self)",
-    used.Arbiter.stop: "(self, graceful=True)",
-    Logger.access: "(self, resp, req, environ, request_time)",
-    Logger.reopen_files: "(self)",
-    Logger.setup: "(self, cfg)",
-}
-
-
-@pytest.mark.parametrize("function", SIGNATURES, ids=lambda function: function.__qualname__)
-def test_a_function_has_the_expected_signature(function):
-    assert str(inspect.signature(function)) == SIGNATURES[function]
-
-
-@pytest.mark.parametrize(
-    ("function", "names"),
-    [
-        (Worker.__init__, {"age", "alive", "app", "cfg", "log", "ppid", "sockets"}),
-        (Worker.init_process, {"PIPE"}),
-        (Worker.load_wsgi, {"wsgi"}),
-        (used.LengthReader.__init__, {"length", "unreader"}),
-        (used.ChunkedReader.__init__, {"parser"}),
-        (Body.__init__, {"failed", "reader"}),
-        (used.Arbiter.__init__, {"SIG_QUEUE"}),
-        (used.Arbiter.start, {"LISTENERS", "cfg"}),
-        (used.Arbiter.stop, {"WORKERS"}),
-    ],
-    ids=lambda value: value.__qualname__ if inspect.isfunction(value) else "",
-)
-def test_a_function_uses_the_expected_attributes(function, names):
-    assert names <= set(function.__code__.co_names)
-
-
-def test_a_failed_body_closes_the_connection():
-    parser = RequestParser(Config(), iter([b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"]), ("x", 1))
-    next(parser).body.failed = True
-    assert parser.finish_body() is False
 
 
 def test_no_other_module_uses_undocumented_parts():

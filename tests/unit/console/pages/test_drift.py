@@ -95,11 +95,6 @@ def test_the_page_asks_again_while_the_extender_computes():
     assert "The extender computes the drift." in answer.text
 
 
-@pytest.mark.parametrize("query", ["kind=weights", "sort=size", "page=0"])
-def test_a_wrong_address_says_what_is_accepted(query):
-    assert console_client(GivenSource()).get(f"/drift?{query}").status_code == 400
-
-
 @pytest.mark.parametrize(
     ("drift", "shown"),
     [

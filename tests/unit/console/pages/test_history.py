@@ -37,13 +37,6 @@ def test_the_address_is_the_question(query, asked):
     assert asked.items() <= given._asdict().items()
 
 
-@pytest.mark.parametrize("query", ["range=year", "from=yesterday", "show=nothing"])
-def test_a_wrong_address_says_what_is_accepted(query):
-    answer = console_client(GivenSource()).get(f"/history?{query}")
-    assert answer.status_code == 400
-    assert "accepted" in answer.text
-
-
 def test_records_link_to_workloads_and_to_decisions():
     rows = [history_row(7, message=HOSTILE), history_row(6, kind="preemption", before=None, after=None)]
     page = console_client(GivenSource(history=history_page(*rows, following="1.6"))).get("/history").text

@@ -118,11 +118,6 @@ def test_the_page_says_what_waits_for_what():
     assert "data-live" in page
 
 
-@pytest.mark.parametrize("query", ["state=gone", "reason=x", "page=-1", "sort=name"])
-def test_a_wrong_address_says_what_is_accepted(query):
-    assert console_client(GivenSource(moves=moves_view())).get(f"/moves?{query}").status_code == 400
-
-
 def test_nothing_that_moves_and_nothing_that_matches_differ():
     assert "Nothing moves or waits." in console_client(GivenSource(moves=moves_view())).get("/moves").text
     client = console_client(GivenSource(moves=moves_view(counts={"moving": 3})))

@@ -84,8 +84,3 @@ def test_a_policy_has_a_page():
     assert "<script>alert" not in page
     question = page.partition("/what-if?question=")[2].partition('"')[0]
     assert decoded(question) == WhatIfQuestion(deleted=("shop/PropagationPolicy/all",))
-
-
-@pytest.mark.parametrize("query", ["kind=Pod", "only=all", "page=0"])
-def test_a_wrong_address_says_what_is_accepted(query):
-    assert console_client(GivenSource(policies=policy_list())).get(f"/policies?{query}").status_code == 400

@@ -141,12 +141,6 @@ def test_a_fleet_without_regions_says_so():
     assert "svg" not in page.partition("<main")[2].partition("</main>")[0]
 
 
-@pytest.mark.parametrize("query", ["by=planet", "page=0", "page=x"])
-def test_a_wrong_address_says_what_is_accepted(query):
-    answer = console_client(GivenSource()).get(f"/resilience?{query}")
-    assert answer.status_code == 400
-
-
 @pytest.mark.parametrize("by", ["region", "cluster"])
 def test_the_page_of_a_large_fleet_stays_small(by):
     names = [f"eu-west-1-{number:04}" for number in range(5000)]

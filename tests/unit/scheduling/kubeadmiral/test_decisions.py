@@ -200,20 +200,6 @@ UNITS = st.builds(
 
 
 @settings(deadline=None)
-@given(UNITS, MEMBERS, st.randoms())
-def test_invariants(asked, clusters, random):
-    decided = Decided(asked, clusters)
-    shuffled = Decided(asked, random.sample(clusters, len(clusters)))
-    assert shuffled.clusters == decided.clusters
-    assert (shuffled.decision.failure is None) == (decided.decision.failure is None)
-    rows = decided.decision.attempts[0].rows
-    assert len(rows) == len(decided.fitting) == len(clusters) - len(decided.rejections)
-    assert set(decided.clusters) <= decided.fitting
-    if asked.max_clusters is not None and decided.decision.failure is None:
-        assert len(decided.clusters) <= asked.max_clusters
-
-
-@settings(deadline=None)
 @given(st.lists(UNITS, min_size=1, max_size=3), MEMBERS, st.lists(MEMBERS, max_size=3))
 def test_a_change_invalidates_the_caches_of_a_scheduler(asked, clusters, changes):
     scheduler = Scheduler(Fleet(clusters), kubeadmiral_profile())

@@ -1,11 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from berthmaster.scheduling.kubeadmiral.division import (
     CapacityLimits,
     Share,
-    distribute_in_order,
     divide_in_order,
     may_divide_again,
 )
@@ -97,37 +94,6 @@ def test_scheduled_replicas_count_up_to_a_limit():
 
 def test_scheduled_replicas_on_a_cluster_that_is_no_longer_selected_do_not_stay():
     assert planned(5, [A], {"A": 5, "X": 3}, scheduled={"A": 5, "X": 3}) == ({"A": 5}, {})
-
-
-NAMES = [f"member{number}" for number in range(6)]
-SHARES = st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 30)), min_size=1, max_size=6).map(
-    lambda drawn: [
-        Share(name, 0, low, None if high is None else max(low, high))
-        for name, (low, high) in zip(NAMES, drawn, strict=False)
-    ]
-)
-
-
-@given(st.integers(0, 90), SHARES, st.sampled_from([AVOID, REBALANCE, KEEP]))
-def test_a_first_division_assigns_as_many_replicas_as_maxima_allow(total, shares, mode):
-    replicas, overflow = divide_in_order(total, shares, {}, {}, CapacityLimits(), **mode)
-    maxima = [each.maximum for each in shares]
-    assert sum(replicas.values()) == (total if None in maxima else min(total, sum(maxima)))
-    assert all(each.maximum is None or replicas.get(each.name, 0) <= each.maximum for each in shares)
-    assert not overflow
-
-
-@given(st.integers(0, 90), SHARES, st.dictionaries(st.sampled_from(NAMES), st.integers(0, 20)))
-def test_estimates_are_never_exceeded(total, shares, estimated):
-    replicas, overflow = distribute_in_order(total, shares, CapacityLimits(estimated))
-    assert all(replicas[name] <= count for name, count in estimated.items() if name in replicas)
-    assert set(overflow) <= set(estimated)
-
-
-@given(st.integers(1, 90), SHARES)
-def test_a_division_is_stable(total, shares):
-    replicas, _ = divide_in_order(total, shares, {}, {}, CapacityLimits(), **AVOID)
-    assert divide_in_order(total, shares, replicas, replicas, CapacityLimits(), **AVOID).replicas == replicas
 
 
 @pytest.mark.parametrize(

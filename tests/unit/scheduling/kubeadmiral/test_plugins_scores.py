@@ -6,34 +6,10 @@ from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 from berthmaster.scheduling.request import FailureKind
 
-GPU = "nvidia.com/gpu"
-CAPACITY = {"cpu": "4000m", "memory": 10000}
-CAPACITY_WITH_GPU = {**CAPACITY, GPU: 20000}
-REQUEST = {"cpu": "3000m", "memory": 5000}
-
 
 def scores(name, *clusters, **fields):
     (attempt,) = Decided(unit(**fields), clusters, PluginNames((), (name,), ())).decision.attempts
     return attempt.candidates.scores.tolist()
-
-
-@pytest.mark.parametrize(
-    ("name", "capacity", "requests", "expected"),
-    [
-        pytest.param(
-            "ClusterResourcesMostAllocated",
-            CAPACITY_WITH_GPU,
-            {**REQUEST, GPU: 5000},
-            37,
-            id="GPUs weigh four times in most allocated",
-        ),
-        pytest.param("ClusterResourcesBalancedAllocation", {}, {}, 0, id="balanced, without resources"),
-        pytest.param("ClusterResourcesLeastAllocated", {}, {}, 0, id="least, without resources"),
-        pytest.param("ClusterResourcesMostAllocated", {}, {}, 0, id="most, without resources"),
-    ],
-)
-def test_resource_scores(name, capacity, requests, expected):
-    assert scores(name, member(allocatable=capacity), requests=requests) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""The rows of lists as files: all that the filters accept, only what the visitor may see, and no formulas."""
+"""What all pages share: invalid addresses, and tables as files.
+
+A file has all rows that the filters accept, only what the visitor may see, and no formulas.
+"""
 
 import csv
 import html
@@ -135,3 +138,23 @@ def test_a_file_has_a_bound():
     rows = console_client(GivenSource(workloads=workloads)).get("/workloads?as=json").json["items"]
     assert len(rows) == MOST
     assert asked == [(each, 1000) for each in range(0, MOST, 1000)]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/drift?kind=weights", "/drift?sort=size", "/drift?page=0",
+        "/fleet?view=list", "/fleet?state=broken", "/fleet?sort=price", "/fleet?page=0",
+        "/history?range=year", "/history?from=yesterday", "/history?show=nothing",
+        "/moves?state=gone", "/moves?reason=x", "/moves?page=-1", "/moves?sort=name",
+        "/policies?kind=Pod", "/policies?only=all", "/policies?page=0",
+        "/resilience?by=planet", "/resilience?page=0", "/resilience?page=x",
+        "/what-if?question=x", "/what-if?question=%00",
+        "/workloads?only=broken", "/workloads?sort=price", "/workloads?page=x", f"/workloads?q={'x' * 513}",
+        "/workloads/shop/web-deployment?clusters=some",
+    ],
+)  # fmt: skip
+def test_an_invalid_parameter_of_an_address_is_named(address):
+    answer = console_client(GivenSource(**ANSWERS)).get(address)
+    assert answer.status_code == 400
+    assert address.partition("?")[2].partition("=")[0] in answer.text
