@@ -75,13 +75,6 @@ def test_empty_lines_have_no_answer():
     assert answers(b'\n\n{"id": 1, "clusters": [], "bindings": []}\n\n') == [{"id": 1, "results": []}]
 
 
-def test_nothing_fits_an_empty_fleet():
-    resource = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}
-    line = {"id": 1, "clusters": [], "bindings": [{"name": "b", "spec": {"resource": resource}}]}
-    (answer,) = answers(json.dumps(line).encode())
-    assert answer["results"] == [{"name": "b", "affinity": None, "clusters": {}, "error": "NoFit"}]
-
-
 FEDERATED = Path(__file__).resolve().parents[2] / "conformance" / "kubeadmiral.jsonl.gz"
 
 

@@ -33,7 +33,6 @@ spec:
   replicas: 4
   template: {spec: {containers: [{name: web, resources: {requests: {cpu: 500m}}}]}}
 """
-DIVIDED = "{replicaScheduling: {replicaSchedulingType: Divided, weightPreference: {dynamicWeight: AvailableReplicas}}}"
 
 
 def invoke(*args: str, stdin: bytes | None = None):
@@ -52,24 +51,6 @@ def simulate(tmp_path):
         return json.loads(result.stdout)
 
     return call
-
-
-def row(rows, resource="default/Deployment/web"):
-    return next(each for each in rows if each["resource"] == resource)
-
-
-def test_a_binding_in_the_manifests_is_the_current_assignment(simulate):
-    binding = """
-apiVersion: work.karmada.io/v1alpha2
-kind: ResourceBinding
-metadata: {name: web-deployment, namespace: default}
-spec:
-  resource: {apiVersion: apps/v1, kind: Deployment, name: web, namespace: default}
-  replicas: 3
-  clusters: [{name: member3, replicas: 3}]
-"""
-    # Scaling up from 3 to 4 in steady mode keeps the three where they are.
-    assert row(simulate(DIVIDED, "", binding))["clusters"]["member3"] >= 3
 
 
 @pytest.mark.parametrize(
@@ -206,12 +187,6 @@ status: {schedulerObservingAffinityName: second}
     assert "the current assignment comes from group second; groups before it, not tried: a" in lines
 
 
-def test_the_folder_of_examples_is_one_fleet():
-    result = invoke("simulate", "-f", str(CLUSTERS.parent), "-o", "json")
-    assert result.exit_code == 0, result.output
-    assert len(json.loads(result.stdout)) == 5
-
-
 def test_a_reader_that_closes_the_pipe_ends_the_command_with_0():
     script = Path(sys.executable).parent / "berthmaster"
     line = b'{"clusters":[],"bindings":[]}\n'
@@ -239,14 +214,6 @@ def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("example", "code"), [("groups", 0), ("nowhere", 1)], ids=["all are scheduled", "one is not scheduled"]
-)
-def test_check_exits_with_1_if_a_workload_is_not_scheduled(example, code):
-    result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS.parent / example), "--check")
-    assert result.exit_code == code
-
-
-@pytest.mark.parametrize(
     ("options", "code"),
     [
         pytest.param(("--check",), 1, id="it runs nowhere, and nothing makes karmada-scheduler try again"),
@@ -262,11 +229,6 @@ def test_check_counts_what_waits_for_somebody(tmp_path, options, code):
     items = [*members("a", "b"), policy, template, binding]
     (tmp_path / "dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert invoke("simulate", "-f", str(tmp_path), *options).exit_code == code
-
-
-def test_manifests_from_stdin():
-    result = invoke("simulate", "-f", "-", "-f", str(GROUPS), "-o", "json", stdin=CLUSTERS.read_bytes())
-    assert json.loads(result.stdout)[0]["clusters"] == {"member1": 2}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

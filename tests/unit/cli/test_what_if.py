@@ -214,9 +214,3 @@ def test_the_limit_of_clusters_holds_for_data(call):
     assert len(whole["clusters"]) == 3
     assert ([each["cluster"] for each in limited["clusters"]], limited["omittedClusters"]) == (["a"], 2)
     assert "and 2 more" in call("explain deploy/moves --limit 1")
-
-
-def test_help_explains_triggers_and_failures():
-    for command in ("simulate", "explain"):
-        text = " ".join(CliRunner().invoke(main, [command, "--help"]).output.split())
-        assert all(word in text for word in ("First (never before)", "Reconcile (", "Insufficient (the selected"))

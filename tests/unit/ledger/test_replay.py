@@ -179,14 +179,6 @@ def test_answers_of_estimators(history_of_replay):
     assert past.bounds == history_of_replay.bounds
 
 
-def test_assumed_replicas(history_of_replay):
-    history_of_replay.up(a=10, b=9)
-    for number in range(4):
-        history_of_replay.scheduling.put(wanted(f"w{number}", replicas=4))
-    found = history_of_replay.check(4)
-    assert [each.outcome.clusters for each in found] == [{"a": 4}, {"b": 4}, {"a": 4}, {"b": 4}]
-
-
 def test_peers_of_an_affinity_group(history_of_replay):
     history_of_replay.up(a=10, b=10)
     for name in ("one", "two"):
@@ -234,17 +226,6 @@ def test_clusters_with_resource_models(history_of_replay):
     for number in range(3):
         history_of_replay.scheduling.put(wanted(f"w{number}", replicas=3))
     assert [each.outcome.clusters for each in history_of_replay.check(3)] == [{"a": 3}] * 3
-
-
-def test_clusters_that_come_and_go(history_of_replay):
-    history_of_replay.up(a=10, b=9)
-    history_of_replay.scheduling.put(wanted("one"))
-    history_of_replay.scheduling.clusters.remove_cluster("a")
-    history_of_replay.up(c=30)
-    history_of_replay.scheduling.put(wanted("two"))
-    history_of_replay.scheduling.clusters.remove_cluster("b")
-    history_of_replay.scheduling.put(wanted("three"))
-    assert [each.outcome.clusters for each in history_of_replay.check(3)] == [{"a": 1}, {"c": 1}, {"c": 1}]
 
 
 WEB = Query("shop", "Deployment", "web")

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 from builders import cluster
-from decisions import AGGREGATED, asked, outcome, schedule
+from decisions import AGGREGATED, DYNAMIC, asked, outcome, schedule
 from msgspec.structs import replace
 
 from berthmaster.model.decode import decode_json, encode_json
@@ -16,6 +16,13 @@ from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_pro
 from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+
+
+def test_an_empty_overflow_adds_no_clusters():
+    groups = [{"affinityName": "main", "clusterNames": ["a"], "overflowAffinities": []}]
+    clusters = [cluster("a", pods=3), cluster("b", pods=3)]
+    assert outcome(schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, replicas=3))) == {"a": 3}
+    assert outcome(schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, replicas=4))) == "Insufficient"
 
 
 @pytest.mark.parametrize(

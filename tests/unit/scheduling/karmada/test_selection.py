@@ -1,5 +1,5 @@
 from builders import cluster
-from decisions import asked, outcome, schedule
+from decisions import DUPLICATED, asked, outcome, schedule, spread
 
 
 def fleet(**pods):
@@ -14,3 +14,8 @@ def test_a_spread_by_label_alone_fails():
     decision = schedule(FIVE, asked(spread=[constraint]))
     assert outcome(decision) == "SelectFailed"
     assert "label team" in decision.failure.message
+
+
+def test_a_maximum_of_no_cluster_fails():
+    asked_for = asked(replicas=3, scheduling=DUPLICATED, spread=[spread("cluster", 1, 0)])
+    assert outcome(schedule(FIVE, asked_for)) == "SelectFailed"
