@@ -1,7 +1,7 @@
 """An API server in memory, as an ``APIClient``.
 
-``e2e/test_kube_in_memory`` compares it with a real API server and a custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, pages lists
-without a snapshot, and tracks no field managers.
+``e2e/test_kube_in_memory`` compares it with a real API server and a custom resource. It knows no schemas, serves each
+requested kind with a status subresource and generations, pages lists without a snapshot, and tracks no field managers.
 """
 
 import json
