@@ -345,7 +345,8 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
     folder = Path(tempfile.mkdtemp(prefix="berthmaster-bench-"))
     processes = Processes(folder)
     try:
-        plane = ControlPlane(processes)
+        # The API server must be able to read a large fleet at one version, however busy the machine is.
+        plane = ControlPlane(processes, flags=("--etcd-compaction-interval=0",))
         plane.install(crd_folder())
         karmada.install_clusters(plane.api)
         time.sleep(settle_s)  # it rebuilds its OpenAPI documents for each kind, which takes seconds

@@ -353,38 +353,54 @@ _CLUSTER_PATH: Final = "cluster.karmada.io/clusters"
 _BINDING_PATH: Final = "work.karmada.io/resourcebindings"
 
 
-def store(plane: ControlPlane, objects: Iterable[tuple[str, bytes]]) -> None:
-    """Write objects straight into etcd, as the API server stores them: the path below ``/registry``, and the JSON."""
-    left = iter(objects)
+class _Header(msgspec.Struct):
+    revision: str
+
+
+class _Answer(msgspec.Struct):
+    header: _Header
+
+
+def store(plane: ControlPlane, objects: Iterable[tuple[str, bytes]]) -> str:
+    """Write objects straight into etcd, as the API server stores them: the path below ``/registry``, and the JSON.
+
+    Returns the version of the last write.
+    """
+    connection = http.client.HTTPConnection(urlsplit(plane.etcd_url).netloc, timeout=60)
+    left, version = iter(objects), "0"
     while batch := list(islice(left, _BATCH)):
         texts = [
             [base64.b64encode(each).decode() for each in (f"/registry/{path}".encode(), raw)] for path, raw in batch
         ]
         puts = [{"requestPut": {"key": path, "value": raw}} for path, raw in texts]
-        etcd(plane, "kv/txn", {"success": puts})
-
-
-def etcd(plane: ControlPlane, path: str, asked: dict[str, Any]) -> None:
-    """Send a request to etcd."""
-    connection = http.client.HTTPConnection(urlsplit(plane.etcd_url).netloc, timeout=60)
-    connection.request("POST", f"/v3/{path}", encode_json(asked))
-    response = connection.getresponse()
-    if (text := response.read()) and response.status != http.HTTPStatus.OK:
-        raise click.ClickException(f"etcd: {text.decode()}")
+        connection.request("POST", "/v3/kv/txn", encode_json({"success": puts}))
+        response = connection.getresponse()
+        text = response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise click.ClickException(f"etcd: {text.decode()}")
+        version = decode_json(_Answer, text).header.revision
     connection.close()
+    return version
 
 
 def store_fleet(plane: ControlPlane, fleet: ScaleFleet) -> None:
     """Store the namespaces, the clusters and the scheduled bindings of a fleet."""
     kind = {"apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": []}, "status": {"phase": "Active"}}
     names = {fleet.namespace(policy) for policy in range(len(fleet.shapes))} | {_FRESH}
-    store(plane, ((f"namespaces/{each}", encode_json({**kind, "metadata": {"name": each}})) for each in names))
-    store(plane, ((f"{_CLUSTER_PATH}/{name}", fleet.cluster(each)) for each, name in enumerate(fleet.names)))
+    clusters = ((f"{_CLUSTER_PATH}/{name}", fleet.cluster(each)) for each, name in enumerate(fleet.names))
     made = (fleet.binding(each, fleet.assigned(each), reports=True) for each in range(fleet.size))
-    store(plane, ((f"{_BINDING_PATH}/{'/'.join(fleet.key(number))}", raw) for number, raw in enumerate(made)))
-    for each in (KARMADA_CLUSTERS.collection, RESOURCE_BINDINGS):  # an answer from the memory of the API server
-        path = f"{each.path}?resourceVersion=0&fieldSelector=metadata.name%3Dnone"
-        wait_for("the API server to have read etcd", lambda path=path: plane.text(path), _LIMIT_S)
+    bindings = ((f"{_BINDING_PATH}/{'/'.join(fleet.key(number))}", raw) for number, raw in enumerate(made))
+    await_cached(plane, RESOURCE_BINDINGS, "0")
+    store(plane, ((f"namespaces/{each}", encode_json({**kind, "metadata": {"name": each}})) for each in names))
+    await_cached(plane, KARMADA_CLUSTERS.collection, store(plane, clusters))
+    await_cached(plane, RESOURCE_BINDINGS, store(plane, bindings))
+
+
+def await_cached(plane: ControlPlane, collection: Collection, version: str) -> None:
+    """Wait until the API server has the objects of a version in its memory."""
+    path = f"{collection.path}?fieldSelector=metadata.name%3Dnone&resourceVersion={version}"
+    path += "&resourceVersionMatch=NotOlderThan"
+    wait_for(f"the API server to have all {collection.plural}", lambda: plane.text(path), _LIMIT_S)
 
 
 @cache
@@ -435,6 +451,7 @@ def start(size: int, clusters: int) -> dict[str, float]:
             found[f"{name}, s"] = round(cpu_s(process.process), 1)
             found[f"{name}, s of the API server"] = round(cpu_s(server) - before_s, 1)
             found[f"{name}, MiB"] = resident_mib(process.process)
+            print(*found.items(), sep="\n", file=sys.stderr, flush=True)
 
         leader.process.wait_for("everything to be read", leader.ready, _LIMIT_S)
         note("everything is read", leader)
