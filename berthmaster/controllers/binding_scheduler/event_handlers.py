@@ -9,7 +9,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import Gauge
 
@@ -46,6 +46,16 @@ _Entry = tuple[int, int, int, Key]
 """The negative priority, the turn of the namespace, the order, and the key."""
 
 
+_PlacementKeys = tuple[Placement | None, list[Key]]
+
+
+class _Alike(NamedTuple):
+    """Unschedulable keys of a namespace whose bindings share a placement: what one could use, all could use."""
+
+    placement: Placement | None
+    keys: dict[Key, None]
+
+
 class SchedulingQueue(WorkQueue[Key]):
     """A work queue that returns the key with the highest priority first.
 
@@ -63,7 +73,8 @@ class SchedulingQueue(WorkQueue[Key]):
         self._turn = 0
         self._last_turns: dict[str, int] = {}
         self._failing: Counter[str] = Counter()
-        self._unschedulable: dict[Key, float] = {}
+        self._unschedulable: dict[Key, tuple[float, _Alike]] = {}
+        self._alike: dict[tuple[str, int], _Alike] = {}
         self._order = 0
         self._late: set[Key] = set()
         self._late_order: deque[Key] = deque()
@@ -72,7 +83,7 @@ class SchedulingQueue(WorkQueue[Key]):
     def add(self, key: Key) -> None:
         """Queue a key. If it waits already, it moves to the position of its current priority."""
         with self._changed:
-            self._unschedulable.pop(key, None)
+            self._release(key)
             if key in self._late:
                 self._late.discard(key)
                 if key not in self._taken:
@@ -107,12 +118,14 @@ class SchedulingQueue(WorkQueue[Key]):
         """Whether keys that are not late wait for a worker."""
         return len(self._dirty) > len(self._late)
 
-    def add_unschedulable(self, key: Key) -> None:
+    def add_unschedulable(self, key: Key, placement: Placement | None) -> None:
         """Hold a key back until it is activated or added, at most five minutes."""
         with self._changed:
             if key not in self._dirty:
-                self._unschedulable.pop(key, None)  # the keys stay in the order of their times
-                self._unschedulable[key] = self._clock.monotonic_s()
+                self._release(key)  # the keys stay in the order of their times
+                alike = self._alike.setdefault((key[0], id(placement)), _Alike(placement, {}))
+                alike.keys[key] = None
+                self._unschedulable[key] = self._clock.monotonic_s(), alike
 
     def activate(self, keys: Iterable[Key]) -> int:
         """Queue those of the keys that are unschedulable or being reconciled; return how many that are.
@@ -129,12 +142,18 @@ class SchedulingQueue(WorkQueue[Key]):
         """Queue the keys that were unschedulable for five minutes."""
         with self._changed:
             before_s = self._clock.monotonic_s() - LONGEST_UNSCHEDULABLE_S
-            self.activate([key for key, _ in takewhile(lambda each: each[1] <= before_s, self._unschedulable.items())])
+            since_s = ((key, held_s) for key, (held_s, _) in self._unschedulable.items())
+            self.activate([key for key, _ in takewhile(lambda each: each[1] <= before_s, since_s)])
 
-    def unschedulable(self) -> list[Key]:
-        """Return the unschedulable keys, the oldest first, and those that are being reconciled and may be next."""
+    def unschedulable(self) -> list[_PlacementKeys]:
+        """Return the unschedulable keys of each namespace by their placement."""
         with self._changed:
-            return [*self._unschedulable, *(self._taken - self._unschedulable.keys())]
+            return [(each.placement, list(each.keys)) for each in self._alike.values()]
+
+    def taken(self) -> list[Key]:
+        """Return the keys that are being reconciled: they may be unschedulable next."""
+        with self._changed:
+            return list(self._taken)
 
     def backing_off(self) -> list[Key]:
         """Return the keys that wait for a time, as after a failed write, and those that are being reconciled."""
@@ -144,7 +163,7 @@ class SchedulingQueue(WorkQueue[Key]):
     def remove(self, key: Key) -> None:
         """Forget a key that needs no more work: its wait, its backoff and its failures."""
         with self._changed:
-            self._unschedulable.pop(key, None)
+            self._release(key)
             self._due_s.pop(key, None)
             self.forget(key)
 
@@ -170,8 +189,16 @@ class SchedulingQueue(WorkQueue[Key]):
             first, second = second, first
         key = first() or second()
         if key is not None:
-            self._unschedulable.pop(key, None)
+            self._release(key)
         return key
+
+    def _release(self, key: Key) -> None:
+        """Hold a key back no longer."""
+        if key in self._unschedulable:
+            _, alike = self._unschedulable.pop(key)
+            del alike.keys[key]
+            if not alike.keys:
+                del self._alike[key[0], id(alike.placement)]
 
     def _pop_first(self) -> Key | None:
         while self._heap:
@@ -300,8 +327,9 @@ class EventHandlers:
             gained, self._gained = self._gained, set()
         gained |= self._clusters.take_freed()
         if gained:
-            for key in self._could_go_to(self._queue.unschedulable(), gained):
-                self._activatable.setdefault(key[0], {})[key] = None
+            waiting = (*self._queue.unschedulable(), *self._with_placement(self._queue.taken()))
+            for alike in self._could_go_to(waiting, gained):
+                self._activatable.setdefault(alike[0][0], {}).update(dict.fromkeys(alike))
             self._moves.waiting.gained(gained)
         for namespace, keys in list(self._activatable.items()):
             due = list(islice(keys, ACTIVATED))
@@ -311,7 +339,8 @@ class EventHandlers:
             if not keys:
                 del self._activatable[namespace]
         self._queue.activate_expired()
-        for key in islice(self._could_go_to(*self._moves.waiting.take()), LIMIT):
+        moving, clusters = self._moves.waiting.take()
+        for [key] in islice(self._could_go_to(self._with_placement(moving), clusters), LIMIT):
             self._push(key, "ClusterChanged")
 
     def look_for_drift(self) -> None:
@@ -342,18 +371,21 @@ class EventHandlers:
             and self._moves.policy(binding).settings.rebalance.mode != "Off"
         )
 
-    def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
-        # Bindings of one policy share one placement, which this dict keeps alive.
-        known: dict[int, tuple[Placement, bool]] = {}
+    def _with_placement(self, keys: Iterable[Key]) -> Iterator[_PlacementKeys]:
         for key in keys:
             binding = self._bindings.get(key)
-            placement = binding.spec.placement if binding is not None else None
+            yield (binding.spec.placement if binding is not None else None), [key]
+
+    def _could_go_to(self, waiting: Iterable[_PlacementKeys], clusters: set[str]) -> Iterator[list[Key]]:
+        # Bindings of one policy share one placement, which this dict keeps alive.
+        known: dict[int, tuple[Placement, bool]] = {}
+        for placement, keys in waiting:
             if placement is None:
                 continue
             if id(placement) not in known:
                 known[id(placement)] = placement, self._clusters.could_host(placement, clusters)
             if known[id(placement)][1]:
-                yield key
+                yield keys
 
     def _push(self, key: Key, event: str) -> None:
         INCOMING.labels(event).inc()

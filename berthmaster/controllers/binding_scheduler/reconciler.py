@@ -145,7 +145,7 @@ class BindingReconciler:
         else:
             _STEPS.debug("unchanged", extra=fields(binding=key_text(key), trigger=decision.trigger.value))
         if decision.waits_for_capacity:
-            self._queue.add_unschedulable(key)
+            self._queue.add_unschedulable(key, binding.spec.placement)
         self._moves.waiting.update(key, waits=decision.waits_for_place)
         return Requeue(decision.requeue_after_s) if decision.requeue_after_s is not None else None
 

@@ -239,11 +239,13 @@ def test_which_clusters_affect_a_binding_with_groups(group: str, observed_genera
 
 def test_a_namespace_with_many_unschedulable_bindings_does_not_delay_another_one():
     handled = Handled()
+    placement = eligible_binding("any", "uid").spec.placement
     failing = [(f"large-{each}", "large") for each in range(ACTIVATED + 100)] + [("web", "small")]
     for name, namespace in failing:
         made = eligible_binding(name, "uid", namespace=namespace)
         handled.hold(made)
-        handled.queue.add_unschedulable(made.metadata.key)
+        handled.queue.add_unschedulable(made.metadata.key, placement)
+    assert len(handled.queue.unschedulable()) == 2, "an event of a cluster looks once at each placement of a namespace"
     handled.cluster_changed(("", "m"), cluster("m", cpu=10), cluster("m", cpu=20))
     handled.handlers.activate_unschedulable()
     first = handled.take_all()

@@ -143,7 +143,7 @@ def test_many_failed_keys_of_a_namespace_leave_room_for_others(queue: Scheduling
 def test_an_unschedulable_key_waits_until_it_is_activated(queue: SchedulingQueue):
     queue.add(key("one"))
     assert queue.take() == key("one")
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     queue.done(key("one"))
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 1}
     assert queue.activate([key("other")]) == 0
@@ -155,24 +155,24 @@ def test_a_key_that_changed_during_its_reconcile_is_not_unschedulable(queue: Sch
     queue.add(key("one"))
     assert queue.take() == key("one")
     queue.add(key("one"))
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     queue.done(key("one"))
     assert queue.lengths()["unschedulable"] == 0
     assert taken(queue) == ["one"]
 
 
 def test_an_unschedulable_key_is_tried_again_after_five_minutes(queue: SchedulingQueue, clock: FakeClock):
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     clock.passed_s = START_S + LONGEST_UNSCHEDULABLE_S - 1
     queue.activate_expired()
-    assert queue.unschedulable() == [key("one")]
+    assert queue.unschedulable() == [(None, [key("one")])]
     clock.passed_s = START_S + LONGEST_UNSCHEDULABLE_S
     queue.activate_expired()
     assert taken(queue) == ["one"]
 
 
 def test_a_removed_key_is_forgotten(queue: SchedulingQueue):
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     queue.retry(key("two"))
     queue.remove(key("one"))
     queue.remove(key("two"))
@@ -182,16 +182,16 @@ def test_a_removed_key_is_forgotten(queue: SchedulingQueue):
 def test_a_key_that_is_being_reconciled_is_activated_too(queue: SchedulingQueue):
     queue.add(key("one"))
     assert queue.take() == key("one")
-    assert queue.unschedulable() == [key("one")]
+    assert queue.taken() == [key("one")]
     assert queue.activate([key("one")]) == 1
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     queue.done(key("one"))
     assert taken(queue) == ["one"]
-    assert queue.unschedulable() == []
+    assert (queue.unschedulable(), queue.taken()) == ([], [])
 
 
 def test_a_key_whose_time_came_is_not_unschedulable_any_more(queue: SchedulingQueue, clock: FakeClock):
-    queue.add_unschedulable(key("one"))
+    queue.add_unschedulable(key("one"), None)
     queue.add_after(key("one"), 5.0)
     clock.passed_s = START_S + 6.0
     assert queue.take() == key("one")
