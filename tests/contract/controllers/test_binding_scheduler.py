@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from decisions import DYNAMIC
 from faults import Fault, lose, nothing, only, refuse
+from karmada_plane import cluster
 from kube_in_memory import KubeInMemory
 from kube_over_http import KubeOverHTTP
 from kube_store import JSON
@@ -50,19 +51,7 @@ class Counting:
 
 
 def member(name: str, *taints: str) -> JSON:
-    return {
-        "apiVersion": "cluster.karmada.io/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": name},
-        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "apiEnablements": [
-                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
-            ],
-            "resourceSummary": {"allocatable": {"cpu": "10000", "pods": "100000"}},
-        },
-    }
+    return cluster(name, 10_000) | {"spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}}
 
 
 def binding(number: int, replicas: int = 3) -> JSON:

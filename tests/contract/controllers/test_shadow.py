@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 from e2e.processes import Ports
+from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
 from kube_in_memory import KubeInMemory
 from waiting import LIMIT_S, wait_for
 
 from berthmaster.controllers.registry import SHADOW
 from berthmaster.controllers.run import RunOptions, Runtime
 from berthmaster.controllers.settings import ControllerSettings
-from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import RESOURCE_BINDINGS
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.main import main
@@ -21,6 +21,7 @@ from berthmaster_cli.main import main
 PORTS = Ports()
 APPLIED = "policy.karmada.io/applied-placement"
 PLACEMENT = {"clusterAffinity": {"clusterNames": ["a"]}}
+POLICY = policy("p", selector(), namespace="ns", placement=PLACEMENT)
 
 
 class Process:
@@ -28,14 +29,8 @@ class Process:
 
     def __init__(self) -> None:
         self.api = KubeInMemory()
-        self.api.put(KARMADA_CLUSTERS[0].object(("", "a")), {
-            "apiVersion": "cluster.karmada.io/v1alpha1",
-            "kind": "Cluster",
-            "metadata": {"name": "a"},
-            "status": {"apiEnablements": [
-                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
-            ]},
-        })  # fmt: skip
+        serve_karmada(self.api)
+        store(self.api, cluster("a"))
         port = PORTS.free()
         self.url = f"http://127.0.0.1:{port}"
         settings = ControllerSettings(scheduler_name="default-scheduler")
@@ -45,18 +40,11 @@ class Process:
         self._thread.start()
 
     def bind(self, name: str) -> None:
-        self.api.put(RESOURCE_BINDINGS.object(("ns", name)), {
-            "apiVersion": "work.karmada.io/v1alpha2",
-            "kind": "ResourceBinding",
-            "metadata": {
-                "name": name, "namespace": "ns", "labels": {"propagationpolicy.karmada.io/permanent-id": "p"},
-            },
-            "spec": {
-                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": name},
-                "replicas": 2,
-                "placement": PLACEMENT,
-            },
-        })  # fmt: skip
+        made = binding(deployment(name, namespace="ns"), POLICY)
+        made["metadata"]["name"] = name
+        made["metadata"]["annotations"].pop(APPLIED)
+        made["spec"].pop("clusters")
+        self.api.put(RESOURCE_BINDINGS.object(("ns", name)), made)
 
     def answer(self, name: str, cluster: str) -> None:
         """Assign a binding as karmada-scheduler does."""
