@@ -168,21 +168,6 @@ class Writes:
         """The number of conflicting writes by binding, after another client's write or a lost answer."""
         return {name: count for (code, name), count in self.refused.items() if code == HTTPStatus.CONFLICT}
 
-    def __str__(self) -> str:
-        done = {"assignments": Counter(self.assignments.values()), "statuses": Counter(self.statuses.values())}
-        counts = [
-            f"{what} {', '.join(f'{times}x: {count}' for times, count in sorted(counts.items()))}"
-            for what, counts in done.items()
-        ]
-        refused = [
-            f"{code}: {self._refused(code)} of {len({name for each, name in self.refused if each == code})} bindings"
-            for code in sorted({code for code, _ in self.refused})
-        ]
-        return f"{'; '.join(counts)}; refused {', '.join(refused) or 'none'}"
-
-    def _refused(self, code: int) -> int:
-        return sum(count for (each, _), count in self.refused.items() if each == code)
-
 
 def writes_of(events: Sequence[Mapping[str, Any]], namespace: str, user: str) -> Writes:
     """The writes of a user to the bindings of a namespace, from the audit log."""

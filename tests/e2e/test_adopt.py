@@ -342,6 +342,10 @@ def moves(me: Newcomer, world: Karmada) -> None:
     wait_for("both to return", lambda: world.runs("primary", "berthmaster"), LIMIT_S)
     [listed_wide] = parts(6)[1]
     assert re.search(r"\bone\b", me.run(listed_wide)), "the budget"
+    drained = json.loads(me.run("berthmaster drain primary --timeout=100 -o json"))
+    assert (drained["left"], world.runs("backup", "berthmaster")) == ([], True)
+    assert me.run("berthmaster undrain primary") == "cluster/primary no longer drains\n"
+    wait_for("both to return again", lambda: world.runs("primary", "berthmaster"), LIMIT_S)
 
 
 def record_and_show(me: Newcomer, plane: ControlPlane, pods: Pods) -> None:

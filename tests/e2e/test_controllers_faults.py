@@ -5,7 +5,7 @@ leader before it, gave away would give it away twice. How often a binding was wr
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -118,17 +118,6 @@ def scene(plane: ControlPlane) -> Iterator[Scene]:
     made.finish()
 
 
-@pytest.fixture
-def report(record_property: Callable[[str, object], None], request: pytest.FixtureRequest) -> Callable[[Writes], None]:
-    """A function that puts the counts into the report of the run, and into what it prints."""
-
-    def one(writes: Writes) -> None:
-        record_property("writes", str(writes))
-        print(f"{request.node.name}: {writes}")  # noqa: T201 - shown by -s, and where a test fails
-
-    return one
-
-
 def assert_once(burst: Burst, writes: Writes) -> None:
     """No binding was assigned twice, nor its status written twice: an assignment of ours is one new generation.
 
@@ -150,22 +139,19 @@ def generations(scene: Scene) -> set[int]:
     return {each["metadata"]["generation"] for each in scene.burst.found(scene.plane.api)}
 
 
-def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[[Writes], None]):
+def test_the_api_server_is_killed_and_comes_back(scene: Scene):
     leader = scene.start()
     scene.await_part()
     scene.assert_unfinished()
     scene.plane.restart_apiserver()
     writes = scene.judged()
-    report(writes)
     assert_once(scene.burst, writes)
     assert generations(scene) == {2}
     assert_conflicts(writes, WORKERS)
     assert leader.leading, "no other process was elected meanwhile"
 
 
-def test_the_leader_is_killed_and_a_standby_with_another_clock_takes_over(
-    scene: Scene, report: Callable[[Writes], None]
-):
+def test_the_leader_is_killed_and_a_standby_with_another_clock_takes_over(scene: Scene):
     leader = scene.start(*BRIEF, skew_s=-600)
     wait_for_leader([leader], ELECTION_S)
     standby = scene.start(*BRIEF, skew_s=600)
@@ -174,7 +160,6 @@ def test_the_leader_is_killed_and_a_standby_with_another_clock_takes_over(
     scene.assert_unfinished()
     wait_for_leader([standby], ELECTION_S)
     writes = scene.judged()
-    report(writes)
     assert_once(scene.burst, writes)
     assert generations(scene) == {2}
     assert_conflicts(writes, WORKERS)

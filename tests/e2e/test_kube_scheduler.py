@@ -96,19 +96,6 @@ def test_pods_land_in_the_first_group_and_in_the_next_once_it_is_full(
     assert landed == [name(gold), name(gold), name(silver), name(silver)]
 
 
-def test_a_pods_own_toleration_is_enough_for_a_virtual_nodes_taint(
-    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
-):
-    gold = nodes(fleet=fleet, tier="gold")
-    nodes(fleet=fleet, tier="silver")
-    taint = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect": "NoExecute"}
-    api.patch(gold, {"spec": {"taints": [taint]}})
-    tolerating = pod(namespace, asking, tolerations=[{"key": taint["key"], "operator": "Exists"}])
-    waiting = placed(tolerating, gold_then_silver(fleet))
-    api.create(waiting)
-    assert node_of(api, waiting) == name(gold)
-
-
 def test_the_event_of_a_pod_that_fits_nowhere_carries_the_reasons(
     api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
 ):

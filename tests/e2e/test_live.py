@@ -138,12 +138,3 @@ def test_the_rights_of_the_page_are_enough_and_none_is_unused(
     # The published definitions lack interpreters and ClusterTaintPolicies, so that this API server does not serve them.
     unserved = {each for each in fixed if each[0] == "config.karmada.io" or each[1] == "clustertaintpolicies"}
     assert {each for each in fixed - unserved if each[0].endswith("karmada.io")} <= asked
-
-
-def test_a_missing_right_is_named(control_plane: ControlPlane, shop: Shop, run: Run) -> None:
-    role = yaml.safe_load(ROLE.read_text())
-    rules = [(rule, None) for rule in role["rules"] if "apps" not in rule["apiGroups"]]
-    kubeconfig = control_plane.user(unique("reader"), rules)
-    rows, notes = run("simulate", "-n", shop.namespace, kubeconfig=kubeconfig)
-    assert f"no right to list deployments.apps in the namespace {shop.namespace}: their replicas and labels" in notes
-    assert by_name(rows)[f"{shop.namespace}/Deployment/web"]["clusters"] == dict.fromkeys(shop.members[:2], 2)

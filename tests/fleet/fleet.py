@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import yaml
+from access_rules import role_rule
 from e2e.api import RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers
@@ -17,6 +18,7 @@ from fleet.member import KINDS, SPACE, Member, Pods
 from fleet.observer import Observer
 from kube_store import JSON
 
+from berthmaster.controllers.rbac import rules_of
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.ledger.records import HistoryRow, Query
 from berthmaster.model.move import DRAINING, UNDER_WAY
@@ -89,6 +91,7 @@ class Fleet:
         self.controllers: list[Controllers] = []
         self.ledger = f"sqlite:///{folder}/ledger.sqlite"
         self._options: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
+        self._access: Path | None = None
         self.observer: Observer | None = None
         self.driver: Driver | None = None
         try:
@@ -142,17 +145,26 @@ class Fleet:
         time.sleep(QUIET_S)
 
     def start_berthmaster(self) -> None:
-        """Start a process of the controllers with the last options, beside those that run."""
+        """Start a process of the controllers with the last options, beside those that run.
+
+        Without further flags it has exactly the rights that it needs.
+        """
         flags, content = self._options
         config = self.folder / "moves.yaml"
         config.write_text(yaml.safe_dump(content))
         self.note("start", process="berthmaster")
+        if self._access is None:
+            rules = rules_of(["binding-scheduler"], moves=True)
+            lease = "berthmaster-controllers"
+            places = ((role_rule(each, lease), "default" if each.scope == "lease" else None) for each in rules)
+            self._access = self.host.user("berthmaster", [*places])
         self.controllers.append(
             start_controllers(
                 self._processes, self.host, "default",
                 "--controllers=binding-scheduler", "--scheduler-name=berthmaster", "--failover=not-ready",
                 f"--failover-toleration-s={TOLERATION_S}", f"--moves-config={config}",
                 "--leader-elect-lease-s=8", "--leader-elect-renew-s=6", f"--ledger={self.ledger}", *flags,
+                kubeconfig=None if flags else self._access,
             )
         )  # fmt: skip
 
@@ -475,12 +487,6 @@ class Fleet:
     def has_service(self, app: str, name: str) -> bool:
         """Return whether a member has the Service of an application."""
         return bool(self.members[name].plane.api.exists(_service(app)))
-
-    def outages(self, app: str) -> int:
-        """Return how often an application lost its last ready pod."""
-        lines = self.observer.lines if self.observer is not None else []
-        counts = [sum(line["ready"].get(app, {}).values()) for line in lines if "ready" in line]
-        return sum(before > 0 and after == 0 for before, after in itertools.pairwise(counts))
 
     def begun(self, app: str) -> int:
         """Return how many moves of an application began."""

@@ -103,44 +103,6 @@ def test_break_before_make_returns_from_a_target_that_is_lost(fleet: Fleet):
     fleet.until_ready("target", {"m1": 2}, 240)
 
 
-def test_a_move_ends_without_its_policy(fleet: Fleet):
-    fleet.berthmaster()
-    fleet.treat("m2", Pods.SLOW)
-    fleet.run("orphan", 3, ["m1"], ["m2"])
-    fleet.until_ready("orphan", {"m1": 3})
-    fleet.drain("m1")
-    fleet.until_phase("orphan", "Surging")
-    fleet.remove("orphan")
-    fleet.until("the end of the move", lambda: not fleet.moves("orphan"), 240)
-    fleet.until("three pods", lambda: sum(fleet.ready("orphan").values()) == 3, 60)
-
-
-def test_a_target_that_begins_to_drain_is_left(fleet: Fleet):
-    """The workload is moved to the last cluster with at most one outage."""
-    fleet.berthmaster()
-    fleet.run("further", 2, ["m1"], ["m2"], ["m3"], strategy="BreakBeforeMake")
-    fleet.until_ready("further", {"m1": 2})
-    fleet.drain("m1")
-    fleet.until_phase("further", "Admitted")
-    fleet.drain("m2")
-    fleet.until_ready("further", {"m3": 2}, 240)
-    assert fleet.outages("further") <= 1
-
-
-def test_the_brake_stops_no_return_to_the_source(fleet: Fleet):
-    fleet.berthmaster(
-        brake={"enabled": True, "unhealthyPercent": 30, "minClusters": 2, "window": "5m", "settle": "30s"}
-    )
-    fleet.run("braked", 2, ["m1"], ["m2"], strategy="BreakBeforeMake")
-    fleet.until_ready("braked", {"m1": 2})
-    fleet.drain("m1")
-    fleet.until_phase("braked", "Admitted")
-    for name in ("m2", "m3"):
-        fleet.kill(name)
-    fleet.until_ready("braked", {})
-    fleet.until_ready("braked", {"m1": 2}, 240)
-
-
 def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_ends(fleet: Fleet):
     settle_s = 40
     fleet.berthmaster(soak="20s", brake={"enabled": True, "settle": f"{settle_s}s"})
@@ -152,36 +114,6 @@ def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_end
     returned_s = time.monotonic()
     fleet.until_ready("apiless", {"m2": 2}, 240)
     assert time.monotonic() - returned_s > settle_s - 5
-
-
-def test_a_duplicated_workload_leaves_a_drained_cluster(fleet: Fleet):
-    fleet.berthmaster()
-    fleet.run("copies", 2, ["m1", "m2"], duplicated=True)
-    fleet.until_ready("copies", {"m1": 2, "m2": 2})
-    fleet.drain("m1")
-    fleet.until_ready("copies", {"m2": 2}, 60)
-
-
-def test_a_fast_move_waits_ten_seconds_for_reports(fleet: Fleet):
-    fleet.berthmaster()
-    fleet.run("fast", 2, ["m1"], ["m2"])
-    fleet.until_ready("fast", {"m1": 2})
-    fleet.drain("m1")
-    fleet.until_phase("fast", "Surging")
-    begin_s = time.monotonic()
-    fleet.until_phase("fast", "Soaking")
-    assert time.monotonic() - begin_s < 20
-
-
-def test_a_rebalancer_in_the_middle_keeps_the_new_copies(fleet: Fleet):
-    fleet.berthmaster(soak="20s")
-    workload = fleet.run("again", 2, ["m1"], ["m2"])
-    fleet.until_ready("again", {"m1": 2})
-    fleet.drain("m1")
-    fleet.until_ready("again", {"m1": 2, "m2": 2})
-    fleet.rebalance(workload, "in-the-middle")
-    fleet.until_ready("again", {"m2": 2}, 240)
-    assert fleet.works("again", "m2") == ["alive"]
 
 
 def test_a_leader_that_loses_its_lease_ends_its_part_of_the_ledger(fleet: Fleet):
@@ -213,18 +145,6 @@ def test_three_lost_clusters_move_nothing(fleet: Fleet):
     for index, ready in enumerate(before):
         fleet.until_ready(f"storm{index}", ready, 60)
         assert fleet.works(f"storm{index}") == ["alive"]
-
-
-def test_copies_that_fail_while_they_soak_are_rolled_back(fleet: Fleet):
-    fleet.berthmaster(soak="30s")
-    fleet.run("crashing", 2, ["m1"], ["m2"])
-    fleet.until_ready("crashing", {"m1": 2})
-    fleet.drain("m1")
-    fleet.until_phase("crashing", "Soaking")
-    fleet.treat("m2", Pods.FAILING)
-    fleet.until_phase("crashing", "RolledBack")
-    fleet.treat("m2", Pods.NORMAL)
-    fleet.until_ready("crashing", {"m2": 2}, 240)  # after the hold-down
 
 
 def test_copies_that_crash_while_they_soak_are_rolled_back(fleet: Fleet):

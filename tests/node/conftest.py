@@ -1,7 +1,5 @@
 """Fixtures of the tests on a node: one host with one node for the run, and the commands of docs/install.md."""
 
-import base64
-import json
 import os
 import re
 import sys
@@ -14,6 +12,7 @@ from charts.assets import helm_binary
 from e2e.assets import binary
 from e2e.conftest import needed, processes, pytest_runtest_makereport  # noqa: F401
 from e2e.control_plane import HOST, ControlPlane, crd_folder
+from e2e.installed import kubeconfig_secret
 from e2e.karmada import install_clusters, install_quotas
 from e2e.processes import Processes
 from node.node import ADDRESS, Host, Node, make_network, needed_programs, remove_cgroups, run
@@ -30,15 +29,9 @@ class Target(ControlPlane):
 
     def secret(self, name: str, namespace: str) -> JSON:
         """The Secret that the control plane's own installation creates: an administrator's kubeconfig."""
-        content = json.loads(self.kubeconfig.read_text())
-        content["clusters"][0]["cluster"]["server"] = self.url.replace(HOST, ADDRESS)
-        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
-            for key in ("certificate-authority", "client-certificate", "client-key"):
-                if key in part:
-                    part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
-        metadata = {"name": name, "namespace": namespace}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        return {**secret, "stringData": {"kubeconfig": json.dumps(content)}}
+        made = kubeconfig_secret(name, namespace, self.kubeconfig)
+        made["stringData"]["kubeconfig"] = made["stringData"]["kubeconfig"].replace(HOST, ADDRESS)
+        return made
 
 
 @pytest.fixture(scope="session")
