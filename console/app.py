@@ -32,7 +32,10 @@ from console.authentication import SESSION_LIFETIME, Authentication, SignInOptio
 from console.context import ConsoleServices, PageOptions
 from console.live import EVENTS, ConsoleMetrics, EventStreams, StateWatcher
 from console.pages import search
+from console.pages.plan_model import binding_place
+from console.pages.policies import policy_address
 from console.pages.registry import PAGES
+from console.pages.workload_words import assignment_words, moment_of, sentence
 from console.rate_limits import RateLimits, SignInAttempts
 from console.sign_in import SIGN_IN, sign_in_pages
 from console.source import ExtenderSource, SourceError, VisibleSource
@@ -131,6 +134,11 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         number=markup.number,
         duration=markup.duration,
         age=lambda then: markup.age(then, parts.clock.now()),
+        place=binding_place,
+        policy_place=policy_address,
+        sentence=sentence,
+        assignment=assignment_words,
+        moment_of=moment_of,
     )
     app.jinja_env.globals.update(form_field=security.form_field, address_with=_address_with)
     attempts = SignInAttempts(parts.clock, parts.metrics)

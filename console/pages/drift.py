@@ -1,19 +1,17 @@
 """The page Drift: which workloads do not satisfy their policies any more, and what a repair would move."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from flask import Blueprint, Response, render_template, request
 
-from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery, DriftView
+from berthmaster.native_api.why import DRIFT_SORTS, DriftQuery
 from berthmaster.scheduling.karmada.goal import DriftKind
 from berthmaster.simulation.drift import WorkloadDrift
 from berthmaster.views.texts import cost_text
 from console.context import services
 from console.pages import downloads, lists
-from console.pages.plan_model import binding_place
-from console.pages.policies import policy_address
 from console.pages.resilience import waiting
 from console.pages.workload_answers import DRIFT_WORDS
 from console.query import PageQuery
@@ -23,23 +21,6 @@ BLUEPRINT: Final = Blueprint("drift", __name__)
 KINDS: Final[Mapping[str, str]] = {each.value: DRIFT_WORDS[each] for each in DriftKind}
 _FEW: Final = 5
 """The rows of a summary. Its file has the others."""
-_CLUSTERS: Final = 6
-
-
-class DriftRow(NamedTuple):
-    """One workload.
-
-    Attributes:
-        drift: what the extender says.
-        place: namespace and name of its binding as addresses have them; None if the name has another form.
-        changes: the clusters that a minimal repair changes, with the replicas before and after it.
-        more: how many more there are.
-    """
-
-    drift: WorkloadDrift
-    place: tuple[str, str] | None
-    changes: Sequence[tuple[str, int, int]]
-    more: int
 
 
 @BLUEPRINT.get("/drift")
@@ -75,7 +56,7 @@ def show() -> Response | str:
         "drift.html",
         view=view,
         wanted=wanted,
-        rows=drift_rows(view),
+        changes_of=changes_of,
         paging=paging,
         kinds=KINDS,
         few=_FEW,
@@ -85,21 +66,15 @@ def show() -> Response | str:
             if cost is not None
         ],
         outdated=services().version not in {"", view.version},
-        address_of=policy_address,
     )
 
 
-def drift_rows(view: DriftView) -> list[DriftRow]:
-    """Return the rows of a page of the list."""
-    return [_row(each) for each in view.workloads]
-
-
-def _row(drift: WorkloadDrift) -> DriftRow:
+def changes_of(drift: WorkloadDrift) -> list[tuple[str, int, int]]:
+    """Return the clusters that a minimal repair changes, with the replicas before and after it; most changes first."""
     before, after = drift.clusters, drift.minimal
     changed = [
         (name, before.get(name, 0), after.get(name, 0))
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
-    changed.sort(key=lambda each: -abs(each[2] - each[1]))
-    return DriftRow(drift, binding_place(drift.resource), changed[:_CLUSTERS], max(0, len(changed) - _CLUSTERS))
+    return sorted(changed, key=lambda each: -abs(each[2] - each[1]))

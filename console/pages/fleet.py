@@ -22,7 +22,7 @@ from console.pages.fleet_model import (
     fleet_page,
     listed_clusters,
 )
-from console.pages.workloads import workload_figures, workloads_page
+from console.pages.workloads import row_view, workload_figures
 from console.query import PageQuery
 from console.source import AnswerCache
 
@@ -90,5 +90,6 @@ def one(name: str) -> str:
     if page is None:
         abort(404, f"There is no cluster {name!r} in the fleet.")
     question = WorkloadQuery(cluster=name, sort=SortKey.NAMESPACE, limit=_WORKLOADS)
-    workloads = workloads_page(services().source.workloads(question), question)
-    return render_template("cluster.html", page=page, workloads=workloads, gaps=found.gaps)
+    workloads = services().source.workloads(question)
+    rows = map(row_view, workloads.items)
+    return render_template("cluster.html", page=page, workloads=workloads, rows=rows, gaps=found.gaps)

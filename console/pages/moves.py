@@ -1,17 +1,15 @@
 """The page Moves: what moves, what waits and for what, and the budgets, windows and the brake that decide it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, render_template, request
 
-from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.model.move import MoveReason
 from berthmaster.native_api.why import MovesView
-from berthmaster.views.move_rows import BudgetUse, MoveQuery, MoveRow, MoveSort, RowState
+from berthmaster.views.move_rows import BudgetUse, MoveQuery, MoveSort, RowState
 from console.context import services
 from console.pages import downloads, lists
 from console.query import PageQuery
@@ -35,51 +33,15 @@ PHASES: Final[Mapping[str, str]] = {
     "RolledBack": "failed; the old assignment is restored",
     "HeldDown": "no move starts for some time",
 }
-_SHOWN_CLUSTERS: Final = 6
 _PAUSES: Final = {"All": "all moves", "Planned": "planned moves; failovers continue"}
 
 
-class MoveLine(NamedTuple):
-    """One move.
+class LimitUse(NamedTuple):
+    """A limit of a budget and its use. Of limits for each policy or cluster, it is the one that is used most."""
 
-    Attributes:
-        place: namespace and name of the binding as addresses have them.
-    """
-
-    row: MoveRow
-    place: tuple[str, str]
-    badge: str
-    meaning: str
-    leaves: Sequence[tuple[str, int]]
-    arrives: Sequence[tuple[str, int]]
-    more: int
-    held_down_until: datetime | None
-
-
-class LimitLine(NamedTuple):
-    """A limit of a budget and its use."""
-
-    label: str
     used: int
     limit: int
     text: str
-
-    @property
-    def reached(self) -> bool:
-        return self.used >= self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetLine:
-    """A budget.
-
-    Attributes:
-        limits: its limits. Of limits for each policy or cluster, those that are used most.
-    """
-
-    use: BudgetUse
-    limits: Sequence[LimitLine]
-    open: bool
 
 
 class Notice(NamedTuple):
@@ -92,40 +54,8 @@ class Notice(NamedTuple):
     since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MovesPage:
-    """The page.
-
-    Attributes:
-        counts: how many moves there are in each state: the word for the address, the state, the number.
-    """
-
-    notices: Sequence[Notice]
-    brake: bool | None
-    modes: Sequence[tuple[str, str]]
-    counts: Sequence[tuple[str, str, int]]
-    budgets: Sequence[BudgetLine] | None
-    lines: Sequence[MoveLine]
-    gaps: Sequence[str]
-
-
-def moves_page(view: MovesView) -> MovesPage:
-    """Return what the page shows of the extender's answer."""
-    sources = view.sources
-    return MovesPage(
-        notices=list(_notices(view)),
-        brake=view.brake.engaged,
-        modes=[]
-        if sources is None
-        else [("Failback", sources.failback), ("Drain", sources.drain), ("Rebalance", sources.rebalance)],
-        counts=[(state.word, state.value, view.counts.get(state.value, 0)) for state in RowState],
-        budgets=None if view.budgets is None else [_budget(each) for each in view.budgets],
-        lines=[_line(each) for each in view.moves],
-        gaps=view.gaps,
-    )
-
-
-def _notices(view: MovesView) -> Iterator[Notice]:
+def notices(view: MovesView) -> Iterator[Notice]:
+    """Yield what stops moves."""
     if view.controllers.silent:
         yield Notice(
             "bad",
@@ -151,61 +81,41 @@ def _notices(view: MovesView) -> Iterator[Notice]:
         yield Notice("warn", f"The configuration pauses {_PAUSES[sources.pause]}.", "")
 
 
-def _line(row: MoveRow) -> MoveLine:
-    leaves, arrives = _changed(row.source, row.target), _changed(row.target, row.source)
-    return MoveLine(
-        row=row,
-        place=(row.namespace or CLUSTER_SCOPED, row.binding),
-        badge=BADGES[row.state],
-        meaning=PHASES.get(row.phase, ""),
-        leaves=leaves[:_SHOWN_CLUSTERS],
-        arrives=arrives[:_SHOWN_CLUSTERS],
-        more=max(0, len(leaves) - _SHOWN_CLUSTERS) + max(0, len(arrives) - _SHOWN_CLUSTERS),
-        held_down_until=row.held_down_until if row.state is RowState.HELD_DOWN or row.failures else None,
-    )
-
-
-def _changed(these: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[str, int]]:
+def changed(these: Mapping[str, int], others: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the clusters of one side, those first whose replicas differ on the other side."""
     return sorted(these.items(), key=lambda pair: (others.get(pair[0]) == pair[1], pair[0]))
 
 
-def _budget(use: BudgetUse) -> BudgetLine:
-    limits = [
-        *_limit("moves", use.moves, use.max_moves),
-        *_largest("moves of", use.by_policy, use.max_moves_per_policy, "moves of one policy"),
-        *_largest("leaving", use.from_clusters, use.max_moves_from_cluster, "moves leaving one cluster"),
-        *_largest("arriving at", use.to_clusters, use.max_moves_to_cluster, "moves arriving at one cluster"),
-        *_percent(use),
-    ]
-    return BudgetLine(use, limits, use.opens_at is None)
+def limits_of(use: BudgetUse) -> Iterator[LimitUse]:
+    """Yield the limits of a budget."""
+    if use.max_moves is not None:
+        yield LimitUse(use.moves, use.max_moves, f"{use.moves:,} of {use.max_moves:,} moves")
+    yield from _largest("moves of", use.by_policy, use.max_moves_per_policy, "moves of one policy")
+    yield from _largest("leaving", use.from_clusters, use.max_moves_from_cluster, "moves leaving one cluster")
+    yield from _largest("arriving at", use.to_clusters, use.max_moves_to_cluster, "moves arriving at one cluster")
+    yield from _percent(use)
 
 
-def _limit(label: str, used: int, limit: int | None) -> Iterator[LimitLine]:
-    if limit is not None:
-        yield LimitLine(label, used, limit, f"{used:,} of {limit:,} {label}")
-
-
-def _largest(label: str, used: Mapping[str, int], limit: int | None, unused: str) -> Iterator[LimitLine]:
+def _largest(label: str, used: Mapping[str, int], limit: int | None, unused: str) -> Iterator[LimitUse]:
     if limit is None:
         return
     if not used:
-        yield LimitLine(unused, 0, limit, f"0 of {limit:,} {unused}")
+        yield LimitUse(0, limit, f"0 of {limit:,} {unused}")
         return
     name = min(used, key=lambda each: (-used[each], each))
-    yield LimitLine(f"{label} {name}", used[name], limit, f"{used[name]:,} of {limit:,} {label} {name}")
+    yield LimitUse(used[name], limit, f"{used[name]:,} of {limit:,} {label} {name}")
 
 
-def _percent(use: BudgetUse) -> Iterator[LimitLine]:
+def _percent(use: BudgetUse) -> Iterator[LimitUse]:
     if use.replicas_percent is None:
         return
     if use.replicas is None:
         text = f"{use.replicas_moving:,} replicas move; at most {use.replicas_percent} % of all may"
-        yield LimitLine("replicas", 0, 1, text)
+        yield LimitUse(0, 1, text)
         return
     limit = use.replicas * use.replicas_percent // 100
     text = f"{use.replicas_moving:,} of {limit:,} replicas ({use.replicas_percent} % of {use.replicas:,})"
-    yield LimitLine("replicas", use.replicas_moving, limit, text)
+    yield LimitUse(use.replicas_moving, limit, text)
 
 
 BLUEPRINT: Final = Blueprint("moves", __name__)
@@ -239,5 +149,7 @@ def show() -> Response | str:
         lambda found: (found.matched, sum(found.counts.values())),
     )
     return render_template(
-        "moves.html", model=moves_page(view), wanted=wanted, sort=sort, reasons=_REASONS, paging=paging
-    )
+        "moves.html", view=view, notices=notices(view), states={each.word: each.value for each in RowState},
+        badges=BADGES, phases=PHASES, limits_of=limits_of, changed=changed,
+        wanted=wanted, sort=sort, reasons=_REASONS, paging=paging,
+    )  # fmt: skip

@@ -2,13 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, make_response, render_template, request
-from markupsafe import Markup
 from msgspec.structs import replace
 
 from berthmaster.native_api.why import ImpactView, ResilienceView
@@ -19,7 +16,7 @@ from berthmaster.views.heat_map import TITLE, heat_map
 from console.context import services
 from console.markup import drawn
 from console.pages import downloads, lists
-from console.pages.plan_model import as_choice, binding_place
+from console.pages.plan_model import as_choice
 from console.query import PageQuery
 from console.question import MAX_ENTRIES, WhatIfQuestion, encoded
 from console.source import SourceError
@@ -39,26 +36,19 @@ _EFFECTS: Final = ("has no other copy", "runs nowhere", "has too few replicas", 
 """What a failure does to a workload, the worst first."""
 
 
-class NamedWorkload(NamedTuple):
-    """A workload that a failure leaves without a place, or with too few replicas."""
-
-    name: str
-    place: tuple[str, str] | None
-    effect: str
-
-
 class FailureRow(NamedTuple):
     """One failure.
 
     Attributes:
-        workloads: some of the workloads that it harms, each with its worst effect.
+        workloads: some of the workloads that it leaves without a place or with too few replicas, each with its worst
+            effect.
         more: how many other ones there are at least.
         counted: whether ``more`` is exact.
     """
 
     impact: ImpactView
     overcommitted: Sequence[str]
-    workloads: Sequence[NamedWorkload]
+    workloads: Sequence[tuple[str, str]]
     more: int
     counted: bool
     receivers: Sequence[tuple[str, int]]
@@ -66,65 +56,21 @@ class FailureRow(NamedTuple):
     question: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResiliencePage:
-    """The page."""
-
-    by: str
-    opening: Sequence[str]
-    failover: Switch
-    moves: bool
-    plural: str
-    failures: int
-    harmless: int
-    workloads: int
-    clusters: int
-    picture_title: str
-    picture: Markup
-    rows: Sequence[FailureRow]
-    paging: lists.Paging
-    computed_at: datetime
-    gaps: Sequence[str]
-
-
-def resilience_page(view: ResilienceView, by: str, page: int, page_rows: int) -> ResiliencePage:
-    """Return what the page shows.
-
-    Args:
-        view: the extender's answer, without the names that the visitor may not see. Its counts are of everything.
-    """
-    shown, part = lists.cut(view.impacts, page, page_rows, len(view.impacts))
-    picture = ""
-    if view.impacts:
-        impacts, names = (view.impacts, view.clusters) if by not in _WHOLE else _by_domain(view)
-        columns = _columns(impacts[: PICTURE[0]], names)
-        # The picture counts the columns that it leaves out, so the others follow.
-        rest = [name for name in names if name not in set(columns)]
-        picture = heat_map(
-            impacts,
-            [*columns, *rest],
-            limits=(PICTURE[0], len(columns)),
-            failures=view.failures,
-            noun=by if by in _WHOLE else "cluster",
-            embedded=True,
-        )
-    largest = max((len(each.clusters) for each in view.impacts), default=0)
-    return ResiliencePage(
-        by=by,
-        opening=list(failover_lines(view.assumptions, largest, as_choice)),
-        failover=view.assumptions.failover,
-        moves=view.assumptions.moves_off_lost,
-        plural=PLURALS[by],
+def picture_of(view: ResilienceView, by: str) -> str:
+    """Return the picture of the failures as an SVG; empty without failures."""
+    if not view.impacts:
+        return ""
+    impacts, names = (view.impacts, view.clusters) if by not in _WHOLE else _by_domain(view)
+    columns = _columns(impacts[: PICTURE[0]], names)
+    # The picture counts the columns that it leaves out, so the others follow.
+    rest = [name for name in names if name not in set(columns)]
+    return heat_map(
+        impacts,
+        [*columns, *rest],
+        limits=(PICTURE[0], len(columns)),
         failures=view.failures,
-        harmless=view.harmless,
-        workloads=view.workloads,
-        clusters=len(view.clusters),
-        picture_title=TITLE,
-        picture=drawn(picture),
-        rows=[_row(each) for each in shown],
-        paging=part,
-        computed_at=view.computed_at,
-        gaps=view.gaps,
+        noun=by if by in _WHOLE else "cluster",
+        embedded=True,
     )
 
 
@@ -157,12 +103,13 @@ def _columns(impacts: Sequence[ImpactView], clusters: Sequence[str]) -> list[str
     return sorted(name for name, _ in weight.most_common(PICTURE[1]))
 
 
-def _row(impact: ImpactView) -> FailureRow:
+def failure_row(impact: ImpactView) -> FailureRow:
+    """Return what the table shows of a failure."""
     lists = (impact.only_copy, impact.nowhere, impact.short, impact.staying)
     worst: dict[str, str] = {}
     for names, effect in zip(lists, _EFFECTS, strict=True):
         worst |= dict.fromkeys((each for each in names if each not in worst), effect)
-    named = [NamedWorkload(each, binding_place(each), effect) for each, effect in islice(worst.items(), _NAMED)]
+    named = list(islice(worst.items(), _NAMED))
     receivers = sorted(impact.arriving.items(), key=lambda pair: (-pair[1], pair[0]))
     few = len(impact.clusters) <= MAX_ENTRIES
     lost = tuple(impact.clusters) if few else (f"{impact.domain.value}={impact.name}",)
@@ -199,10 +146,18 @@ def show() -> Response | str:
         return waiting("Resilience", text, error.progress, by=by, failover=failover, domains=PLURALS, switches=SWITCHES)
     if file := downloads.asked({"failures": lambda: view.impacts}):
         return file
-    model = resilience_page(view, by, page, ROWS)
+    # The extender leaves out the names that the visitor may not see. Its counts are of everything.
+    shown, paging = lists.cut(view.impacts, page, ROWS, len(view.impacts))
+    largest = max((len(each.clusters) for each in view.impacts), default=0)
     return render_template(
         "resilience.html",
-        model=model,
+        view=view,
+        by=by,
+        opening=failover_lines(view.assumptions, largest, as_choice),
+        picture_title=TITLE,
+        picture=drawn(picture_of(view, by)),
+        rows=[failure_row(each) for each in shown],
+        paging=paging,
         outdated=services().version not in {"", view.version},
         domains=PLURALS,
         switches=SWITCHES,

@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 from flask import Blueprint, render_template, request, url_for
 
 from berthmaster.model.meta import CLUSTER_SCOPED
-from berthmaster.native_api.fleet import WorkloadQuery
+from berthmaster.native_api.fleet import WorkloadQuery, WorkloadRow
 from berthmaster.native_api.why import PolicyQuery
+from berthmaster.views.policy_rows import PolicyRow
 from console.context import optional, services
 from console.query import PageQuery
 
@@ -43,16 +44,11 @@ def show() -> str:
 def _workloads(text: str) -> Hits:
     asked = optional(lambda: services().source.workloads(WorkloadQuery(q=text, limit=_SHOWN)))
     hits = [
-        Hit(
-            "/".join(filter(None, (each.namespace, each.name))),
-            each.kind,
-            url_for("workloads.one", namespace=each.namespace or CLUSTER_SCOPED, binding=each.binding),
-        )
+        _hit(each, url_for("workloads.one", namespace=each.namespace or CLUSTER_SCOPED, binding=each.binding))
         for each in (asked.answer.items if asked.answer else ())
     ]
-    return _hits(
-        "Workloads", hits, asked.hint, asked.answer.matched if asked.answer else 0, url_for("workloads.show", q=text)
-    )
+    matched = asked.answer.matched if asked.answer else 0
+    return _hits("Workloads", hits, asked.hint, matched, url_for("workloads.show", q=text))
 
 
 def _clusters(text: str) -> Hits:
@@ -65,16 +61,15 @@ def _clusters(text: str) -> Hits:
 def _policies(text: str) -> Hits:
     asked = optional(lambda: services().source.policies(PolicyQuery(text, limit=_SHOWN)))
     hits = [
-        Hit(
-            "/".join(filter(None, (each.namespace, each.name))),
-            each.kind,
-            url_for("policies.one", namespace=each.namespace or CLUSTER_SCOPED, name=each.name),
-        )
+        _hit(each, url_for("policies.one", namespace=each.namespace or CLUSTER_SCOPED, name=each.name))
         for each in (asked.answer.items if asked.answer else ())
     ]
-    return _hits(
-        "Policies", hits, asked.hint, asked.answer.matched if asked.answer else 0, url_for("policies.show", q=text)
-    )
+    matched = asked.answer.matched if asked.answer else 0
+    return _hits("Policies", hits, asked.hint, matched, url_for("policies.show", q=text))
+
+
+def _hit(row: WorkloadRow | PolicyRow, address: str) -> Hit:
+    return Hit("/".join(filter(None, (row.namespace, row.name))), row.kind, address)
 
 
 def _hits(title: str, hits: list[Hit], hint: str, matched: int, address: str) -> Hits:

@@ -11,7 +11,6 @@ from berthmaster.model.meta import CLUSTER_SCOPED
 from berthmaster.native_api.wire import BindingView, HistoryPage, HistoryQuery
 from console.context import NO_LEDGER, Offered, optional, services, visitor
 from console.pages import downloads
-from console.pages.policies import policy_address
 from console.pages.workload_model import ROWS, WorkloadFacts, WorkloadPart, WorkloadQuestion, workload_page
 from console.pages.workload_words import departure_of, sentence
 from console.query import PageQuery
@@ -73,7 +72,8 @@ def one(namespace: str, binding: str) -> Response | str:
         page=page,
         binding=known,
         place=namespace,
-        policy_address=policy_address,
+        past=facts.past,
+        why_not=why_not.answer,
         hints={name: sentence(hint) for name, hint in hints.items()},
         record=record,
         cluster=cluster,

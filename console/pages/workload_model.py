@@ -27,13 +27,9 @@ from berthmaster.simulation.report import ClaimRow, Explanation
 from console.pages.workload_answers import AnswerLine, answers, past_answers
 from console.pages.workload_words import (
     Departure,
-    DifferenceView,
     TimelineRow,
-    assignment_words,
     counted,
-    difference_view,
     filter_words,
-    moment_of,
     outlook_words,
     rejected_words,
     sentence,
@@ -284,30 +280,6 @@ class WorkloadQuestion:
     everything: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PastView:
-    """The recorded decision that the page shows."""
-
-    id: str
-    time: datetime | None
-    reproduced: bool
-    notes: tuple[str, ...]
-    difference: DifferenceView | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNotPart:
-    """The answer about one cluster."""
-
-    cluster: str
-    taken: bool
-    reasons: tuple[str, ...]
-    changes: tuple[str, ...]
-    alternatives: tuple[tuple[str, ...], ...]
-    after: str
-    unknown: tuple[str, ...]
-
-
 class MoveCopies(NamedTuple):
     """The copies on one cluster during a move. None stands for no copy."""
 
@@ -340,8 +312,6 @@ class WorkloadPart:
     last_plan: TimelineRow | None
     copies: tuple[MoveCopies, ...]
     timeline: tuple[TimelineRow, ...]
-    past: PastView | None
-    why_not: WhyNotPart | None
     related: tuple[tuple[str, tuple[str, ...]], ...]
     notes: tuple[str, ...]
     gaps: tuple[str, ...] = field(default=())
@@ -374,8 +344,6 @@ def workload_page(facts: WorkloadFacts, question: WorkloadQuestion, now: datetim
         last_plan=next((each for each in timeline(facts.reviews) if each.plan and each.title in _PASSED), None),
         copies=_copies(outlook.move, binding.clusters) if outlook is not None and outlook.move is not None else (),
         timeline=timeline(facts.history, past.record.id if past is not None else ""),
-        past=None if past is None else _past_view(past),
-        why_not=None if facts.why_not is None else _why_not_part(facts.why_not),
         related=_related(facts, explained),
         notes=_notes(facts, explained),
         gaps=_gaps(facts) if past is None else (),
@@ -434,28 +402,6 @@ def _claims(facts: WorkloadFacts, explained: Explanation | None) -> tuple[ClaimR
     if facts.claims is not None:
         return tuple(facts.claims.claims)
     return tuple(explained.claims) if explained is not None else ()
-
-
-def _past_view(past: PastExplanation) -> PastView:
-    return PastView(
-        past.record.id,
-        moment_of(past.record.time),
-        past.reproduced,
-        tuple(map(sentence, past.notes)),
-        difference_view(past.difference),
-    )
-
-
-def _why_not_part(found: WhyNotView) -> WhyNotPart:
-    return WhyNotPart(
-        found.cluster,
-        found.taken,
-        tuple(map(sentence, found.reasons)),
-        tuple(found.changes),
-        tuple(map(tuple, found.alternatives)),
-        assignment_words(found.clusters),
-        tuple(map(sentence, (*found.unknown, *found.gaps))),
-    )
 
 
 def _related(facts: WorkloadFacts, explained: Explanation | None) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from berthmaster.ledger.records import ChangeRecord, HistoryRow, InputDifference
+from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.move import MovePhase, MoveReason, MoveState
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import FailureKind
@@ -174,16 +174,6 @@ class TimelineRow:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceView:
-    """What changed between a recorded decision and the one before."""
-
-    previous: str
-    summary: str
-    changes: Sequence[ChangeRecord]
-    more: int
-
-
 def timeline(records: Sequence[HistoryRow], chosen: str = "") -> tuple[TimelineRow, ...]:
     """Return the rows of a timeline, in the order of the records."""
     return tuple(_row(each, chosen) for each in records)
@@ -228,14 +218,6 @@ def change_words(before: Mapping[str, int] | None, after: Mapping[str, int] | No
             parts.append(f"{name} {old} → {new}")
     more = len(parts) - _MAX_CHANGES
     return ", ".join(parts[:_MAX_CHANGES]) + (f" and {more} more" if more > 0 else "")
-
-
-def difference_view(difference: InputDifference | None, *, most: int = 50) -> DifferenceView | None:
-    """Return what changed between a decision and the one before; None if that is not known."""
-    if difference is None:
-        return None
-    shown, more = difference.changes[:most], max(0, len(difference.changes) - most)
-    return DifferenceView(difference.previous, sentence(difference.summary), shown, more)
 
 
 def moment_of(text: str) -> datetime | None:

@@ -1,8 +1,8 @@
 """The page Workloads: search, filters, order and pages, all of them in the address."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from flask import Blueprint, Response, render_template, request
@@ -64,61 +64,16 @@ class RowView(NamedTuple):
     replicas: str
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A value of a filter with the number of workloads that have it."""
+def workload_figures(found: WorkloadPage) -> list[tuple[int, str, str, str]]:
+    """Return how many workloads the visitor may see, and how many of them are not as they should be.
 
-    value: str
-    text: str
-    chosen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadsPage:
-    """What the page shows."""
-
-    rows: tuple[RowView, ...]
-    matched: int
-    only: tuple[Option, ...]
-    namespaces: tuple[Option, ...]
-    policies: tuple[Option, ...]
-    clusters: tuple[Option, ...]
-    groups: tuple[Option, ...]
-
-
-def workloads_page(found: WorkloadPage, query: WorkloadQuery) -> WorkloadsPage:
-    """Return what the page shows."""
-    facets = found.facets
-    return WorkloadsPage(
-        rows=tuple(map(row_view, found.items)),
-        matched=found.matched,
-        only=tuple(
-            Option(each.value, f"{text} ({facets.only.get(each.value, 0):,})", each in query.only)
-            for each, text in RESTRICTIONS.items()
-        ),
-        namespaces=_options(facets.namespaces, query.namespace),
-        policies=_options(facets.policies, query.policy),
-        clusters=_options(facets.clusters, query.cluster),
-        groups=_options(facets.groups, query.group),
-    )
-
-
-class WorkloadFigure(NamedTuple):
-    """How many workloads there are, or how many a restriction selects."""
-
-    number: int
-    text: str
-    kind: str
-    only: str
-
-
-def workload_figures(found: WorkloadPage) -> list[WorkloadFigure]:
-    """Return how many workloads the visitor may see, and how many of them are not as they should be."""
+    A figure is a number, its text, the kind of its badge, and the restriction that selects what it counts.
+    """
     counts = found.facets.only
     return [
-        WorkloadFigure(found.total, "workload" if found.total == 1 else "workloads", "", ""),
+        (found.total, "workload" if found.total == 1 else "workloads", "", ""),
         *(
-            WorkloadFigure(counts[each.value], RESTRICTIONS[each], kind, each.value)
+            (counts[each.value], RESTRICTIONS[each], kind, each.value)
             for each, kind in _FIGURES.items()
             if counts.get(each.value)
         ),
@@ -168,12 +123,10 @@ def replicas_text(clusters: Mapping[str, int], replicas: int) -> str:
     return f"{assigned:,}, {replicas:,} desired"
 
 
-def _options(counts: Mapping[str, int], chosen: str) -> tuple[Option, ...]:
-    """Return the values of a filter, the most frequent ones first; the chosen value is always one of them."""
-    listed = [Option(name, f"{name} ({count:,})", name == chosen) for name, count in counts.items()][:_MAX_OPTIONS]
-    if chosen and all(each.value != chosen for each in listed):
-        listed.insert(0, Option(chosen, chosen, chosen=True))
-    return tuple(listed)
+def suggestions(counts: Mapping[str, int], chosen: str) -> dict[str, str]:
+    """Return the values of a filter and their texts, the most frequent first. The chosen value is one of them."""
+    shown = {name: f"{name} ({count:,})" for name, count in islice(counts.items(), _MAX_OPTIONS)}
+    return shown if not chosen or chosen in shown else {chosen: chosen, **shown}
 
 
 BLUEPRINT: Final = Blueprint("workloads", __name__)
@@ -196,7 +149,8 @@ def show() -> Response | str:
         lambda answer: (answer.matched, answer.total),
     )
     return render_template(
-        "workloads.html", page=workloads_page(found, question), question=question, gaps=found.gaps, paging=paging,
+        "workloads.html", rows=map(row_view, found.items), facets=found.facets, suggested=suggestions,
+        restrictions=RESTRICTIONS, question=question, gaps=found.gaps, paging=paging,
         sort=("-" if question.descending else "") + question.sort.value,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from berthmaster.views.move_rows import (
     WaitReason,
     WindowUse,
 )
-from console.pages.moves import BADGES, PHASES, moves_page
+from console.pages.moves import BADGES, PHASES, limits_of, notices
 
 LATER = NOW + timedelta(hours=3)
 
@@ -32,17 +32,15 @@ def test_what_stops_moves_comes_first():
         brake=BrakeReport(engaged=True, reason="5 of 9 clusters are not ready", since=NOW),
         sources=SourcesRecord(failback="On", pause="Planned", problem="budgets[0]: no name"),
     )
-    notices = moves_page(view).notices
-    assert [each.kind for each in notices] == ["bad", "warn", "warn"]
-    assert "storm brake is engaged" in notices[0].title
-    assert notices[1].text == "budgets[0]: no name"
-    assert "failovers continue" in notices[2].title
+    brake, invalid, paused = notices(view)
+    assert [each.kind for each in (brake, invalid, paused)] == ["bad", "warn", "warn"]
+    assert "storm brake is engaged" in brake.title
+    assert invalid.text == "budgets[0]: no name"
+    assert "failovers continue" in paused.title
 
 
 def test_an_unknown_brake_is_not_called_free():
-    page = moves_page(moves_view(brake=BrakeReport()))
-    assert page.brake is None
-    assert page.notices == []
+    assert list(notices(moves_view(brake=BrakeReport()))) == []
     text = console_client(GivenSource(moves=moves_view(brake=BrakeReport(), budgets=None))).get("/moves").text
     assert "Storm brake: not known" in text
     assert "The budgets are not known" in text
@@ -69,8 +67,7 @@ def test_an_unknown_brake_is_not_called_free():
     ],
 )
 def test_the_limits_of_a_budget(fields, expected):
-    line = moves_page(moves_view(budgets=[budget(**fields)])).budgets[0]
-    assert [each.text for each in line.limits] == expected
+    assert [each.text for each in limits_of(budget(**fields))] == expected
 
 
 def test_the_address_is_the_question(page):
@@ -94,7 +91,7 @@ def test_a_page_after_the_last_one_is_the_last_one(page):
 
 
 def test_controllers_that_are_silent_are_a_notice():
-    (notice,) = moves_page(moves_view(controllers=ControllersReport(NOW, silent=True))).notices
+    (notice,) = notices(moves_view(controllers=ControllersReport(NOW, silent=True)))
     assert (notice.kind, notice.since) == ("bad", NOW)
     assert "No controller has renewed its lease" in notice.title
 

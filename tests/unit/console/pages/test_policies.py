@@ -5,24 +5,26 @@ from console_replies import HOSTILE, policy_list, policy_row, policy_view
 from console_source import GivenSource, console_client
 
 from berthmaster.views.policy_rows import PolicyFinding, PriorityDropRow, TakeoverRow
-from console.pages.policies import policies_page, policy_address
+from console.pages.policies import finding_counts, policy_address
 from console.question import WhatIfQuestion, decoded
 
 
 def test_a_line_counts_findings_by_severity_and_takeovers():
     findings = [PolicyFinding("a", "error", "spec", "x"), PolicyFinding("b", "warning", "", "y")]
     takeover = TakeoverRow("shop/Deployment/web", "PropagationPolicy shop/b", "PropagationPolicy shop/all", "")
-    line = policies_page(policy_list(policy_row(findings=findings, takes=[takeover]))).lines[0]
-    assert (line.errors, line.warnings, line.takeovers, line.place) == (1, 1, 1, "shop")
+    row = policy_row(findings=findings, takes=[takeover])
+    assert finding_counts(row) == (1, 1)
+    text = console_client(GivenSource(policies=policy_list(row))).get("/policies").text
+    for part in ("1 error<", "1 warning<", "may take 1", 'href="/policies/shop/all"'):
+        assert part in text
 
 
 def test_rules_that_did_not_run_find_nothing_and_say_so():
-    page = policies_page(policy_list(policy_row(findings=None)))
-    assert page.unchecked
-    assert page.lines[0].errors is None
-    assert not policies_page(policy_list()).unchecked
-    text = console_client(GivenSource(policies=policy_list(policy_row(findings=None)))).get("/policies").text
-    assert "findings are not known" in text
+    unchecked, checked = policy_row(findings=None), policy_row(findings=[])
+    assert (finding_counts(unchecked), finding_counts(checked)) == (None, (0, 0))
+    for rows, said in (([unchecked], True), ([unchecked, checked], False), ([], False)):
+        text = console_client(GivenSource(policies=policy_list(*rows))).get("/policies").text
+        assert ("findings are not known" in text) is said
 
 
 @pytest.mark.parametrize(
