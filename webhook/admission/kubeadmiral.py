@@ -16,7 +16,7 @@ from berthmaster.model.selector import (
     requirement_error,
 )
 from webhook.admission.outcome import ABSENT, Draft, FieldProblem
-from webhook.admission.rules.rule import AdmissionRule
+from webhook.admission.rules.rule import AdmissionRule, rule
 from webhook.admission.schema import GO_DURATION
 
 MAX_WEIGHT: Final = 100
@@ -143,6 +143,7 @@ def _check_migration(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
         yield FieldProblem(path, text, "negative", "use a positive duration")
 
 
+@rule("kubeadmiral-weight-zero", "A weight of 0: the cluster gets only its minimum.")
 def _weight_zero(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     for index, entry in enumerate(spec.placement):
         if entry.preferences.weight == 0:
@@ -153,6 +154,7 @@ def _weight_zero(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("kubeadmiral-preferences-ignored", "Preferences that the mode or strategy ignores.")
 def _ignored_preferences(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     divided, binpack = spec.scheduling_mode == "Divide", spec.replicas_strategy == "Binpack"
     for index, entry in enumerate(spec.placement):
@@ -175,6 +177,7 @@ def _ignored_preferences(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("kubeadmiral-binpack-duplicate", "`Binpack` in mode `Duplicate`.")
 def _binpack_duplicate(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     if spec.scheduling_mode == "Duplicate" and spec.replicas_strategy == "Binpack":
         yield FieldProblem(
@@ -183,6 +186,7 @@ def _binpack_duplicate(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("kubeadmiral-binpack-order", "`Binpack` over clusters of equal priority.")
 def _binpack_without_priority(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     if spec.scheduling_mode != "Divide" or spec.replicas_strategy != "Binpack" or len(spec.placement) <= 1:
         return
@@ -194,6 +198,7 @@ def _binpack_without_priority(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("kubeadmiral-max-replicas-zero", "A listed cluster that gets no replicas.")
 def _nothing_to_divide(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     for index, entry in enumerate(spec.placement):
         if entry.preferences.max_replicas == 0 and spec.scheduling_mode == "Divide":
@@ -203,6 +208,7 @@ def _nothing_to_divide(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("kubeadmiral-max-clusters-idle", "`maxClusters` above the number of listed clusters.")
 def _too_many_clusters(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     if spec.max_clusters is not None and 0 < len(spec.placement) < spec.max_clusters:
         yield FieldProblem(
@@ -212,6 +218,7 @@ def _too_many_clusters(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("kubeadmiral-sticky", "Rescheduling is disabled, which also keeps the replicas of each cluster.")
 def _never_rescheduled(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
     policy = spec.reschedule_policy
     if policy is not None and policy.disable_rescheduling:
@@ -223,20 +230,11 @@ def _never_rescheduled(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
 
 
 KUBEADMIRAL_RULES: Final[tuple[AdmissionRule[KubeAdmiralSpec], ...]] = (
-    AdmissionRule("kubeadmiral-weight-zero", "A weight of 0: the cluster gets only its minimum.", _weight_zero),
-    AdmissionRule(
-        "kubeadmiral-preferences-ignored", "Preferences that the mode or strategy ignores.", _ignored_preferences
-    ),
-    AdmissionRule("kubeadmiral-binpack-duplicate", "`Binpack` in mode `Duplicate`.", _binpack_duplicate),
-    AdmissionRule(
-        "kubeadmiral-binpack-order", "`Binpack` over clusters of equal priority.", _binpack_without_priority
-    ),
-    AdmissionRule("kubeadmiral-max-replicas-zero", "A listed cluster that gets no replicas.", _nothing_to_divide),
-    AdmissionRule(
-        "kubeadmiral-max-clusters-idle", "`maxClusters` above the number of listed clusters.", _too_many_clusters
-    ),
-    AdmissionRule(
-        "kubeadmiral-sticky", "Rescheduling is disabled, which also keeps the replicas of each cluster.",
-        _never_rescheduled,
-    ),
-)  # fmt: skip
+    _weight_zero,
+    _ignored_preferences,
+    _binpack_duplicate,
+    _binpack_without_priority,
+    _nothing_to_divide,
+    _too_many_clusters,
+    _never_rescheduled,
+)

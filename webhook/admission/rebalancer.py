@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from berthmaster.model.kinds import Scope
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import AdmissionRule
+from webhook.admission.rules.rule import AdmissionRule, rule
 from webhook.admission.settings import AdmissionSettings
 
 
@@ -47,6 +47,7 @@ def _check_workload(workload: RebalancedWorkload, path: str, settings: Admission
         )
 
 
+@rule("rebalancer-scope-unknown", "A workload of a kind of unknown scope, without a namespace.")
 def _unknown_scopes(reviewed: ReviewedRebalancer) -> Iterator[FieldProblem]:
     for index, workload in enumerate(reviewed.spec.workloads):
         scope = reviewed.settings.scope(workload.api_version, workload.kind)
@@ -59,8 +60,4 @@ def _unknown_scopes(reviewed: ReviewedRebalancer) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
-REBALANCER_RULES: Final[tuple[AdmissionRule[ReviewedRebalancer], ...]] = (
-    AdmissionRule(
-        "rebalancer-scope-unknown", "A workload of a kind of unknown scope, without a namespace.", _unknown_scopes
-    ),
-)
+REBALANCER_RULES: Final[tuple[AdmissionRule[ReviewedRebalancer], ...]] = (_unknown_scopes,)

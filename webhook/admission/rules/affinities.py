@@ -9,12 +9,13 @@ from berthmaster.model.policy import ClusterAffinity, ClusterAffinityTerm, Place
 from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
 from webhook.admission.karmada import divides_by_static_weight, matches_every_cluster, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
+from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 _GROUPS: Final = "spec.placement.clusterAffinities"
 _TOLERATIONS: Final = "spec.placement.clusterTolerations"
 
 
+@rule("group-unreachable", "A group after a group that accepts every cluster.")
 def _unreachable(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     first_open = ""
     for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
@@ -28,6 +29,7 @@ def _unreachable(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             first_open = group.affinity_name
 
 
+@rule("group-repeated", "A group that matches the same clusters as an earlier group.")
 def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     seen: dict[tuple[object, ...], str] = {}
     for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
@@ -51,6 +53,7 @@ def _meaning(group: ClusterAffinityTerm) -> tuple[object, ...]:
     return (*selectors, frozenset(group.cluster_names), frozenset(group.exclude), tuple(overflow))
 
 
+@rule("groups-empty", "An empty list of groups: it places nothing and reports success.")
 def _no_groups(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     if reviewed.policy.spec.placement.cluster_affinities == ():
         yield FieldProblem(
@@ -59,6 +62,7 @@ def _no_groups(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("cluster-named-and-excluded", "A cluster in both `clusterNames` and `exclude`.")
 def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for path, affinity in affinities(reviewed.policy.spec.placement):
         both = sorted(frozenset(affinity.cluster_names) & frozenset(affinity.exclude))
@@ -70,6 +74,7 @@ def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("selector-broken", "An invalid label or field selector, which matches nothing.")
 def _broken_selector(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for error in _selector_errors(reviewed.policy.spec):
         expression = error.path[: error.path.rindex("]") + 1]
@@ -87,6 +92,7 @@ def _selector_errors(spec: PropagationSpec) -> Iterator[FieldError]:
                 yield error.below(f"spec.resourceSelectors[{index}].labelSelector")
 
 
+@rule("toleration-of-everything", "A toleration without a key that tolerates every taint.")
 def _everything(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
         if toleration.operator != "Exists" or toleration.key:
@@ -99,6 +105,7 @@ def _everything(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("toleration-without-key", "A toleration by value that matches every key.")
 def _keyless(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
         if not toleration.key and toleration.operator in {"", "Equal"}:
@@ -108,6 +115,7 @@ def _keyless(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("toleration-without-effect", "A toleration that tolerates nothing, or has a value that is ignored.")
 def _nothing(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
         path = f"{_TOLERATIONS}[{index}]"
@@ -128,26 +136,15 @@ def _nothing(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
-AFFINITY_RULES: Final = (
-    AdmissionRule("group-unreachable", "A group after a group that accepts every cluster.", _unreachable),
-    AdmissionRule("group-repeated", "A group that matches the same clusters as an earlier group.", _repeated),
-    AdmissionRule("groups-empty", "An empty list of groups: it places nothing and reports success.", _no_groups),
-    AdmissionRule("cluster-named-and-excluded", "A cluster in both `clusterNames` and `exclude`.", _excluded_by_name),
-    AdmissionRule("selector-broken", "An invalid label or field selector, which matches nothing.", _broken_selector),
-)
-TOLERATION_RULES: Final = (
-    AdmissionRule("toleration-of-everything", "A toleration without a key that tolerates every taint.", _everything),
-    AdmissionRule("toleration-without-key", "A toleration by value that matches every key.", _keyless),
-    AdmissionRule(
-        "toleration-without-effect", "A toleration that tolerates nothing, or has a value that is ignored.", _nothing
-    ),
-)
+AFFINITY_RULES: Final = (_unreachable, _repeated, _no_groups, _excluded_by_name, _broken_selector)
+TOLERATION_RULES: Final = (_everything, _keyless, _nothing)
 
 
 _SELECTING: Final = frozenset({"region", "cluster"})
 _PATH: Final = "spec.placement.spreadConstraints"
 
 
+@rule("spread-ignored-by-static-weight", "Spread constraints together with static weights.")
 def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     placement = reviewed.policy.spec.placement
     if placement.spread_constraints and divides_by_static_weight(placement.replica_scheduling):
@@ -162,6 +159,7 @@ def _constraints(reviewed: ReviewedPolicy) -> tuple[SpreadConstraint, ...]:
     return () if divides_by_static_weight(placement.replica_scheduling) else placement.spread_constraints
 
 
+@rule("spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.")
 def _max_groups_unset(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, constraint in enumerate(_constraints(reviewed)):
         if constraint.max_groups == 0 and constraint.spread_by_field in _SELECTING:
@@ -171,6 +169,7 @@ def _max_groups_unset(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("spread-unsupported", "Constraints by zone, provider or label alone.")
 def _not_supported_alone(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     constraints = _constraints(reviewed)
     if constraints and not any(each.spread_by_field in _SELECTING for each in constraints):
@@ -180,6 +179,7 @@ def _not_supported_alone(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("spread-without-effect", "A constraint by zone, provider or label together with one by cluster or region.")
 def _without_effect(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     constraints = _constraints(reviewed)
     if not any(each.spread_by_field in _SELECTING for each in constraints):
@@ -197,6 +197,7 @@ def _shown(constraint: SpreadConstraint) -> str:
     return constraint.spread_by_field or f"label {constraint.spread_by_label}"
 
 
+@rule("spread-min-above-named", "A `minGroups` above the number of named clusters.")
 def _more_than_named(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     groups = [each.min_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
     wanted = max(groups, default=0)
@@ -218,6 +219,7 @@ def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
             yield f"spec.placement.clusterAffinities[{index}]", group
 
 
+@rule("overflow-forbidden-by-spread", "Overflow affinities with a `maxGroups` that the group alone reaches.")
 def _overflow_forbidden(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     limits = [each.max_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
     limit = min((each for each in limits if each > 0), default=0)
@@ -232,23 +234,10 @@ def _overflow_forbidden(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 SPREADING_RULES: Final = (
-    AdmissionRule(
-        "spread-ignored-by-static-weight", "Spread constraints together with static weights.",
-        _ignored_by_static_weight,
-    ),
-    AdmissionRule(
-        "spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.", _max_groups_unset
-    ),
-    AdmissionRule("spread-unsupported", "Constraints by zone, provider or label alone.", _not_supported_alone),
-    AdmissionRule(
-        "spread-without-effect", "A constraint by zone, provider or label together with one by cluster or region.",
-        _without_effect,
-    ),
-    AdmissionRule(
-        "spread-min-above-named", "A `minGroups` above the number of named clusters.", _more_than_named
-    ),
-    AdmissionRule(
-        "overflow-forbidden-by-spread", "Overflow affinities with a `maxGroups` that the group alone reaches.",
-        _overflow_forbidden,
-    ),
-)  # fmt: skip
+    _ignored_by_static_weight,
+    _max_groups_unset,
+    _not_supported_alone,
+    _without_effect,
+    _more_than_named,
+    _overflow_forbidden,
+)

@@ -11,12 +11,13 @@ from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveStrategy
 from berthmaster.model.policy import ClusterAffinity, Placement
 from webhook.admission.karmada import divides_by_static_weight, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
+from webhook.admission.rules.rule import ReviewedPolicy, rule
 
 _PATH: Final = "spec.placement.replicaScheduling"
 _SPREAD: Final = frozenset({"cluster", "region"})
 
 
+@rule("division-without-effect", "A division preference or weights with type `Duplicated`.")
 def _divided_though_duplicated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     strategy = reviewed.policy.spec.placement.replica_scheduling
     if strategy is None or strategy.replica_scheduling_type == "Divided":
@@ -34,6 +35,7 @@ def _unused(field: str, value: object) -> FieldProblem:
     )  # fmt: skip
 
 
+@rule("weights-without-effect", "Weights with `Aggregated`, or static weights with a `dynamicWeight`.")
 def _weights_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     strategy = reviewed.policy.spec.placement.replica_scheduling
     if strategy is None or strategy.replica_scheduling_type != "Divided" or strategy.weight_preference is None:
@@ -51,6 +53,7 @@ def _weights_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("static-weight-unmatched", "A static weight that matches none of the policy's clusters.")
 def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     possible = _possible_clusters(reviewed.policy.spec.placement)
     targets = _weighted_clusters(reviewed.policy.spec.placement)
@@ -67,6 +70,7 @@ def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("static-weight-incomplete", "Named clusters without a static weight: they get no replicas.")
 def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     possible = _possible_clusters(reviewed.policy.spec.placement)
     named = [named_clusters(target) for target in _weighted_clusters(reviewed.policy.spec.placement)]
@@ -83,6 +87,7 @@ def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+@rule("aggregated-beside-min-groups", "`Aggregated` with a `minGroups` above 1, which it does not ensure.")
 def _packed_though_spread(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     placement = reviewed.policy.spec.placement
     strategy = placement.replica_scheduling
@@ -131,26 +136,12 @@ def _is_disjoint(target: ClusterAffinity, possible: frozenset[str] | None) -> bo
 
 
 DIVISION_RULES: Final = (
-    AdmissionRule(
-        "division-without-effect", "A division preference or weights with type `Duplicated`.",
-        _divided_though_duplicated,
-    ),
-    AdmissionRule(
-        "weights-without-effect", "Weights with `Aggregated`, or static weights with a `dynamicWeight`.",
-        _weights_ignored,
-    ),
-    AdmissionRule(
-        "static-weight-unmatched", "A static weight that matches none of the policy's clusters.", _unmatched_weight
-    ),
-    AdmissionRule(
-        "aggregated-beside-min-groups", "`Aggregated` with a `minGroups` above 1, which it does not ensure.",
-        _packed_though_spread,
-    ),
-    AdmissionRule(
-        "static-weight-incomplete", "Named clusters without a static weight: they get no replicas.",
-        _incomplete_weights,
-    ),
-)  # fmt: skip
+    _divided_though_duplicated,
+    _weights_ignored,
+    _unmatched_weight,
+    _packed_though_spread,
+    _incomplete_weights,
+)
 
 
 _PREFIX: Final = FAILBACK.partition("/")[0] + "/"
@@ -159,6 +150,7 @@ _NOTHING_BEGINS: Final = "it cannot be read, and no planned move of the policy's
 _SIMILAR: Final = 0.85
 
 
+@rule("move-annotation-invalid", "An annotation about moves that cannot be read, or has a misspelled name.")
 def _invalid(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     annotations = reviewed.policy.metadata.annotations
     for key in sorted(annotations):
@@ -196,8 +188,4 @@ def _is_pause(text: str) -> bool:
     return True
 
 
-MOVE_RULES: Final = (
-    AdmissionRule(
-        "move-annotation-invalid", "An annotation about moves that cannot be read, or has a misspelled name.", _invalid
-    ),
-)
+MOVE_RULES: Final = (_invalid,)

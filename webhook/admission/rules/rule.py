@@ -62,6 +62,13 @@ class AdmissionRule(Generic[S]):
         return self.standalone if settings.standalone and self.standalone is not None else self.default
 
 
+def rule(
+    rule_id: str, summary: str, *, default: Level = Level.WARN, standalone: Level | None = None
+) -> Callable[[Callable[[S], Iterator[FieldProblem]]], AdmissionRule[S]]:
+    """Return a decorator that makes a rule of a check."""
+    return lambda check: AdmissionRule(rule_id, summary, check, default, standalone)
+
+
 class Findings(NamedTuple):
     """The problems that rules found, by the level of the rule."""
 

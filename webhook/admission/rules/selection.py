@@ -8,7 +8,7 @@ from berthmaster.model.kinds import Scope, group_of
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import DEFAULT_SCHEDULER, Placement, ResourceSelector
 from webhook.admission.outcome import ABSENT, FieldProblem
-from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
+from webhook.admission.rules.rule import ReviewedPolicy, rule
 from webhook.admission.settings import Level
 
 _PATH: Final = "spec.resourceSelectors"
@@ -20,6 +20,12 @@ _UNPROPAGATED_GROUPS: Final = frozenset({
 })  # fmt: skip
 
 
+@rule(
+    "preemption-without-namespace",
+    "A ClusterPropagationPolicy with `preemption: Always` selects a namespaced kind without its namespace.",
+    default=Level.DENY,
+    standalone=Level.WARN,
+)
 def _preemption_namespace(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector, scope in _preempting_without_namespace(reviewed):
         if scope is Scope.NAMESPACED:
@@ -30,6 +36,10 @@ def _preemption_namespace(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule(
+    "preemption-scope-unknown",
+    "A ClusterPropagationPolicy with `preemption: Always` selects a kind of unknown scope without a namespace.",
+)
 def _scope_unknown(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector, scope in _preempting_without_namespace(reviewed):
         if scope is None:
@@ -51,6 +61,7 @@ def _preempting_without_namespace(reviewed: ReviewedPolicy) -> Iterator[tuple[in
             yield index, selector, reviewed.settings.scope(selector.api_version, selector.kind)
 
 
+@rule("preemption-without-effect", "`preemption: Always` with a priority that preempts nothing.")
 def _nothing_to_preempt(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     policy = reviewed.policy
     if policy.spec.preemption != "Always" or not policy.cluster_scoped or policy.explicit_priority > 0:
@@ -64,6 +75,7 @@ def _nothing_to_preempt(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     )
 
 
+@rule("selector-wrong-scope", "A cluster-scoped kind in a PropagationPolicy, or with a namespace.")
 def _wrong_scope(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
         if reviewed.settings.scope(selector.api_version, selector.kind) is not Scope.CLUSTER:
@@ -81,6 +93,7 @@ def _wrong_scope(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("selector-labels-ignored", "A selector with both `name` and `labelSelector`.")
 def _labels_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
         if selector.name and selector.label_selector is not None:
@@ -90,6 +103,7 @@ def _labels_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("selector-repeated", "A duplicate selector.")
 def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     seen: dict[str, int] = {}
     for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
@@ -99,6 +113,7 @@ def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         seen.setdefault(text, index)
 
 
+@rule("selector-never-propagated", "A namespace or an API that Karmada does not propagate.")
 def _never_propagated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
         namespace = selector.namespace
@@ -115,6 +130,7 @@ def _never_propagated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
+@rule("lazy-change", "An update of a `Lazy` policy, which takes effect late.")
 def _lazy_change(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     spec, old = reviewed.policy.spec, reviewed.old
     if old is not None and reviewed.policy.lazy and spec != old.spec:
@@ -126,32 +142,22 @@ def _lazy_change(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 SELECTION_RULES: Final = (
-    AdmissionRule(
-        "preemption-without-namespace",
-        "A ClusterPropagationPolicy with `preemption: Always` selects a namespaced kind without its namespace.",
-        _preemption_namespace, default=Level.DENY, standalone=Level.WARN,
-    ),
-    AdmissionRule(
-        "preemption-scope-unknown",
-        "A ClusterPropagationPolicy with `preemption: Always` selects a kind of unknown scope without a namespace.",
-        _scope_unknown,
-    ),
-    AdmissionRule(
-        "preemption-without-effect", "`preemption: Always` with a priority that preempts nothing.",
-        _nothing_to_preempt,
-    ),
-    AdmissionRule(
-        "selector-wrong-scope", "A cluster-scoped kind in a PropagationPolicy, or with a namespace.", _wrong_scope
-    ),
-    AdmissionRule("selector-labels-ignored", "A selector with both `name` and `labelSelector`.", _labels_ignored),
-    AdmissionRule("selector-repeated", "A duplicate selector.", _repeated),
-    AdmissionRule(
-        "selector-never-propagated", "A namespace or an API that Karmada does not propagate.", _never_propagated
-    ),
-    AdmissionRule("lazy-change", "An update of a `Lazy` policy, which takes effect late.", _lazy_change),
-)  # fmt: skip
+    _preemption_namespace,
+    _scope_unknown,
+    _nothing_to_preempt,
+    _wrong_scope,
+    _labels_ignored,
+    _repeated,
+    _never_propagated,
+    _lazy_change,
+)
 
 
+@rule(
+    "unsupported-placement",
+    "A placement field that this version does not know, in a policy of our scheduler.",
+    default=Level.DENY,
+)
 def _held(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     if _is_own(reviewed):
         yield from _problems(
@@ -161,6 +167,7 @@ def _held(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )
 
 
+@rule("placement-field-unknown", "A placement field that this version does not know, in a policy of another scheduler.")
 def _of_others(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     if not _is_own(reviewed):
         yield from _problems(
@@ -181,14 +188,5 @@ def _problems(reviewed: ReviewedPolicy, fault: str, remedy: str) -> Iterator[Fie
             yield FieldProblem(each.below("spec.placement").path, ABSENT, fault, remedy)
 
 
-UNSUPPORTED_RULES: Final = (
-    AdmissionRule(
-        "unsupported-placement", "A placement field that this version does not know, in a policy of our scheduler.",
-        _held, default=Level.DENY,
-    ),
-    AdmissionRule(
-        "placement-field-unknown",
-        "A placement field that this version does not know, in a policy of another scheduler.", _of_others,
-    ),
-)  # fmt: skip
+UNSUPPORTED_RULES: Final = (_held, _of_others)
 UNSUPPORTED_IDS: Final = frozenset(rule.id for rule in UNSUPPORTED_RULES)
