@@ -27,7 +27,7 @@ from berthmaster.model.decode import convert
 from berthmaster.native_api.fleet import SortKey
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.metrics import PrometheusServiceMetrics
+from extender.metrics import ServiceMetrics
 from extender.protocols.native import routes
 from extender.protocols.route import Handler
 from extender.protocols.services import Call, Services
@@ -73,7 +73,7 @@ class Plane:
                     cache.apply_cluster(convert(Cluster, each))
         self._bindings = [each for each in manifests if each["kind"] == "ResourceBinding"]
         self._informer.replace({key_of(each): encoded(each) for each in self._bindings}.items())
-        self._services = Services(self.state, PrometheusServiceMetrics(), logging.getLogger("bench"), self._clock)
+        self._services = Services(self.state, ServiceMetrics(), logging.getLogger("bench"), self._clock)
         self._routes: dict[str, Handler] = {each.path: each.handler for each in routes() if each.method == "GET"}
 
     def change(self, number: int) -> None:

@@ -27,7 +27,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.app import all_routes
-from extender.metrics import PrometheusServiceMetrics
+from extender.metrics import ServiceMetrics
 from extender.protocols.problem import Refusal, problem
 from extender.protocols.services import Call, Services, sized
 from extender.state.state import State
@@ -154,7 +154,7 @@ def _works() -> "Mapping[str, Callable[[Row, bytes], Work]]":
     log = logging.getLogger("bench")
     log.setLevel(logging.CRITICAL)
     logging.getLogger("berthmaster").setLevel(logging.CRITICAL)
-    metrics = PrometheusServiceMetrics()
+    metrics = ServiceMetrics()
 
     def review(row: Row, body: bytes) -> Work:
         reviewer = Reviewer(AdmissionSettings(mode=WebhookMode.STANDALONE))

@@ -22,7 +22,7 @@ from berthmaster.model.decode import convert
 from berthmaster.native_api.what_if import PlanAnswer, PlanRequest
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.metrics import PrometheusServiceMetrics
+from extender.metrics import ServiceMetrics
 from extender.protocols.native.plan import Planner
 from extender.protocols.services import Call, Services
 from extender.state.state import State
@@ -43,7 +43,7 @@ class Plane:
         for each in (raw for group in objects(workloads, clusters) for raw in group):
             if each["kind"] != "Namespace":
                 self.store(dressed(each) if each["kind"] == "Cluster" else identified(each))
-        self._services = Services(self.state, PrometheusServiceMetrics(), logging.getLogger("bench"), clock)
+        self._services = Services(self.state, ServiceMetrics(), logging.getLogger("bench"), clock)
         self._planner, self._clock = Planner(), clock
         self.source = WatchSource(
             lambda: self.api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock

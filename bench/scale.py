@@ -66,7 +66,7 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.change_set import ChangeSet, PlanIndex
 from berthmaster.simulation.failures import FailureDomain, Failures, losses
 from berthmaster.simulation.planner import plan
-from extender.metrics import PrometheusServiceMetrics
+from extender.metrics import ServiceMetrics
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.services import Call, Services
@@ -313,7 +313,7 @@ def extender(size: int, clusters: int) -> dict[str, float]:
         time.sleep(0.2)
     figures.found["reading everything, s"] = round(time.process_time() - begun_s - api.made_s, 2)
     figures.memory("after everything is read")
-    services = Services(state, PrometheusServiceMetrics(), logging.getLogger("bench"), clock)
+    services = Services(state, ServiceMetrics(), logging.getLogger("bench"), clock)
     planner = Planner()
     sizes = Counter(fleet.policy_of)
     few = [policy for policy, shape in enumerate(fleet.shapes) if shape == "few"]

@@ -27,10 +27,11 @@ from berthmaster.serving.fast_path import request_id_of
 from berthmaster.serving.request_parser import ServerRefusal
 from berthmaster.serving.responses import RefusalForm
 from berthmaster.version import __version__
+from berthmaster.views.plan_sections import heading
 from console import markup, security
 from console.authentication import SESSION_LIFETIME, Authentication, SignInOptions, Visitor
 from console.context import ConsoleServices, PageOptions
-from console.live import EVENTS, ConsoleMetrics, EventStreams, StateWatcher
+from console.live import EVENTS, EventStreams, StateWatcher
 from console.pages import search
 from console.pages.plan_model import binding_place
 from console.pages.policies import policy_address
@@ -42,6 +43,7 @@ from console.source import ExtenderSource, SourceError, VisibleSource
 from console.static_files import StaticFiles
 
 if TYPE_CHECKING:
+    from console.metrics import ConsoleMetrics
     from console.oidc import OidcSignIn
 
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -101,7 +103,7 @@ class ConsoleParts:
         watcher: StateWatcher,
         authentication: Authentication,
         clock: Clock,
-        metrics: ConsoleMetrics,
+        metrics: "ConsoleMetrics",
         namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None,
     ) -> None:
         self.source = source
@@ -135,6 +137,7 @@ def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:
         duration=markup.duration,
         age=lambda then: markup.age(then, parts.clock.now()),
         place=binding_place,
+        heading=heading,
         policy_place=policy_address,
         sentence=sentence,
         assignment=assignment_words,

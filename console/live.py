@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,9 @@ from berthmaster.native_api.wire import Staleness
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.stopping import RepeatingThread
 from console.source import SourceError
+
+if TYPE_CHECKING:
+    from console.metrics import ConsoleMetrics
 
 EVENTS: Final = "/events"
 _LOG: Final = logging.getLogger("berthmaster.console")
@@ -33,19 +36,6 @@ _LEAST_OF_VISITOR: Final = 6
 """A browser opens six connections to one host."""
 _LIFE_S: Final = 300.0
 """How long a stream lasts. The browser then opens another one, and the console checks again who the visitor is."""
-
-
-class LiveMetrics(Protocol):
-    """The metrics of live updates."""
-
-    def streams(self, count: int) -> None:
-        """Set the number of open streams."""
-
-    def extender_answers(self) -> None:
-        """Record that the extender answers."""
-
-    def extender_lost(self) -> None:
-        """Record that the extender cannot be asked."""
 
 
 class _Seen(NamedTuple):
@@ -66,7 +56,7 @@ class StateWatcher:
     """Polls the version of the extender's state. Safe for several threads."""
 
     def __init__(
-        self, ask: Callable[[], StateVersion], clock: Clock, metrics: LiveMetrics, *, shows_cause: bool = True
+        self, ask: Callable[[], StateVersion], clock: Clock, metrics: "ConsoleMetrics", *, shows_cause: bool = True
     ) -> None:
         """Prepare the watcher. ``start`` begins to poll.
 
@@ -168,7 +158,7 @@ class StateWatcher:
 class EventStreams:
     """The open streams of events, at most a number of them. Safe for several threads."""
 
-    def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: LiveMetrics) -> None:
+    def __init__(self, watcher: StateWatcher, clock: Clock, limit: int, metrics: "ConsoleMetrics") -> None:
         self._watcher, self._clock, self._limit, self._metrics = watcher, clock, limit, metrics
         self._open: Counter[str] = Counter()
         self._limit_of_visitor = max(_LEAST_OF_VISITOR, limit // 4)
@@ -243,16 +233,3 @@ def _time(moment: datetime, now: datetime) -> str:
     """Return a time of day, with the date if it is another day."""
     same = moment.date() == now.date()
     return moment.strftime("%H:%M:%S UTC" if same else "%Y-%m-%d %H:%M:%S UTC")
-
-
-class ConsoleMetrics(LiveMetrics, Protocol):
-    """The metrics of the console. Every label comes from a small fixed set, and never from the text of a client."""
-
-    def answered(self, page: str, status: int, seconds: float) -> None:
-        """Count a request and its duration. ``page`` is empty for an unknown path."""
-
-    def signed_in(self, result: str) -> None:
-        """Count an attempt to sign in: ``accepted``, ``refused`` or ``limited``."""
-
-    def source_failed(self, status: int) -> None:
-        """Count a question that the extender did not answer, by the status of its answer; 0 if there was none."""

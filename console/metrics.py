@@ -38,17 +38,20 @@ SIGN_INS: Final = Counter(
 )
 
 
-class PrometheusConsoleMetrics:
-    """The metrics of the application."""
+class ConsoleMetrics:
+    """The metrics of the console. Every label comes from a small fixed set, and never from the text of a client."""
 
     def answered(self, page: str, status: int, seconds: float) -> None:
+        """Count a request and its duration. ``page`` is empty for an unknown path."""
         REQUESTS.labels(page, status).inc()
         REQUEST_SECONDS.labels(page).observe(seconds)
 
     def signed_in(self, result: str) -> None:
+        """Count an attempt to sign in: ``accepted``, ``refused`` or ``limited``."""
         SIGN_INS.labels(result).inc()
 
     def source_failed(self, status: int) -> None:
+        """Count a question that the extender did not answer, by the status of its answer; 0 if there was none."""
         SOURCE_FAILURES.labels(status).inc()
 
     def streams(self, count: int) -> None:

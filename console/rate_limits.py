@@ -4,11 +4,13 @@ import hashlib
 import logging
 import threading
 from collections import OrderedDict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from berthmaster.runtime.clock import Clock, TokenBucket
 from berthmaster.runtime.logs import fields
-from console.live import ConsoleMetrics
+
+if TYPE_CHECKING:
+    from console.metrics import ConsoleMetrics
 
 _MAX_KEYS: Final = 10_000
 
@@ -47,7 +49,7 @@ class SignInAttempts:
     the same proxy.
     """
 
-    def __init__(self, clock: Clock, metrics: ConsoleMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: "ConsoleMetrics") -> None:
         self._limits = RateLimits(clock, _PER_S, _BURST)
         self._metrics = metrics
         self._good: OrderedDict[bytes, None] = OrderedDict()

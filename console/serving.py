@@ -95,9 +95,9 @@ class _Console:
     def application(self) -> ServedApp:
         from console.app import AppOptions, ConsoleParts, create_app, refusals_of  # noqa: PLC0415 - only workers need Flask
         from console.authentication import Authentication  # noqa: PLC0415 - the same
-        from console.metrics import PrometheusConsoleMetrics  # noqa: PLC0415 - see the class
+        from console.metrics import ConsoleMetrics  # noqa: PLC0415 - see the class
 
-        options, clock, metrics = self._options, SystemClock(), PrometheusConsoleMetrics()
+        options, clock, metrics = self._options, SystemClock(), ConsoleMetrics()
         clients = ExtenderClients(options.extender, options.extender_timeout_s)
         source = ExtenderSource(
             clients, clock, lambda: ExtenderState(watcher.version, watcher.lost), options.page_deadline_s

@@ -99,26 +99,32 @@ CREDENTIAL_FAILURES: Final = Counter(
 )
 
 
-class PrometheusServiceMetrics:
-    """The metrics of handlers and of the middleware."""
+class ServiceMetrics:
+    """The metrics of requests. Every label comes from a small fixed set, and never from the text of a client."""
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
+        """Count a decision: its trigger, and its result (``placed``, a ``FailureKind``, or another word)."""
         _counter(DECISIONS, protocol, trigger, result).inc()
 
     def took(self, protocol: str, stage: str, seconds: float) -> None:
+        """Observe the duration of a stage of a request (``decode``, ``decide``, ``encode``)."""
         _histogram(STAGE_SECONDS, protocol, stage).observe(seconds)
 
     def rejected(self, plugin: str, clusters: int) -> None:
+        """Count the clusters that a filter rejected."""
         _counter(REJECTIONS, plugin).inc(clusters)
 
     def doubted(self, protocol: str, reason: str) -> None:
+        """Count an answer to a request that could not be decided."""
         DOUBTS.labels(protocol, reason).inc()
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request and its duration. ``route`` is empty for an unknown path."""
         _counter(REQUESTS, protocol, route, status).inc()
         _histogram(REQUEST_SECONDS, protocol, route).observe(seconds)
 
     def drifted(self, found: FleetDrift, computed_at: datetime) -> None:
+        """Set the drift of the whole fleet."""
         DRIFTED.labels("any").set(found.total.drifted)
         for kind in DriftKind:
             DRIFTED.labels(kind.value).set(found.kinds.get(kind.value, 0))

@@ -139,7 +139,7 @@ class _Extender:
 
     def application(self) -> ServedApp:
         from extender.app import Middleware, all_routes, create_app  # noqa: PLC0415 - only workers need Flask
-        from extender.metrics import PrometheusServiceMetrics  # noqa: PLC0415 - see the class
+        from extender.metrics import ServiceMetrics  # noqa: PLC0415 - see the class
         from extender.protocols.native import Drifts, Planner  # noqa: PLC0415 - see the class
 
         options = self._options
@@ -147,7 +147,7 @@ class _Extender:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
         self._services = Services(
             self._state,
-            PrometheusServiceMetrics(),
+            ServiceMetrics(),
             _LOG,
             self._clock,
             options.limits,

@@ -83,16 +83,10 @@ class ExtenderClient:
         return ServiceConnection(self._access, _LATE_S, _PAUSES_S, read_regular_file)
 
 
-class ImpactMetrics(Protocol):
-    """The metrics of impacts."""
-
-    def answered(self, result: str, size: str, seconds: float, open_breakers: int) -> None:
-        """Count an impact.
-
-        Args:
-            result: ``computed``, ``incomplete``, ``bounded``, or a value of ``Unanswered``.
-            size: the class of the number of workloads that move; empty if it is not known.
-        """
+CountAnswer = Callable[[str, str, float, int], None]
+"""Count an impact: its result (``computed``, ``incomplete``, ``bounded``, or a value of ``Unanswered``), the class of
+the number of workloads that move (empty if it is not known), the seconds that it took, and how many breakers are open.
+"""
 
 
 class ExtenderImpact:
@@ -106,7 +100,7 @@ class ExtenderImpact:
         self,
         client: ReviewClient,
         clock: Clock,
-        metrics: ImpactMetrics,
+        count: CountAnswer,
         *,
         timeout_s: float,
         concurrency: int = 8,
@@ -119,7 +113,7 @@ class ExtenderImpact:
         """
         self._client = client
         self._clock = clock
-        self._metrics = metrics
+        self._count = count
         self._timeout_s = timeout_s
         self._limits = limits
         self._turns = Turns(concurrency)
@@ -130,7 +124,7 @@ class ExtenderImpact:
         begun_s = self._clock.monotonic_s()
         answer = self._answer(change, min(self._timeout_s, left_s))
         seconds = self._clock.monotonic_s() - begun_s
-        self._metrics.answered(_result(answer), _size(answer), seconds, int(self._breaker.is_open))
+        self._count(_result(answer), _size(answer), seconds, int(self._breaker.is_open))
         return answer
 
     def _answer(self, change: ReviewedChange, timeout_s: float) -> PolicyImpact | NotComputed:

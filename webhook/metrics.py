@@ -63,10 +63,8 @@ CERTIFICATE_FAILURES: Final = Counter(
 )
 
 
-class PrometheusImpactMetrics:
-    """The metrics of impacts."""
-
-    def answered(self, result: str, size: str, seconds: float, open_breakers: int) -> None:
-        IMPACTS.labels(result, size).inc()
-        IMPACT_SECONDS.labels(result).observe(seconds)
-        IMPACT_BREAKER.set(open_breakers)
+def impact_answered(result: str, size: str, seconds: float, open_breakers: int) -> None:
+    """Count an impact. ``webhook.impact.CountAnswer`` describes the arguments."""
+    IMPACTS.labels(result, size).inc()
+    IMPACT_SECONDS.labels(result).observe(seconds)
+    IMPACT_BREAKER.set(open_breakers)

@@ -89,7 +89,7 @@ def _impact(options: ImpactOptions, settings: AdmissionSettings) -> "ExtenderImp
     gate = settings.levels.get(RULE, Level.OFF)
     patient = gate is Level.DENY and settings.unjudged is Level.DENY
     return ExtenderImpact(
-        client, SystemClock(), metrics.PrometheusImpactMetrics(),
+        client, SystemClock(), metrics.impact_answered,
         timeout_s=math.inf if patient else options.timeout_s,
         concurrency=options.access.connections,
         limits=settings.blast_radius if gate is not Level.OFF else None,

@@ -8,18 +8,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.simulation.drift import FleetDrift
 from berthmaster.views.policy_rows import PolicyFinding
 from extender.protocols.problem import RETRY_SOON, Refusal
 from extender.state.state import State
+
+if TYPE_CHECKING:
+    from extender.metrics import ServiceMetrics
 
 _DECISIONS_PER_S: Final = 10.0
 _DECISION_BURST: Final = 100
@@ -45,28 +46,6 @@ class Call(NamedTuple):
     query: Mapping[str, str] = _EMPTY
     path_values: Mapping[str, str] = _EMPTY
     has_gone: Callable[[], bool] = lambda: False
-
-
-class ServiceMetrics(Protocol):
-    """The metrics of requests. Every label comes from a small fixed set, and never from the text of a client."""
-
-    def decided(self, protocol: str, trigger: str, result: str) -> None:
-        """Count a decision: its trigger, and its result (``placed``, a ``FailureKind``, or another word)."""
-
-    def took(self, protocol: str, stage: str, seconds: float) -> None:
-        """Observe the duration of a stage of a request (``decode``, ``decide``, ``encode``)."""
-
-    def rejected(self, plugin: str, clusters: int) -> None:
-        """Count the clusters that a filter rejected."""
-
-    def doubted(self, protocol: str, reason: str) -> None:
-        """Count an answer to a request that could not be decided."""
-
-    def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request and its duration. ``route`` is empty for an unknown path."""
-
-    def drifted(self, found: FleetDrift, computed_at: datetime) -> None:
-        """Set the drift of the whole fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +94,7 @@ class Services:
     __slots__ = ("clock", "decisions", "findings", "large", "ledger", "limits", "log", "metrics", "reviews", "state")
 
     def __init__(
-        self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
+        self, state: State, metrics: "ServiceMetrics", log: logging.Logger, clock: Clock,
         limits: RequestLimits = RequestLimits(), ledger: LedgerReader | None = None,
         findings: FindPolicy | None = None,
     ) -> None:  # fmt: skip

@@ -16,7 +16,7 @@ from berthmaster.simulation.workload import SimulatedWorkload
 from berthmaster.simulation.world import World
 from extender.app import Middleware, all_routes
 from extender.app import create_app as create_extender
-from extender.metrics import PrometheusServiceMetrics
+from extender.metrics import ServiceMetrics
 from extender.protocols.native import examples
 from extender.protocols.services import RequestLimits, Services
 from extender.state.state import State
@@ -38,7 +38,7 @@ def extender(authenticate=lambda _environ: True):
     workloads = [SimulatedWorkload(binding.spec.resource, (), binding)]
     with state.updating(datetime(2026, 1, 15, tzinfo=UTC)) as cache:
         cache.replace(World({each.name: each for each in clusters}, workloads))
-    metrics, limits = PrometheusServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
+    metrics, limits = ServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
     services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
     middleware = Middleware(services, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
     return create_extender(middleware, all_routes()).wsgi_app

@@ -106,7 +106,8 @@ def example_services() -> Services:
     with state.updating(_NOW) as cache:
         state.fingerprint.set(encode_json(CLUSTERS))
         cache.replace(World({raw["metadata"]["name"]: convert(Cluster, raw) for raw in CLUSTERS}, [workload]))
-    return Services(state, _NoMetrics(), logging.getLogger("berthmaster.examples"), _ExampleClock())
+    metrics: Any = _NoMetrics()
+    return Services(state, metrics, logging.getLogger("berthmaster.examples"), _ExampleClock())
 
 
 def answer_of(route: Route, services: Services) -> Any:  # noqa: ANN401 - a JSON value

@@ -7,7 +7,7 @@ it reads more. A client may wait for an answer before it sends the next line, or
 import logging
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -28,8 +28,11 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import due
 from extender.protocols.problem import RETRY_SOON, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.route import is_light
-from extender.protocols.services import Call, ServiceMetrics, Services, sized
+from extender.protocols.services import Call, Services, sized
 from extender.state.state import NO_SOURCE
+
+if TYPE_CHECKING:
+    from extender.metrics import ServiceMetrics
 
 R = TypeVar("R", bound=ScheduleRequest)
 
@@ -137,7 +140,7 @@ def decide_on(
     work: Work | None = None,
     *,
     diagnose: bool,
-    metrics: ServiceMetrics | None = None,
+    metrics: "ServiceMetrics | None" = None,
 ) -> Decided:
     """Decide with a scheduler that no other thread uses meanwhile."""
     base, trigger = due(binding, scheduler.fleet)

@@ -80,7 +80,7 @@ class Hanging:
 
 
 def source(client, clock=None, **options):
-    return ExtenderImpact(client, clock or FakeClock(), FakeMetrics(), **{"timeout_s": 30.0, **options})
+    return ExtenderImpact(client, clock or FakeClock(), FakeMetrics().answered, **{"timeout_s": 30.0, **options})
 
 
 def problem(status, detail="why", kind="about:blank"):
@@ -239,7 +239,7 @@ def test_a_turn_that_is_given_back_goes_to_one_who_waits():
 
 def test_metrics_have_results_and_classes_of_sizes():
     metrics = FakeMetrics()
-    asked = ExtenderImpact(Scripted(OK, REFUSED), FakeClock(), metrics, timeout_s=30.0)
+    asked = ExtenderImpact(Scripted(OK, REFUSED), FakeClock(), metrics.answered, timeout_s=30.0)
     asked.ask(CHANGE, 60.0)
     asked.ask(CHANGE, 60.0)
     assert [each[:2] for each in metrics.calls_of("answered")] == [("computed", "1-10"), ("unreachable", "")]
