@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 from markupsafe import Markup
 
@@ -12,7 +13,7 @@ from berthmaster.native_api.what_if import PlanAnswer
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.views.plan_drawing import TITLE, drawing, flow_rows
 from berthmaster.views.plan_sections import INCOMPLETE, heading, headline, opening, sections, what_moves
-from berthmaster.views.texts import Cell, Section, Word, count_text
+from berthmaster.views.texts import Section, count_text
 from console.markup import drawn
 
 MAX_ROWS: Final = 15
@@ -20,29 +21,9 @@ MORE_ROWS: Final = 1000
 """The most rows of a table, and the most if the question has no address, so that there is no file with all of them."""
 
 
-class CellView(NamedTuple):
-    """A cell of a table."""
-
-    words: tuple[Word, ...] = ()
-    text: str = ""
-    bad: bool = False
-    place: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TableView:
-    """A table. ``columns`` has the name of each column, and whether it holds numbers."""
-
-    title: str
-    columns: Sequence[tuple[str, bool]]
-    rows: Sequence[Sequence[CellView]]
-    more: int
-    items: Callable[[], Iterable[Mapping[str, str]]]
-
-
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """A plan. ``flows`` has the same figures as rows: from, to, amount."""
+    """A plan. ``flows`` has the same figures as rows: from, to, amount. The page shows ``most`` rows of a table."""
 
     id: str
     opening: Sequence[str]
@@ -55,12 +36,13 @@ class PlanView:
     drawing_title: str
     drawing: Markup
     flows: Sequence[tuple[str, str, int]]
-    tables: Sequence[TableView]
+    tables: Sequence[Section]
+    most: int
     truncated: bool
 
     def files(self) -> Mapping[str, Callable[[], Iterable[Mapping[str, object]]]]:
         """Return the rows of the tables by their names in addresses."""
-        names = {f"table-{number}": each.items for number, each in enumerate(self.tables, 1)}
+        names = {f"table-{number}": partial(_items, each) for number, each in enumerate(self.tables, 1)}
         return {**names, "flows": lambda: [{"from": each[0], "to": each[1], "amount": each[2]} for each in self.flows]}
 
 
@@ -84,7 +66,8 @@ def plan_view(answer: PlanAnswer, *, restricted: bool = False, max_rows: int = M
         drawing_title=TITLE,
         drawing=drawn(drawing(plan.moves)),
         flows=flow_rows(plan.moves),
-        tables=[_table(each, max_rows) for each in sections(plan)],
+        tables=list(sections(plan)),
+        most=max_rows,
         truncated=answer.truncated,
     )
 
@@ -131,17 +114,6 @@ def binding_place(resource: str) -> tuple[str, str] | None:
     return None if name is None else (name.namespace or CLUSTER_SCOPED, binding_name(name.kind, name.name))
 
 
-def _table(section: Section, max_rows: int) -> TableView:
+def _items(section: Section) -> Iterator[Mapping[str, str]]:
     used = section.used()
-    return TableView(
-        title=section.title,
-        columns=[(heading(each.name), each.is_number) for _, each in used],
-        rows=[[_cell(row[index]) for index, _ in used] for row in section.rows[:max_rows]],
-        more=max(0, len(section.rows) - max_rows),
-        items=lambda: ({heading(each.name): row[index].text for index, each in used} for row in section.rows),
-    )
-
-
-def _cell(cell: Cell) -> CellView:
-    place = binding_place(cell.workload) if cell.workload else None
-    return CellView(cell.words, "" if cell.words else cell.text, cell.is_bad, place)
+    return ({heading(each.name): row[index].text for index, each in used} for row in section.rows)

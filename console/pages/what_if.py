@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
@@ -37,49 +37,22 @@ MAX_BOXES: Final = 400
 """The most regions, providers, zones and clusters that the form lists together. Other names are written."""
 
 
-class ClusterBox(NamedTuple):
-    """A cluster that the visitor can choose."""
-
-    name: str
-    note: str
-    checked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RegionBox:
-    """The clusters of a region."""
-
-    name: str
-    clusters: Sequence[ClusterBox]
-
-    @property
-    def checked(self) -> int:
-        """The number of clusters that the question loses."""
-        return sum(each.checked for each in self.clusters)
-
-
-class DomainBox(NamedTuple):
-    """A region, zone or provider that the visitor can choose as a whole."""
-
-    word: str
-    clusters: int
-    checked: bool
-
-
 @dataclass(frozen=True, slots=True)
 class FormView:
     """The form.
 
     Attributes:
-        regions: the clusters to choose from; empty for a large fleet.
+        regions: the clusters to choose from by region, each with a note; empty for a large fleet.
+        domains: whole regions, zones and providers to choose, with the number of their clusters, by the kind.
         more: the names of clusters to lose that are not among the boxes.
         extended: whether the question uses fields that are closed at first.
     """
 
     switches: ClassVar = SWITCHES
 
-    regions: Sequence[RegionBox]
-    domains: Mapping[str, Sequence[DomainBox]]
+    lost: frozenset[str]
+    regions: Mapping[str, Sequence[tuple[str, str]]]
+    domains: Mapping[str, Mapping[str, int]]
     more: str
     texts: Mapping[str, str]
     problems: Sequence[FormProblem]
@@ -95,20 +68,19 @@ def form_view(
     question: WhatIfQuestion, clusters: Sequence[FleetCluster], problems: Sequence[FormProblem] = ()
 ) -> FormView:
     """Return the form with the texts of a question. Nothing of a wrong question is lost."""
-    lost = set(question.lose)
-    every = [DomainBox(word, len(names), word in lost) for word, names in domains_of(clusters).items()]
-    domains: dict[str, list[DomainBox]] = {}
+    every = {word: len(names) for word, names in domains_of(clusters).items()}
+    domains: dict[str, dict[str, int]] = {}
     left = MAX_BOXES
     for kind in _DOMAINS:
-        found = [each for each in every if each.word.startswith(f"{kind}=")]
-        domains[kind] = found if len(found) <= left else []
+        found = {word: count for word, count in every.items() if word.startswith(f"{kind}=")}
+        domains[kind] = found if len(found) <= left else {}
         left -= len(domains[kind])
-    boxes = _regions(clusters, lost) if len(clusters) <= left else []
-    listed = {each.name for region in boxes for each in region.clusters}
-    listed |= {each.word for found in domains.values() for each in found}
+    regions = _regions(clusters) if len(clusters) <= left else {}
+    listed = {name for found in regions.values() for name, _ in found}.union(*domains.values())
     lines = {name: "\n".join(getattr(question, name)) for name in _LINES}
     return FormView(
-        regions=boxes,
+        lost=frozenset(question.lose),
+        regions=regions,
         domains=domains,
         more=" ".join(name for name in question.lose if name not in listed),
         texts={**lines, "policies": question.policies},
@@ -138,13 +110,12 @@ def domains_of(clusters: Sequence[FleetCluster]) -> Mapping[str, Sequence[str]]:
     return dict(sorted(found.items()))
 
 
-def _regions(clusters: Sequence[FleetCluster], lost: set[str]) -> list[RegionBox]:
-    regions: dict[str, list[ClusterBox]] = defaultdict(list)
+def _regions(clusters: Sequence[FleetCluster]) -> dict[str, list[tuple[str, str]]]:
+    regions: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for each in clusters:
-        regions[each.region].append(ClusterBox(each.name, _note(each), each.name in lost))
+        regions[each.region].append((each.name, _note(each)))
     # Clusters without a region come last.
-    ordered = sorted(regions, key=lambda name: (not name, name))
-    return [RegionBox(name, regions[name]) for name in ordered]
+    return dict(sorted(regions.items(), key=lambda item: (not item[0], item[0])))
 
 
 def _note(cluster: FleetCluster) -> str:

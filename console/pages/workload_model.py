@@ -63,25 +63,12 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterRow:
-    """One cluster of a stage. Empty texts stand for what does not apply."""
-
-    name: str
-    replicas: str
-    current: str
-    capacity: str
-    score: str
-    scores: Mapping[str, int]
-    weight: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class StageClusters:
     """The clusters that ended at one stage.
 
     Attributes:
         rows: the clusters of all stages but the first, which is in ``rejected``.
+        explained: whether the failure of the group says why its clusters are at this stage.
         outside: how many clusters are not in the group at all.
     """
 
@@ -89,11 +76,12 @@ class StageClusters:
     title: str
     text: str
     total: int
-    rows: tuple[ClusterRow, ...]
+    rows: Sequence[ClusterDiagnosis]
     hidden: int
     rejected: tuple[RejectedClusters, ...]
     outside: int
     plugins: tuple[str, ...] = ()
+    explained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,27 +210,8 @@ def _stage(outcome: Outcome, group: GroupDiagnosis, totals: GroupTotals) -> Stag
     explained = group.failure is not None and (
         outcome is Outcome.NO_REPLICAS or Outcome.NO_REPLICAS not in totals.outcomes
     )
-    rows = tuple(_cluster_row(each, explained=explained) for each in shown)
     plugins = tuple(dict.fromkeys(name for each in shown for name in each.scores))
-    return StageClusters(key, title, text, total, rows, total - len(shown), (), 0, plugins)
-
-
-def _cluster_row(each: ClusterDiagnosis, *, explained: bool) -> ClusterRow:
-    bound = f" ({each.bound_by})" if each.bound_by else ""
-    return ClusterRow(
-        name=each.cluster,
-        replicas=_number(each.replicas),
-        current=_number(each.current),
-        capacity="not limited" if each.capacity is None else f"{each.capacity:,}{bound}",
-        score=f"{sum(each.scores.values()):,}" if each.scores else "",
-        scores=each.scores,
-        weight=_number(each.weight),
-        reason="" if explained else sentence(each.reason),
-    )
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+    return StageClusters(key, title, text, total, shown, total - len(shown), (), 0, plugins, explained)
 
 
 _GONE: Final = ("They go after the new copies are healthy.", "They go before the new copies start.")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from berthmaster.native_api.what_if import DownChange, PlanCounts
 from berthmaster.simulation.plan_answer import Switch
 from berthmaster.views.texts import Word
-from console.pages.plan_model import plan_view
+from console.pages.plan_model import MAX_ROWS, plan_view
 from console.pages.what_if import MAX_BOXES, form_view
 from console.question import WhatIfQuestion, decoded, encoded
 from console.source import SourceError
@@ -34,7 +34,7 @@ def test_a_plan_has_a_headline_a_drawing_and_tables():
     assert "style" not in view.drawing
     assert view.flows == [("a", "b", 2)]
     assert [each.title for each in view.tables] == ["Left without a place", "Moves"]
-    assert view.tables[1].rows[0][0].place == ("shop", "web-deployment")
+    assert view.tables[1].rows[0][0].workload == "shop/Deployment/web"
     assert view.tables[1].rows[0][1].words == (Word("a=2", cluster="a"),)
 
 
@@ -87,22 +87,26 @@ def test_an_empty_cell_is_empty_so_that_a_phone_leaves_it_out():
         plan_answer(planned_move(group=None, group_before=None), planned_move("shop/Deployment/b", group="g"))
     )
     moves = view.tables[0]
-    groups = [row[[name for name, _ in moves.columns].index("Group")].words for row in moves.rows]
+    groups = [row[[each.name for each in moves.columns].index("GROUP")].words for row in moves.rows]
     assert groups == [(), (Word("g"),)]
 
 
 def test_a_name_with_a_space_stays_whole_and_words_beside_names_are_no_names():
     move = planned_move("shop/Deployment/a b", {"c d": 1}, {"f": 1}, deleted=["c d"], evicting=["e"])
-    _, before, after, *_, leaving, _ = plan_view(plan_answer(move)).tables[0].rows[0]
+    (row,) = plan_view(plan_answer(move)).tables[0].rows
+    _, before, after, *_, leaving, _ = row
     assert before.words == (Word("c d=1", cluster="c d"),)
     assert after.words == (Word("f=1", cluster="f"),)
     assert leaving.words == (Word("c d", cluster="c d"), Word("later:", is_name=False), Word("e", cluster="e"))
 
 
 def test_a_long_table_says_how_much_is_missing():
-    moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(12)]
-    table = plan_view(plan_answer(*moves), max_rows=10).tables[0]
-    assert (len(table.rows), table.more, len(list(table.items()))) == (10, 2, 12)
+    moves = [planned_move(f"shop/Deployment/web-{number}") for number in range(MAX_ROWS + 2)]
+    assert len(list(plan_view(plan_answer(*moves)).files()["table-1"]())) == MAX_ROWS + 2
+    client, _ = client_of(plan=plan_answer(*moves))
+    page = client.get("/what-if?lose=a", follow_redirects=True).text
+    assert page.count('href="/workloads/shop/web-') == MAX_ROWS
+    assert "2 more rows are in the file." in page
 
 
 def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
@@ -113,8 +117,9 @@ def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
         fleet_cluster("d", "north", draining=True),
     ]
     form = form_view(WhatIfQuestion(lose=("a", "gone"), taints=("x", "y"), labels=("z",)), clusters)
-    assert [(each.name, each.checked) for each in form.regions] == [("north", 1), ("south", 0), ("", 0)]
-    assert [each.note for each in form.regions[0].clusters] == ["", "draining"]
+    assert list(form.regions.items()) == [
+        ("north", [("a", ""), ("d", "draining")]), ("south", [("b", "not ready")]), ("", [("c", "")]),
+    ]  # fmt: skip
     assert form.more == "gone"
     assert form.texts["taints"] == "x\ny"
     assert form.extended
@@ -123,7 +128,7 @@ def test_the_form_lists_clusters_by_region_and_keeps_what_was_written():
 def test_a_large_fleet_is_named_and_not_listed():
     clusters = [fleet_cluster(f"c{number}", zones=(f"z{number}",)) for number in range(MAX_BOXES + 1)]
     form = form_view(WhatIfQuestion(lose=("c1", "zone=z1", "region=north")), clusters)
-    assert form.regions == []
+    assert form.regions == {}
     assert form.more == "c1 zone=z1"
     assert {kind: len(found) for kind, found in form.domains.items()} == {"region": 1, "zone": 0, "provider": 0}
 

@@ -305,14 +305,20 @@ def test_clusters_by_stage():
         ("Filtered out", 9),
     ]
     selected, scored, filtered = view.stages
-    assert [(row.name, row.replicas, row.capacity, row.score) for row in selected.rows] == [
-        ("b1", "5", "9 (cpu)", "100"),
-        ("b2", "3", "4 (memory)", "100"),
-    ]
-    assert [(row.name, row.reason) for row in scored.rows] == [("b3", "its share is less than one replica.")]
+    assert [(row.cluster, row.replicas) for row in selected.rows] == [("b1", 5), ("b2", 3)]
+    assert [row.cluster for row in scored.rows] == ["b3"]
     assert [(each.plugin, each.count, each.clusters) for each in filtered.rejected] == [("TaintToleration", 1, ["b4"])]
     assert filtered.outside == 8
     assert view.names[:2] == ("b3", "b4")
+
+
+def test_a_cluster_says_what_fits_its_score_and_why(workload):
+    text = workload()[0].text
+    for cells in (
+        '>5</td><td class="number" data-label="Now">5</td>', ">9 (cpu)</td>", ">4 (memory)</td>",
+        'data-label="Score">100</td>', "its share is less than one replica. <a",
+    ):  # fmt: skip
+        assert cells in text
 
 
 def test_scores_of_several_plugins_are_columns_and_no_tooltip(workload):
@@ -339,7 +345,7 @@ def test_the_failure_of_a_whole_group_is_said_once():
         "backup", failure, [ClusterDiagnosis("b1", Outcome.NOT_SELECTED, "the constraints cannot be met")]
     )
     view = stage_view(group, everything=False)
-    assert (view.failure, view.stages[0].rows[0].reason) == ("the constraints cannot be met.", "")
+    assert (view.failure, view.stages[0].explained) == ("the constraints cannot be met.", True)
 
 
 @pytest.mark.parametrize(
