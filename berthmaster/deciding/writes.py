@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec.structs
+from msgspec.structs import asdict
 
 from berthmaster.model.binding import (
     APPLIED_PLACEMENT,
@@ -24,7 +25,7 @@ from berthmaster.model.binding import (
 )
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
-from berthmaster.model.meta import with_status
+from berthmaster.model.meta import Value, with_status
 from berthmaster.model.move import (
     APPLIED_AFFINITY,
     EVICTION_REASON,
@@ -169,8 +170,7 @@ class AssignmentWrite:
         return msgspec.structs.replace(binding, metadata=metadata, spec=spec)
 
 
-@dataclass(frozen=True, slots=True)
-class StatusWrite:
+class StatusWrite(Value, frozen=True):
     """A write to a binding's status: the fields that change; None for the others."""
 
     conditions: tuple[Condition, ...] | None = None
@@ -183,17 +183,10 @@ class StatusWrite:
 
     def patch(self, binding: Binding) -> dict[str, Any]:
         """Return the merge patch. It applies only to the resource version of ``binding``."""
-        names = {
-            "scheduler_observed_generation": "schedulerObservedGeneration",
-            "scheduler_observing_affinity_name": "schedulerObservingAffinityName",
-        }
-        changed = self._changed()
-        status = {field: changed[name] for name, field in names.items() if name in changed}
+        status = builtins(self)
         if self.conditions is not None:
             # The API server requires message and reason, even if they are empty.
-            status["conditions"] = [{"message": "", "reason": "", **builtins(each)} for each in self.conditions]
-        if self.last_scheduled_time is not None:
-            status["lastScheduledTime"] = _rfc3339(self.last_scheduled_time)
+            status["conditions"] = [{"message": "", "reason": "", **each} for each in status["conditions"]]
         return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
 
     def applied(self, binding: Binding, version: Version) -> Binding:
@@ -202,7 +195,7 @@ class StatusWrite:
         return msgspec.structs.replace(binding, metadata=metadata, status=status)
 
     def _changed(self) -> dict[str, Any]:
-        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def assignment_write(
@@ -306,7 +299,7 @@ def _differs_from_template(binding: Binding) -> bool:
 def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:
     """Return the time of scheduling. A slow clock must not set it before the trigger: that would reschedule forever."""
     triggered = binding.spec.reschedule_triggered_at
-    return now if triggered is None else max(now, triggered)
+    return now if triggered is None else max(now, triggered).astimezone(UTC)
 
 
 def _with_scheduled(

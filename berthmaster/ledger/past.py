@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -182,8 +182,8 @@ class SegmentReader:
             self._segment,
             entry,
             binding,
-            self._part(entry.configuration, _configuration) or Configuration("", ()),
-            self._part(entry.unready, _unready) or {},
+            self._part(entry.configuration, partial(decode_json, Configuration)) or Configuration("", ()),
+            self._part(entry.unready, partial(decode_json, dict[str, float])) or {},
             self._part(entry.peers, _peers) or {},
             entry.bounds,
             self._outcome(entry),
@@ -239,14 +239,6 @@ def documents_of(data: bytes) -> list[bytes]:
 def _placement(document: bytes) -> Placement:
     found = decode_json(UnsupportedPlacement, document)
     return found if found.unsupported else decode_json(Placement, document)
-
-
-def _configuration(document: bytes) -> Configuration:
-    return decode_json(Configuration, document)
-
-
-def _unready(document: bytes) -> dict[str, float]:
-    return decode_json(dict[str, float], document)
 
 
 def _peers(document: bytes) -> dict[GroupKey, dict[str, frozenset[str]]]:

@@ -110,11 +110,6 @@ def decode_held_binding(document: bytes) -> Binding | None:
     return None
 
 
-def decode_checked_binding(document: bytes) -> Binding:
-    """Decode a binding; one with unknown parts in its placement has an ``UnsupportedPlacement``."""
-    return decode_binding(document, lambda placement, text: checked_placement(placement, json_value(text)))
-
-
 def decode_binding(document: bytes, checked: Callable[[Placement, bytes], Placement]) -> Binding:
     """Decode a binding. A value of its placement that is not known makes it an ``UnsupportedPlacement``.
 

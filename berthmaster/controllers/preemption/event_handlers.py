@@ -49,7 +49,6 @@ class PolicyIndex:
         self._lock = threading.Lock()
         self._policies: dict[PolicyReference, Policy] = {}
         self._naming: dict[Resource, set[PolicyReference]] = {}
-        self._policies_of_kind: dict[NamedKind, int] = {}
 
     def update(self, before: Policy | None, after: Policy | None) -> None:
         """Replace the entry of a policy. ``before`` is None for a new policy, ``after`` for a deleted one."""
@@ -72,7 +71,7 @@ class PolicyIndex:
     def names_kind(self, kind: NamedKind) -> bool:
         """Return whether any policy may take over resources of a kind."""
         with self._lock:
-            return kind in self._policies_of_kind
+            return any(each[:2] == kind for each in self._naming)
 
     def newly_eligible(self, drop: PriorityDrop, dropped: Policy) -> list[Policy]:
         """Return the policies that may preempt after a policy has dropped in priority, the strongest first."""
@@ -86,22 +85,15 @@ class PolicyIndex:
         self._policies[policy.reference] = policy
         for resource in resources:
             self._naming.setdefault(resource, set()).add(policy.reference)
-        for kind in kinds_of(resources):
-            self._policies_of_kind[kind] = self._policies_of_kind.get(kind, 0) + 1
 
     def _remove(self, policy: Policy) -> None:
         indexed = self._policies.pop(policy.reference, None)
         if indexed is None:
             return
-        resources = named_resources(indexed)
-        for resource in resources:
+        for resource in named_resources(indexed):
             self._naming[resource].discard(policy.reference)
             if not self._naming[resource]:
                 del self._naming[resource]
-        for kind in kinds_of(resources):
-            self._policies_of_kind[kind] -= 1
-            if not self._policies_of_kind[kind]:
-                del self._policies_of_kind[kind]
 
 
 def kinds_of(resources: Iterable[Resource]) -> set[NamedKind]:

@@ -27,8 +27,8 @@ from berthmaster.model.meta import Quantity
 from berthmaster.model.policy import Placement
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.unsupported import (
+    SharingReader,
     checked_placement,
-    decode_checked_binding,
     decode_checked_policy,
     decode_held_binding,
     placement_text,
@@ -404,12 +404,12 @@ def test_a_message_names_only_the_first_parts():
     ],
 )
 def test_a_checked_binding(placement, held):
-    assert bool(unsupported_parts(decode_checked_binding(binding_of_unsupported(**placement)).spec.placement)) == held
+    assert bool(unsupported_parts(SharingReader().binding(binding_of_unsupported(**placement)).spec.placement)) == held
 
 
 def test_a_binding_that_is_invalid_elsewhere_is_an_error():
     with pytest.raises(FieldError):
-        decode_checked_binding(binding_of_unsupported().replace(b'"web"', b"1"))
+        SharingReader().binding(binding_of_unsupported().replace(b'"web"', b"1"))
 
 
 @pytest.mark.parametrize("placement", [{"clusterAffinity": {}}, {"racks": 1}, None])
