@@ -20,63 +20,72 @@ from typing import Final, NamedTuple
 
 from berthmaster.model.errors import FieldError, shown
 
-_CLUSTER_KINDS: Final[Mapping[str, str]] = {
-    "": "ComponentStatus Namespace Node PersistentVolume",
-    "admissionregistration.k8s.io": """
-        MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
-        ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration""",
-    "apiextensions.k8s.io": "CustomResourceDefinition",
-    "apiregistration.k8s.io": "APIService",
-    "authentication.k8s.io": "SelfSubjectReview TokenReview",
-    "authorization.k8s.io": "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
-    "certificates.k8s.io": "CertificateSigningRequest ClusterTrustBundle",
-    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
-    "internal.apiserver.k8s.io": "StorageVersion",
-    "networking.k8s.io": "IPAddress IngressClass ServiceCIDR",
-    "node.k8s.io": "RuntimeClass",
-    "policy": "PodSecurityPolicy",
-    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding",
-    "resource.k8s.io": "DeviceClass DeviceTaintRule ResourceSlice",
-    "scheduling.k8s.io": "PriorityClass",
-    "storage.k8s.io": "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
-    "storagemigration.k8s.io": "StorageVersionMigration",
-    "apps.karmada.io": "WorkloadRebalancer",
-    "cluster.karmada.io": "Cluster",
-    "config.karmada.io": "ResourceInterpreterCustomization ResourceInterpreterWebhookConfiguration",
-    "policy.karmada.io": "ClusterOverridePolicy ClusterPropagationPolicy ClusterTaintPolicy",
-    "remedy.karmada.io": "Remedy",
-    "search.karmada.io": "ResourceRegistry",
-    "work.karmada.io": "ClusterResourceBinding",
-    "core.kubeadmiral.io": """
-        ClusterCollectedStatus ClusterFederatedObject ClusterOverridePolicy ClusterPropagatedVersion
-        ClusterPropagationPolicy FederatedCluster FederatedTypeConfig SchedulerPluginWebhookConfiguration
-        SchedulingProfile""",
-}
-_NAMESPACED_KINDS: Final[Mapping[str, str]] = {
+_KINDS: Final[Mapping[str, str]] = {
     "": """
-        Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate
-        ReplicationController ResourceQuota Secret Service ServiceAccount""",
-    "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
-    "authorization.k8s.io": "LocalSubjectAccessReview",
-    "autoscaling": "HorizontalPodAutoscaler",
-    "batch": "CronJob Job",
-    "certificates.k8s.io": "PodCertificateRequest",
+        *ComponentStatus *~Namespace/namespaces/ns *Node/nodes/no *~PersistentVolume/persistentvolumes/pv
+        Binding ~ConfigMap/configmaps/cm ~Endpoints/endpoints/ep Event ~LimitRange/limitranges/limits
+        ~PersistentVolumeClaim/persistentvolumeclaims/pvc Pod/pods/po PodTemplate
+        ReplicationController/replicationcontrollers/rc ~ResourceQuota/resourcequotas/quota ~Secret/secrets
+        ~Service/services/svc ~ServiceAccount/serviceaccounts/sa""",
+    "apps": """
+        ControllerRevision/controllerrevisions DaemonSet/daemonsets/ds Deployment/deployments/deploy
+        ReplicaSet/replicasets/rs StatefulSet/statefulsets/sts""",
+    "batch": "CronJob/cronjobs/cj Job/jobs",
+    "autoscaling": "HorizontalPodAutoscaler/horizontalpodautoscalers/hpa",
+    "networking.k8s.io": """
+        *IPAddress *~IngressClass/ingressclasses *ServiceCIDR Ingress/ingresses/ing
+        ~NetworkPolicy/networkpolicies/netpol""",
+    "policy": "*PodSecurityPolicy ~PodDisruptionBudget/poddisruptionbudgets/pdb",
+    "rbac.authorization.k8s.io": """
+        *~ClusterRole/clusterroles *~ClusterRoleBinding/clusterrolebindings ~Role/roles
+        ~RoleBinding/rolebindings""",
+    "scheduling.k8s.io": "*~PriorityClass/priorityclasses/pc",
+    "storage.k8s.io": """
+        *CSIDriver *CSINode *~StorageClass/storageclasses/sc *VolumeAttachment *VolumeAttributesClass
+        CSIStorageCapacity""",
+    "apiextensions.k8s.io": "*~CustomResourceDefinition/customresourcedefinitions/crd/crds",
+    "admissionregistration.k8s.io": """
+        *MutatingAdmissionPolicy *MutatingAdmissionPolicyBinding *~MutatingWebhookConfiguration
+        *ValidatingAdmissionPolicy *ValidatingAdmissionPolicyBinding *~ValidatingWebhookConfiguration""",
+    "apiregistration.k8s.io": "*APIService",
+    "authentication.k8s.io": "*SelfSubjectReview *TokenReview",
+    "authorization.k8s.io": """
+        *SelfSubjectAccessReview *SelfSubjectRulesReview *SubjectAccessReview LocalSubjectAccessReview""",
+    "certificates.k8s.io": "*CertificateSigningRequest *ClusterTrustBundle PodCertificateRequest",
+    "flowcontrol.apiserver.k8s.io": "*FlowSchema *PriorityLevelConfiguration",
+    "internal.apiserver.k8s.io": "*StorageVersion",
+    "node.k8s.io": "*RuntimeClass",
+    "resource.k8s.io": "*DeviceClass *DeviceTaintRule *ResourceSlice ResourceClaim ResourceClaimTemplate",
+    "storagemigration.k8s.io": "*StorageVersionMigration",
     "coordination.k8s.io": "Lease LeaseCandidate",
     "discovery.k8s.io": "EndpointSlice",
     "events.k8s.io": "Event",
-    "networking.k8s.io": "Ingress NetworkPolicy",
-    "policy": "PodDisruptionBudget",
-    "rbac.authorization.k8s.io": "Role RoleBinding",
-    "resource.k8s.io": "ResourceClaim ResourceClaimTemplate",
-    "storage.k8s.io": "CSIStorageCapacity",
+    "cluster.karmada.io": "*Cluster/clusters",
+    "policy.karmada.io": """
+        *~ClusterOverridePolicy/clusteroverridepolicies/cop
+        *ClusterPropagationPolicy/clusterpropagationpolicies/cpp *ClusterTaintPolicy
+        FederatedResourceQuota/federatedresourcequotas ~OverridePolicy/overridepolicies/op
+        PropagationPolicy/propagationpolicies/pp""",
+    "work.karmada.io": """
+        *ClusterResourceBinding/clusterresourcebindings/crb ResourceBinding/resourcebindings/rb Work/works/wk""",
+    "apps.karmada.io": "*WorkloadRebalancer/workloadrebalancers",
+    "config.karmada.io": """
+        *ResourceInterpreterCustomization/resourceinterpretercustomizations/ric
+        *ResourceInterpreterWebhookConfiguration""",
+    "core.kubeadmiral.io": """
+        *ClusterCollectedStatus *ClusterFederatedObject/clusterfederatedobjects/cfo *ClusterOverridePolicy
+        *ClusterPropagatedVersion *ClusterPropagationPolicy *FederatedCluster/federatedclusters/fcluster
+        *FederatedTypeConfig *SchedulerPluginWebhookConfiguration *SchedulingProfile/schedulingprofiles/sp
+        CollectedStatus FederatedObject/federatedobjects/fo OverridePolicy PropagatedVersion PropagationPolicy""",
+    "remedy.karmada.io": "*Remedy",
+    "search.karmada.io": "*ResourceRegistry",
     "autoscaling.karmada.io": "CronFederatedHPA FederatedHPA",
     "networking.karmada.io": "MultiClusterIngress MultiClusterService",
     "operator.karmada.io": "Karmada",
-    "policy.karmada.io": "FederatedResourceQuota OverridePolicy PropagationPolicy",
-    "work.karmada.io": "ResourceBinding Work",
-    "core.kubeadmiral.io": """
-        CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy""",
 }
+"""The kinds of each group. ``*`` marks a cluster-scoped kind. ``~`` marks a kind of which decisions read only the
+metadata: it has no replicas, and nothing that it depends on is propagated with it. The plural and the short names that
+people write follow."""
 _PEER_SUFFIXES: Final = (".karmada.io", ".kubeadmiral.io")
 _VERSIONS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("work.karmada.io", "ClusterResourceBinding"): ("v1alpha2", "v1alpha1"),
@@ -103,11 +112,12 @@ class Scope(Enum):
     CLUSTER = "Cluster"
 
 
-def _by_kind(kinds: Mapping[str, str], scope: Scope) -> dict[tuple[str, str], Scope]:
-    return {(group, kind): scope for group, names in kinds.items() for kind in names.split()}
-
-
-_SCOPES: Final = {**_by_kind(_CLUSTER_KINDS, Scope.CLUSTER), **_by_kind(_NAMESPACED_KINDS, Scope.NAMESPACED)}
+_PARTS: Final = [
+    (group, each, each.strip("*~").split("/")) for group, kinds in _KINDS.items() for each in kinds.split()
+]
+_SCOPES: Final = {
+    (group, parts[0]): Scope.CLUSTER if each[0] == "*" else Scope.NAMESPACED for group, each, parts in _PARTS
+}
 
 
 @lru_cache(maxsize=1024)
@@ -172,38 +182,6 @@ def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> s
     return None
 
 
-# By group: kind, plural and short names, separated by semicolons.
-_BUILT_IN: Final = {
-    "": """
-        Pod pods po; ConfigMap configmaps cm; Secret secrets; Service services svc; ServiceAccount serviceaccounts sa;
-        PersistentVolumeClaim persistentvolumeclaims pvc; PersistentVolume persistentvolumes pv;
-        Namespace namespaces ns; Node nodes no; ReplicationController replicationcontrollers rc;
-        ResourceQuota resourcequotas quota; LimitRange limitranges limits; Endpoints endpoints ep""",
-    "apps": """
-        Deployment deployments deploy; StatefulSet statefulsets sts; DaemonSet daemonsets ds;
-        ReplicaSet replicasets rs; ControllerRevision controllerrevisions""",
-    "batch": "Job jobs; CronJob cronjobs cj",
-    "autoscaling": "HorizontalPodAutoscaler horizontalpodautoscalers hpa",
-    "networking.k8s.io": "Ingress ingresses ing; NetworkPolicy networkpolicies netpol; IngressClass ingressclasses",
-    "policy": "PodDisruptionBudget poddisruptionbudgets pdb",
-    "rbac.authorization.k8s.io": """
-        Role roles; RoleBinding rolebindings; ClusterRole clusterroles; ClusterRoleBinding clusterrolebindings""",
-    "scheduling.k8s.io": "PriorityClass priorityclasses pc",
-    "storage.k8s.io": "StorageClass storageclasses sc",
-    "apiextensions.k8s.io": "CustomResourceDefinition customresourcedefinitions crd crds",
-    "cluster.karmada.io": "Cluster clusters",
-    "policy.karmada.io": """
-        PropagationPolicy propagationpolicies pp; ClusterPropagationPolicy clusterpropagationpolicies cpp;
-        OverridePolicy overridepolicies op; ClusterOverridePolicy clusteroverridepolicies cop;
-        FederatedResourceQuota federatedresourcequotas""",
-    "work.karmada.io": """
-        ResourceBinding resourcebindings rb; ClusterResourceBinding clusterresourcebindings crb; Work works wk""",
-    "apps.karmada.io": "WorkloadRebalancer workloadrebalancers",
-    "config.karmada.io": "ResourceInterpreterCustomization resourceinterpretercustomizations ric",
-    "core.kubeadmiral.io": """
-        FederatedCluster federatedclusters fcluster; FederatedObject federatedobjects fo;
-        ClusterFederatedObject clusterfederatedobjects cfo; SchedulingProfile schedulingprofiles sp""",
-}
 _VERSION: Final = re.compile(r"v\d+(?:(?:alpha|beta)\d+)?")
 
 
@@ -242,34 +220,11 @@ def resolve(text: str, known: Iterable[KindNames]) -> KindNames | None:
     return next((names for names in known if names.matches(text)), None)
 
 
-def _parsed(group: str, text: str) -> Iterable[KindNames]:
-    for entry in text.split(";"):
-        kind, plural, *short_names = entry.split()
-        yield KindNames(group, kind, plural, tuple(short_names))
-
-
-BUILT_IN_NAMES: Final = tuple(names for group, text in _BUILT_IN.items() for names in _parsed(group, text))
-"""The kinds that are known without discovery. Kinds of Kubernetes come first."""
-
-
-# These kinds have no replicas, and nothing that they depend on is propagated with them.
-_METADATA_SUFFICES: Final = frozenset(
-    (group, kind)
-    for group, kinds in {
-        "": """
-            ConfigMap Endpoints LimitRange Namespace PersistentVolume PersistentVolumeClaim ResourceQuota Secret Service
-            ServiceAccount""",
-        "admissionregistration.k8s.io": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
-        "apiextensions.k8s.io": "CustomResourceDefinition",
-        "networking.k8s.io": "IngressClass NetworkPolicy",
-        "policy": "PodDisruptionBudget",
-        "policy.karmada.io": "ClusterOverridePolicy OverridePolicy",
-        "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
-        "scheduling.k8s.io": "PriorityClass",
-        "storage.k8s.io": "StorageClass",
-    }.items()
-    for kind in kinds.split()
+BUILT_IN_NAMES: Final = tuple(
+    KindNames(group, kind, names[0], tuple(names[1:])) for group, _, (kind, *names) in _PARTS if names
 )
+"""The kinds that are known without discovery. Kinds of Kubernetes come first."""
+_METADATA_SUFFICES: Final = frozenset((group, kind) for group, each, (kind, *_) in _PARTS if "~" in each)
 
 
 def metadata_suffices(api_version: str, kind: str) -> bool:
