@@ -310,21 +310,14 @@ class Dependency(Value, frozen=True):
 
 _TEMPLATE: Final = ("spec.template",)
 _POD_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("apps/v1", "Deployment"): _TEMPLATE,
-    ("apps/v1", "ReplicaSet"): _TEMPLATE,
-    ("apps/v1", "StatefulSet"): _TEMPLATE,
+    **dict.fromkeys(((each.api_version, each.kind) for each in (*BUILT_IN_REPLICA_PATHS, *_PATHS)), _TEMPLATE),
     ("apps/v1", "DaemonSet"): _TEMPLATE,
-    ("batch/v1", "Job"): _TEMPLATE,
     ("batch/v1", "CronJob"): ("spec.jobTemplate.spec.template",),
     ("v1", "Pod"): ("",),
     ("apps.kruise.io/v1alpha1", "AdvancedCronJob"): (
         "spec.template.jobTemplate.spec.template", "spec.template.broadcastJobTemplate.spec.template",
     ),
-    ("apps.kruise.io/v1alpha1", "BroadcastJob"): _TEMPLATE,
-    ("apps.kruise.io/v1alpha1", "CloneSet"): _TEMPLATE,
     ("apps.kruise.io/v1alpha1", "DaemonSet"): _TEMPLATE,
-    ("apps.kruise.io/v1alpha1", "UnitedDeployment"): _TEMPLATE,
-    ("apps.kruise.io/v1beta1", "StatefulSet"): _TEMPLATE,
     ("kubeflow.org/v1", "PyTorchJob"): ("spec.pytorchReplicaSpecs.*.template",),
     ("kubeflow.org/v1", "TFJob"): ("spec.tfReplicaSpecs.*.template",),
     ("ray.io/v1", "RayJob"): (
