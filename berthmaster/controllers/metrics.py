@@ -10,8 +10,6 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from berthmaster.kube.informer import Informer, SourceCheck
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import exemplar
-from berthmaster.scheduling.karmada.trigger import Trigger
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SUCCESSES: Final = frozenset({"success", "requeued"})
@@ -156,13 +154,6 @@ PENDING: Final = Gauge("berthmaster_scheduler_pending_bindings", "Bindings in th
 ASSUMPTIONS: Final = Gauge(
     "berthmaster_scheduler_assumed_assignments", "Assignments that do not show in their cluster's status yet."
 )
-
-
-def count_attempt(result: str, trigger: Trigger, seconds: float) -> None:
-    """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
-    schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
-    ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
-    DURATION.labels(result, schedule_type).observe(seconds, exemplar())
 
 
 _PHASE_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 21600.0, 86400.0)

@@ -13,7 +13,7 @@ from berthmaster.controllers.binding_scheduler.cluster_cache import ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import SchedulingQueue, eligible
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.metrics import count_attempt
+from berthmaster.controllers.metrics import ATTEMPTS, DURATION
 from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.deciding.decide import BindingDecision, outcome_of
 from berthmaster.deciding.decision_recorder import DecisionRecord
@@ -32,7 +32,8 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.meta import Key
 from berthmaster.runtime.installation import ConsoleLink
-from berthmaster.runtime.logs import BurstFilter, bound_fields, fields, inner_span
+from berthmaster.runtime.logs import BurstFilter, bound_fields, exemplar, fields, inner_span
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 MAX_PENDING: Final = 10_000
 """How many bindings may wait for their status. Each takes 4 KiB: the assignment, and the binding as it was written."""
@@ -331,3 +332,10 @@ def _with_page(note: str, page: str) -> str:
     """Return a note with the address of a page at its end, within the limit of a note. A long address is left out."""
     left_bytes = NOTE_BYTES - len(page) - len(" ()")
     return f"{truncate(note, left_bytes)} ({page})" if left_bytes >= NOTE_BYTES // 2 else note
+
+
+def count_attempt(result: str, trigger: Trigger, seconds: float) -> None:
+    """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
+    schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
+    ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
+    DURATION.labels(result, schedule_type).observe(seconds, exemplar())

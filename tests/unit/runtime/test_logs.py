@@ -10,7 +10,7 @@ import pytest
 from fake_clock import FakeClock
 from spans import recorded, tree
 
-from berthmaster.controllers.metrics import count_attempt
+from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import TokenBucket

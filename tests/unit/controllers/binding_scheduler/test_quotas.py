@@ -10,7 +10,7 @@ from karmada_model.stage import Stage
 from prometheus_client import REGISTRY
 
 from berthmaster.controllers.binding_scheduler.event_handlers import IGNORED_GATES, IgnoredGates
-from berthmaster.controllers.metrics import count_attempt
+from berthmaster.controllers.binding_scheduler.reconciler import count_attempt
 from berthmaster.controllers.settings import GATES
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.binding import Component, WorkloadAffinityGroups
