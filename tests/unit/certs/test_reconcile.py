@@ -341,13 +341,6 @@ def test_endless_conflicts_are_a_problem(settled):
     assert "other clients keep writing" in report.problems[0]
 
 
-def test_each_write_records_an_event_on_its_object():
-    installation = Installation()
-    installation.reconcile()
-    assert ("Normal", "Secret/ca", "AuthorityMissing") in installation.recorder.events
-    assert ("Normal", "MutatingWebhookConfiguration/hooks", "BundleMissing") in installation.recorder.events
-
-
 def test_a_missing_configuration_is_not_a_problem(settled):
     settled.cluster.remove(HOOKS)
     assert settled.reconcile() == []

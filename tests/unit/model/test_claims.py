@@ -126,27 +126,6 @@ def test_only_cluster_policies_claim_cluster_scoped_resources():
     assert winner(NODE_ROLE, nowhere, everywhere) == "c"
 
 
-POLICIES = st.lists(
-    st.builds(
-        lambda name, cluster_scoped, priority, chosen: policy(
-            name, cluster_scoped=cluster_scoped, priority=priority, selectors=[chosen]
-        ),
-        st.sampled_from("abc"),
-        st.booleans(),
-        st.sampled_from([None, -1, 0, 1]),
-        st.sampled_from([BY_NAME, BY_LABEL, BY_KIND]),
-    ),
-    unique_by=lambda each: (each.cluster_scoped, each.metadata.name),
-    min_size=1,
-)
-
-
-@given(POLICIES, st.randoms(use_true_random=False))
-def test_the_order_of_policies_changes_nothing(policies, random):
-    shuffled = random.sample(policies, len(policies))
-    assert claims(NGINX, policies) == claims(NGINX, shuffled)
-
-
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
 OWN = {"labels": {"app": "web"}, "annotations": {"note": "kept"}}
 BY_P = {"labels": {f"{P}permanent-id": "1"}, "annotations": {f"{P}namespace": "default", f"{P}name": "p"}}

@@ -2,8 +2,6 @@
 
 import pytest
 from builders import cluster, placement, policy, selector
-from hypothesis import given
-from hypothesis import strategies as st
 
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import InputError
@@ -96,11 +94,6 @@ def test_service_imports_propagate_their_dependencies():
     assert defaulted(policy(selectors=chosen)).spec.propagate_deps
 
 
-def test_defaulting_twice_changes_nothing():
-    once = defaulted(policy(placement=placement(replicaScheduling={}, spreadConstraints=[{}])))
-    assert defaulted(once) == once
-
-
 def test_a_failover_gets_the_defaults_of_the_crd_and_of_the_webhook():
     written = defaulted(policy("p", failover=convert(FailoverBehavior, {"application": {}, "cluster": {}})))
     assert builtins(written.spec.failover) == {
@@ -191,17 +184,6 @@ def test_affinity_matches(affinity, member, matches):
 )
 def test_the_reason_why_a_cluster_does_not_match(affinity, reason):
     assert term(**affinity).mismatch(MEMBER) == reason
-
-
-ZONES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True)
-
-
-@given(ZONES, st.lists(st.sampled_from(["a", "b", "c"]), min_size=1))
-def test_the_operators_on_zones_are_opposites(zones, listed):
-    member = cluster(zones=zones)
-    assert term(**field("zone", "In", *listed)).matches(member) is bool(set(zones) & set(listed))
-    assert term(**field("zone", "NotIn", *listed)).matches(member) is not bool(set(zones) & set(listed))
-    assert term(**field("zone", "Exists")).matches(member) is not term(**field("zone", "DoesNotExist")).matches(member)
 
 
 LABELS = {"env": "prod", "tier": "", "size": "10"}
@@ -335,19 +317,6 @@ def test_label_values(value, valid):
 def test_requirements_as_text(requirement, text):
     (parsed,) = parse_requirements([requirement], NODE_OPERATORS)
     assert str(parsed) == text
-
-
-KEYS = st.sampled_from(["a", "b", "c"])
-LABEL_SETS = st.dictionaries(KEYS, st.sampled_from(["x", "y", "1", "2", ""]))
-PAIRS = {"In": "NotIn", "Exists": "DoesNotExist"}
-
-
-@given(KEYS, st.sampled_from(sorted(PAIRS)), st.lists(st.sampled_from(["x", "y"]), min_size=1), LABEL_SETS)
-def test_opposite_operators_never_agree(key, operator, values, labels):
-    values = values if operator == "In" else []
-    pair = [expression(key, operator, *values), expression(key, PAIRS[operator], *values)]
-    one, other = parse_requirements(pair, LABEL_OPERATORS)
-    assert one.matches(labels) is not other.matches(labels)
 
 
 GOLD, SILVER, SELECTOR_BARE = {"tier": "gold", "type": "virtual-node"}, {"tier": "silver"}, {}

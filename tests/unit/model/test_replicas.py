@@ -12,7 +12,6 @@ from berthmaster.model.replicas import (
     ReplicaPath,
     ReplicaRequirements,
     Replicas,
-    Template,
     pod_requests,
     replicas_of,
     template_of,
@@ -329,13 +328,6 @@ def test_parse_replica_paths(text, path):
 def test_invalid_replica_paths_are_errors(text):
     with pytest.raises(InputError, match="accepted is GROUP/VERSION/KIND=PATH"):
         ReplicaPath.parse(text)
-
-
-def test_the_template_of_a_resource():
-    raw = deployment("web", namespace="team", labels={"app": "web"})
-    assert template_of(raw) == Template(
-        api_version="apps/v1", kind="Deployment", name="web", namespace="team", labels={"app": "web"}
-    )
 
 
 def test_a_label_that_is_not_text_is_an_error():

@@ -162,14 +162,6 @@ def test_negative_requests_of_a_binding():
     ]
 
 
-def test_the_values_of_the_test_builders_are_valid():
-    assert [
-        *cluster_errors(cluster(cpu=1)),
-        *policy_errors(policy()),
-        *binding_errors(binding(requests={"cpu": 1})),
-    ] == []
-
-
 TEXTS = st.text(st.characters(), max_size=12)  # with control characters and lone surrogates
 
 

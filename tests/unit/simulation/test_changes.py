@@ -10,7 +10,7 @@ from berthmaster.manifests import Document, Manifests
 from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale, SetPolicy, apply
+from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale, apply
 from berthmaster.simulation.run import run
 from berthmaster.simulation.workload import ResourceName
 from berthmaster.simulation.world import World
@@ -159,22 +159,3 @@ def test_resource_names(text, name):
 
 def test_the_case_of_a_kind_is_ignored():
     assert world("a").find(ResourceName("", "deployment", "nginx"))
-
-
-DEPLOYMENT = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
-    "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "web"}]}}},
-}
-
-
-def after(change, *policies):
-    """The clusters of the deployment and the policy that claims it, after the change."""
-    manifests = Manifests(
-        clusters=[cluster("a"), cluster("b")], policies=list(policies), templates=documents(DEPLOYMENT)
-    )
-    before, _ = run(world_of(manifests), PROFILE, NOW)
-    _, (result,) = run(SetPolicy(change).applied(before, NOW), PROFILE, NOW)
-    claim = result.workload.claim
-    return list(result.assignment), claim.policy.metadata.name if claim is not None else None

@@ -186,12 +186,6 @@ def test_a_binding_with_replicas_is_scheduled_with_these_whatever_its_kind():
     assert (row.clusters, row.trigger, row.not_scheduled) == ({"a": 6}, Trigger.SCALE, None)
 
 
-def test_a_kind_that_is_not_understood_says_so():
-    row = simulated(*members("a", **SERVES), WIDGETS, widget())["default/Widget/web"].after
-    assert (row.clusters, row.not_scheduled) == ({}, NotScheduled.UNKNOWN_REPLICAS)
-    assert "--replica-path example.io/v1/Widget=PATH" in row.message
-
-
 @pytest.mark.parametrize(
     ("spec", "reason", "message"),
     [

@@ -227,17 +227,6 @@ def test_a_stopped_controller_starts_no_watch(stage):
     assert watched(stage) == set()
 
 
-@pytest.mark.parametrize(
-    ("manifest", "expected"),
-    [
-        pytest.param(template(WEAK), PolicyReference("PropagationPolicy", "default", "weak"), id="claimed"),
-        pytest.param(template(), None, id="unclaimed"),
-    ],
-)
-def test_the_holder_of_a_resource(manifest, expected):
-    assert claim_state_of(encode_json(manifest)).holder == expected
-
-
 def test_unclaimed_resources_share_one_value():
     assert claim_state_of(encode_json(template())) is claim_state_of(encode_json(template(labels={"a": "b"})))
 

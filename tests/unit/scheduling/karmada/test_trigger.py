@@ -94,28 +94,6 @@ def test_a_binding_without_a_placement_is_not_scheduled():
     assert trigger_of(replace(binding, spec=replace(binding.spec, placement=None)), FLEET) is Trigger.NONE
 
 
-@pytest.mark.parametrize(
-    ("triggered", "scheduled_at", "requested"),
-    [
-        pytest.param("01", "02", False, id="before the last scheduling"),
-        pytest.param("02", "02", False, id="in the same second"),
-        pytest.param("03", "02", True, id="after the last scheduling"),
-        pytest.param(None, "02", False, id="no request"),
-        pytest.param("03", None, False, id="a request before the first scheduling"),
-    ],
-)
-def test_only_a_rescheduling_requested_after_the_last_scheduling_counts(triggered, scheduled_at, requested):
-    binding = scheduled(fresh=True)
-    day = binding.spec.reschedule_triggered_at
-    at = {number: day.replace(day=int(number)) for number in ("01", "02", "03")}
-    binding = replace(
-        binding,
-        spec=replace(binding.spec, reschedule_triggered_at=at.get(triggered)),
-        status=replace(binding.status, last_scheduled_time=at.get(scheduled_at)),
-    )
-    assert (trigger_of(binding, FLEET) is Trigger.RESCHEDULED) == requested
-
-
 def group(name, *clusters, **fields):
     return {"affinityName": name, "clusterNames": list(clusters), **fields}
 

@@ -108,10 +108,6 @@ def test_memory_grows_in_proportion_to_the_list():
     assert peak(8000) < 2.5 * peak(4000)
 
 
-def test_an_unchanged_draft_has_no_patch():
-    assert Draft({"a": 1}).operations == ()
-
-
 def test_one_operation_adds_all_missing_parents():
     draft = Draft({"metadata": {}})
     draft.set("v", "metadata", "labels", "example.org/x")

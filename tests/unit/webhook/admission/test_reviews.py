@@ -45,12 +45,6 @@ COMPLETE = policy(
 )
 
 
-def test_a_complete_policy_gets_no_patch():
-    response = answer(MUTATE, admission_review(COMPLETE))
-    assert "patch" not in response
-    assert "patchType" not in response
-
-
 def test_companion_mode_sets_no_identity():
     obj = policy(resourceSelectors=[{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport"}])
     assert not [path for path in paths(obj) if "metadata" in path or "propagateDeps" in path]

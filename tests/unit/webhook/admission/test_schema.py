@@ -131,10 +131,6 @@ def without_empty(value):
     return [without_empty(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _zero(value):
-    return isinstance(value, int | float) and value == 0
-
-
 def vectors():
     with gzip.open(VECTORS, "rt") as lines:
         return [json.loads(line) for line in lines]

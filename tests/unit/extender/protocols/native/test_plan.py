@@ -69,13 +69,6 @@ def resources(answer):
     return {each.resource: each.after for each in answer.plan.moves}
 
 
-def test_a_changed_policy_moves_what_it_holds(plane):
-    answer = plane().ask(update=[web(MOVED)])
-    assert resources(answer)["shop/Deployment/web"] == {"member3": 4}
-    assert (answer.counts.lost, answer.plan.complete, answer.truncated) == (0, True, False)
-    assert answer.staleness.stale_since is None
-
-
 def test_the_plan_is_that_of_the_command(plane):
     running = plane()
     needed = [each for each in running.stored() if each.namespace != "other"]
@@ -106,14 +99,6 @@ def test_a_kind_that_is_not_watched_yet_is_listed_for_the_answer(plane):
 def test_a_kind_that_is_not_served_has_no_resources(plane):
     answer = plane().ask(create=[policy("gone", selector("Gone", "example.com/v1"), placement=MOVED)])
     assert (answer.counts.concerned, answer.plan.complete) == (0, True)
-
-
-def test_a_deleted_policy_leaves_workloads_where_they_are(plane):
-    answer = plane().ask(delete=[{"kind": "PropagationPolicy", "namespace": "shop", "name": "web"}])
-    [effect] = answer.plan.policies
-    assert effect.action == "deleted"
-    assert "shop/Deployment/web" in {each.resource for each in effect.unclaimed}
-    assert answer.plan.moves == []
 
 
 def test_a_plan_sees_what_changed_since_the_last_one(plane):

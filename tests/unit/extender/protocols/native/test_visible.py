@@ -175,11 +175,6 @@ def test_without_a_source_every_answer_says_so(route):
     assert refused.value.detail in {NO_SOURCE, no_ledger}
 
 
-@pytest.mark.parametrize("ask", [simulated(DownChange("a")), UNWATCHED_POLICY], ids=["a cluster", "a policy"])
-def test_manifests_answer_everything(services, ask):
-    assert ask(services).workloads == 1
-
-
 def test_an_explanation_does_not_change_where_peers_are(services):
     groups = WorkloadAffinityGroups(affinity_group="app=shop")
     placed = binding("shop", replicas=1, placement=Placement(), clusters={}, workload_affinity_groups=groups)
