@@ -14,12 +14,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from cronsim import CronSim, CronSimError
 from msgspec import structs
-from msgspec.structs import asdict
 
 from berthmaster.model.binding import Binding, holder
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.meta import MAX_DURATION_S as LONGEST_DURATION_S
-from berthmaster.model.meta import ParsedText, Value, duration_text, parse_duration_s
+from berthmaster.model.meta import MAX_DURATION_S, ParsedText, Value, duration_text, parse_duration_s
 from berthmaster.model.move import MoveStrategy
 from berthmaster.model.selector import LabelSelector, Requirement
 
@@ -36,7 +34,7 @@ class Seconds(int, ParsedText):
     """A duration. Documents have a text such as ``10m``."""
 
     least_s = 0
-    most_s = LONGEST_DURATION_S
+    most_s = MAX_DURATION_S
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -125,7 +123,7 @@ def _zone_of(name: str) -> ZoneInfo:
 
 
 def duration_meta(default: str = "") -> msgspec.Meta:
-    """Return the JSON schema of a duration. The library cannot write the default of such a field itself."""
+    """Return the JSON schema of a duration. msgspec cannot write the default of such a field itself."""
     schema = {"type": "string", "pattern": "^(0|([0-9]+h)?([0-9]+m)?([0-9]+s)?)$", "minLength": 1}
     return msgspec.Meta(
         description="A duration, such as 90s, 10m or 1h30m.",
@@ -372,7 +370,7 @@ class MoveRule(Value, frozen=True):
 
 def _stated(override: SourceOverride | RebalanceOverride | MoveRule) -> dict[str, Any]:
     """Return the settings that an override states, as plain values."""
-    found = {name: value for name, value in asdict(override).items() if value is not None}
+    found = {name: value for name, value in structs.asdict(override).items() if value is not None}
     modes: dict[bool, Mode] = {True: "On", False: "Off"}
     return {
         name: modes[value] if isinstance(value, bool) else int(value) if isinstance(value, int) else value
@@ -400,7 +398,7 @@ class Budget(Value, frozen=True, dict=True, gc=True):
 
     @cached_property
     def openings(self) -> Windows:
-        """When it is open."""
+        """When the budget is open."""
         return Windows(self.windows)
 
 
