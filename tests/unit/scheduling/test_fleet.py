@@ -79,11 +79,45 @@ def test_equal_affinities_with_different_names_share_a_column():
     assert affinities.column(groups[0]) is not affinities.column(ClusterAffinity())
 
 
+def test_rows_of_removed_clusters_are_reused():
+    fleet = Fleet([cluster(name) for name in "abc"])
+    row, capacity = fleet.row_of["b"], fleet.capacity
+    fleet.remove("b")
+    assert (len(fleet), fleet.get("b"), bool(fleet.occupied[row])) == (2, None, False)
+    fleet.apply(cluster("z", cpu=3))
+    assert (fleet.row_of["z"], fleet.capacity, len(fleet)) == (row, capacity, 3)
+
+
+def test_a_reused_row_has_no_values_of_its_previous_cluster():
+    fleet = Fleet([cluster("a", region="eu", provider="aws", zones=["z"], labels={"env": "prod"}, cpu=9)])
+    fleet.remove("a")
+    fleet.apply(cluster("b"))
+    column = Affinities(fleet).column(
+        placement(clusterAffinity={"labelSelector": {"matchLabels": {"env": "prod"}}}).cluster_affinity
+    )
+    row = fleet.row_of["b"]
+    assert not column.current()[row]
+    assert not any(mask[row] for mask in (fleet.has_region, fleet.has_provider, fleet.has_zones))
+    assert fleet.resources.estimate(()).current()[row] == 0
+
+
 def test_removing_an_unknown_cluster_does_nothing():
     fleet = Fleet([AT_REST])
     before = versions(fleet)
     fleet.remove("b")
     assert versions(fleet) == before
+
+
+def test_growth_keeps_all_values():
+    fleet = Fleet()
+    affinity = Affinities(fleet).column(ClusterAffinity(exclude=("m3",)))
+    estimate = fleet.resources.estimate((("cpu", 1000),))
+    for index in range(100):
+        fleet.apply(cluster(f"m{index}", cpu=index, pods=200))
+        assert affinity.current()[fleet.row_of[f"m{index}"]] == (index != 3)
+    rows = [fleet.row_of[f"m{index}"] for index in range(100)]
+    assert estimate.current()[rows].tolist() == list(range(100))
+    assert [fleet.names(fleet.name_rank()[rows].argsort())[0]] == ["m0"]
 
 
 def test_names_are_ranked_in_byte_order():
