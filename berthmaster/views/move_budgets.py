@@ -152,7 +152,8 @@ def _use(budget: Budget, leader: LeaderMoves, waiting: int, now: datetime, reade
 
 
 def _window(window: Window, now: datetime) -> WindowUse:
-    return WindowUse(window.schedule, window.duration_s, window.time_zone, window.is_open(now), window.next_start(now))
+    duration_s = int(window.duration_s)  # not the type of the file, whose JSON is a text
+    return WindowUse(window.schedule, duration_s, window.time_zone, window.is_open(now), window.next_start(now))
 
 
 def _counts(names: Iterable[str], limit: int | None) -> dict[str, int]:

@@ -17,7 +17,7 @@ from berthmaster.deciding.lease_record import (
     budgets_of,
 )
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.move import MOVE, PAUSE
 from berthmaster.model.policy import PolicyReference
 from berthmaster.views.move_budgets import KnownMoves, moves_report, percent_totals
@@ -123,6 +123,7 @@ def test_a_budget_says_how_much_is_in_use():
     assert nights.selects == "namespace shop; tier=web"
     (window,) = nights.windows
     assert (window.open, window.next_start, window.time_zone) == (False, nights.opens_at, "Europe/Berlin")
+    assert decode_json(type(nights), encode_json(nights)) == nights
 
 
 def test_a_leader_without_a_file_has_the_default_budget():
