@@ -207,7 +207,7 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], flags: Sim
     if flags.shared_capacity or flags.selector:
         raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
     view, output = view_from(flags), flags.output
-    from berthmaster.native_api.change_forms import wire_change  # noqa: PLC0415 - imported only if it is used
+    from berthmaster.native_api.what_if import wire_change  # noqa: PLC0415 - imported only if it is used
 
     with connect() as client:
         answer = client.simulate(

@@ -90,6 +90,7 @@ class AppOptions:
     waiting_requests: int = 48
 
 
+@dataclass(eq=False, slots=True)
 class ConsoleParts:
     """What the application consists of besides its pages.
 
@@ -97,21 +98,12 @@ class ConsoleParts:
         namespaces_of: the namespaces that a visitor may see, of one namespace or of all (empty); None for all.
     """
 
-    def __init__(
-        self,
-        source: ExtenderSource,
-        watcher: StateWatcher,
-        authentication: Authentication,
-        clock: Clock,
-        metrics: "ConsoleMetrics",
-        namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None,
-    ) -> None:
-        self.source = source
-        self.watcher = watcher
-        self.authentication = authentication
-        self.clock = clock
-        self.metrics = metrics
-        self.namespaces_of = namespaces_of
+    source: ExtenderSource
+    watcher: StateWatcher
+    authentication: Authentication
+    clock: Clock
+    metrics: "ConsoleMetrics"
+    namespaces_of: Callable[[Visitor, str], frozenset[str] | None] = lambda _visitor, _namespace: None
 
 
 def create_app(options: AppOptions, parts: ConsoleParts) -> Flask:

@@ -23,8 +23,7 @@ from berthmaster.manifests.loader import objects_of
 from berthmaster.model.errors import InputError, name_list, shown
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.model.policy import Policy
-from berthmaster.native_api.change_forms import wire_change
-from berthmaster.native_api.what_if import PlannableChange, PolicyName
+from berthmaster.native_api.what_if import PlannableChange, PolicyName, wire_change
 from berthmaster.simulation.changes import (
     AddLabel,
     AddTaint,

@@ -8,11 +8,13 @@ from berthmaster.model.cluster import Cluster, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.native_api.wire import MAX_NAMESPACES, AnswerPart, RequestPart, Staleness
+from berthmaster.simulation import changes
 from berthmaster.simulation.plan_answer import ALL_OFF, Assumptions, ClusterTotal, Loss, Plan, PlanSummary, Switch
 from berthmaster.simulation.plan_review import ReviewLimits
 from berthmaster.simulation.plan_rows import cluster_totals
 from berthmaster.simulation.planner import PlannedFleet
 from berthmaster.simulation.report import ChangeRow, change_row
+from berthmaster.simulation.world import Change as SimulatedChange
 
 MAX_PLANNED: Final = 100
 MAX_CHANGES: Final = 5000
@@ -93,6 +95,34 @@ class PolicyChange(RequestPart, frozen=True, tag="policy", tag_field="type"):
 
 ClusterChange = UntaintChange | UnlabelChange | UpChange | AddClusterChange | RemoveClusterChange
 Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange | ClusterChange
+
+
+def wire_change(change: SimulatedChange) -> Change:
+    """Return a change in the form of the extender's API. Raises ``TypeError`` if the API has no form for the change."""
+    match change:
+        case changes.Down(cluster):
+            return DownChange(cluster)
+        case changes.AddTaint(cluster, taint):
+            return TaintChange(cluster, taint)
+        case changes.AddLabel(cluster, key, value):
+            return LabelChange(cluster, key, value)
+        case changes.Scale(resource, replicas):
+            return ScaleChange(str(resource), replicas)
+        case changes.Reschedule():
+            return RescheduleChange()
+        case changes.SetPolicy(policy):
+            return PolicyChange(policy)
+        case changes.RemoveTaint(cluster, key, effect):
+            return UntaintChange(cluster, key, effect)
+        case changes.RemoveLabel(cluster, key):
+            return UnlabelChange(cluster, key)
+        case changes.Up(cluster):
+            return UpChange(cluster)
+        case changes.AddCluster(added):
+            return AddClusterChange(added)
+        case changes.RemoveCluster(cluster):
+            return RemoveClusterChange(cluster)
+    raise TypeError(f"the API has no form for {type(change).__name__}")
 
 
 class SimulateRequest(RequestPart, frozen=True):

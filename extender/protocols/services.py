@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -83,6 +83,7 @@ class DecisionLog:
         self._log.info("decision", extra={**line, "suppressed": suppressed})
 
 
+@dataclass(eq=False, slots=True)
 class Services:
     """The resources of handlers.
 
@@ -91,23 +92,20 @@ class Services:
         findings: returns what the rules of the webhook find in a stored policy; None if they do not run.
     """
 
-    __slots__ = ("clock", "decisions", "findings", "large", "ledger", "limits", "log", "metrics", "reviews", "state")
+    state: State
+    metrics: "ServiceMetrics"
+    log: logging.Logger
+    clock: Clock
+    limits: RequestLimits = RequestLimits()
+    ledger: LedgerReader | None = None
+    findings: FindPolicy | None = None
+    decisions: DecisionLog = field(init=False)
+    reviews: "ReviewsFirst" = field(init=False)
+    large: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def __init__(
-        self, state: State, metrics: "ServiceMetrics", log: logging.Logger, clock: Clock,
-        limits: RequestLimits = RequestLimits(), ledger: LedgerReader | None = None,
-        findings: FindPolicy | None = None,
-    ) -> None:  # fmt: skip
-        self.state = state
-        self.metrics = metrics
-        self.log = log
-        self.clock = clock
-        self.limits = limits
-        self.ledger = ledger
-        self.findings = findings
-        self.decisions = DecisionLog(log, clock)
+    def __post_init__(self) -> None:
+        self.decisions = DecisionLog(self.log, self.clock)
         self.reviews = ReviewsFirst()
-        self.large = threading.Lock()
 
     @contextmanager
     def one_at_a_time(self, lock: threading.Lock, call: Call, others: str) -> Iterator[None]:
