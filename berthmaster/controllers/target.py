@@ -99,7 +99,7 @@ def _unknown(kind: type[msgspec.Struct], schema: Mapping[str, Any], path: str) -
     known, nested = struct_shape(kind)
     properties = schema.get("properties") or {}
     found = [f"{path}.{name}" for name in properties if name not in known]
-    for name, struct in nested:
+    for name, struct in nested.items():
         inner = subschema(schema, name)
         if inner is not None:
             found += _unknown(struct, inner, f"{path}.{name}")

@@ -148,8 +148,10 @@ def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bo
     known, nested = struct_shape(kind)
     if not raw.keys() <= known:
         return True
-    for name, struct in nested:
-        value = raw.get(name)
+    for name, value in raw.items():
+        struct = nested.get(name)
+        if struct is None:
+            continue
         if type(value) is dict:
             if has_unknown_fields(struct, value):
                 return True
@@ -161,15 +163,15 @@ def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bo
 
 
 @cache
-def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[msgspec.Struct]], ...]]:
+def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], Mapping[str, type[msgspec.Struct]]]:
     """Return the names of a struct's fields, and the struct of each field that has one or a list of them."""
-    nested = []
+    nested = {}
     for name, hint in _fields(kind).items():
         inner = next((get_args(each)[0] for each in (hint, *get_args(hint)) if get_origin(each) is tuple), hint)
         struct = next(iter(_structs_in(inner)), None)
         if struct is not None and name != "metadata":  # the type of metadata lists only what decisions read
-            nested.append((name, struct))
-    return frozenset(_fields(kind)), tuple(nested)
+            nested[name] = struct
+    return frozenset(_fields(kind)), nested
 
 
 def _unknown_field(path: str, key: str, known: Iterable[str]) -> UnknownFieldError:

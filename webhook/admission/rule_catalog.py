@@ -9,14 +9,26 @@ from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rules.affinities import AFFINITY_RULES, SPREADING_RULES, TOLERATION_RULES
 from webhook.admission.rules.division import DIVISION_RULES, MOVE_RULES
-from webhook.admission.rules.rule import KUBEADMIRAL_SIZE_RULE, SIZE_RULES, AdmissionRule, ReviewedPolicy, RuleSet
+from webhook.admission.rules.rule import (
+    KUBEADMIRAL_SIZE_RULE,
+    SIZE_RULES,
+    AdmissionRule,
+    ReviewedPolicy,
+    RuleSet,
+    about,
+)
 from webhook.admission.rules.selection import SELECTION_RULES, UNSUPPORTED_RULES
 from webhook.admission.settings import AdmissionSettings
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (
-    *SELECTION_RULES, *AFFINITY_RULES, *SPREADING_RULES, *DIVISION_RULES, *TOLERATION_RULES,
-    *UNSUPPORTED_RULES, *MOVE_RULES,
-)  # fmt: skip
+    *SELECTION_RULES,
+    *AFFINITY_RULES,
+    *about(lambda reviewed: reviewed.policy.spec.placement.spread_constraints, SPREADING_RULES),
+    *about(lambda reviewed: reviewed.policy.spec.placement.replica_scheduling, DIVISION_RULES),
+    *about(lambda reviewed: reviewed.policy.spec.placement.cluster_tolerations, TOLERATION_RULES),
+    *UNSUPPORTED_RULES,
+    *MOVE_RULES,
+)
 ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (
     *SIZE_RULES, *POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES,
 )  # fmt: skip

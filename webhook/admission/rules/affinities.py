@@ -65,7 +65,7 @@ def _no_groups(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 @rule("cluster-named-and-excluded", "A cluster in both `clusterNames` and `exclude`.")
 def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     for path, affinity in affinities(reviewed.policy.spec.placement):
-        both = sorted(frozenset(affinity.cluster_names) & frozenset(affinity.exclude))
+        both = affinity.exclude and sorted(frozenset(affinity.cluster_names) & frozenset(affinity.exclude))
         if both:
             effect = "exclude wins" if named_clusters(affinity) else "the affinity matches no cluster"
             yield FieldProblem(
@@ -147,7 +147,7 @@ _PATH: Final = "spec.placement.spreadConstraints"
 @rule("spread-ignored-by-static-weight", "Spread constraints together with static weights.")
 def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     placement = reviewed.policy.spec.placement
-    if placement.spread_constraints and divides_by_static_weight(placement.replica_scheduling):
+    if divides_by_static_weight(placement.replica_scheduling):
         yield FieldProblem(
             _PATH, ABSENT, "the scheduler ignores spread constraints if static weights divide the replicas",
             "divide by dynamicWeight or Aggregated, or remove the constraints",
@@ -200,7 +200,9 @@ def _shown(constraint: SpreadConstraint) -> str:
 @rule("spread-min-above-named", "A `minGroups` above the number of named clusters.")
 def _more_than_named(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     groups = [each.min_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
-    wanted = max(groups, default=0)
+    if not groups:
+        return
+    wanted = max(groups)
     for path, affinity in _affinities(reviewed.policy.spec.placement):
         named = named_clusters(affinity)
         if named is not None and wanted > len(named):
@@ -221,11 +223,13 @@ def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
 
 @rule("overflow-forbidden-by-spread", "Overflow affinities with a `maxGroups` that the group alone reaches.")
 def _overflow_forbidden(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    limits = [each.max_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
-    limit = min((each for each in limits if each > 0), default=0)
+    constraints = [each for each in _constraints(reviewed) if each.spread_by_field == "cluster" and each.max_groups > 0]
+    if not constraints:
+        return
+    limit = min(each.max_groups for each in constraints)
     for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
         named = named_clusters(group)
-        if limit and group.overflow_affinities and limit <= (len(named) if named is not None else 1):
+        if group.overflow_affinities and limit <= (len(named) if named is not None else 1):
             yield FieldProblem(
                 f"spec.placement.clusterAffinities[{index}].overflowAffinities", ABSENT,
                 f"the group alone reaches maxGroups {limit} of the spread constraint, so overflow is never used",

@@ -55,8 +55,10 @@ def _weights_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 @rule("static-weight-unmatched", "A static weight that matches none of the policy's clusters.")
 def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    possible = _possible_clusters(reviewed.policy.spec.placement)
     targets = _weighted_clusters(reviewed.policy.spec.placement)
+    if not targets:
+        return
+    possible = _possible_clusters(reviewed.policy.spec.placement)
     unmatched = [index for index, target in enumerate(targets) if _is_disjoint(target, possible)]
     effect = (
         "neither does any other entry, so all clusters have the same weight" if len(unmatched) == len(targets)
@@ -72,9 +74,11 @@ def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 @rule("static-weight-incomplete", "Named clusters without a static weight: they get no replicas.")
 def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    possible = _possible_clusters(reviewed.policy.spec.placement)
     named = [named_clusters(target) for target in _weighted_clusters(reviewed.policy.spec.placement)]
-    if not named or possible is None or any(each is None for each in named):
+    if not named or any(each is None for each in named):
+        return
+    possible = _possible_clusters(reviewed.policy.spec.placement)
+    if possible is None:
         return
     weighted: set[str] = set()
     weighted.update(*filter(None, named))

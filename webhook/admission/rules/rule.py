@@ -1,8 +1,9 @@
 """Rules, their levels, and the sets of rules that reviews run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -47,6 +48,7 @@ class AdmissionRule(Generic[S]):
     Attributes:
         standalone: the level in standalone mode, unless configured; None for the default. A denial in that mode should
             be one that karmada-webhook also makes.
+        part: returns what the rule is about. The rule does not run if that is absent or empty. None for the subject.
     """
 
     id: str
@@ -54,6 +56,7 @@ class AdmissionRule(Generic[S]):
     check: Callable[[S], Iterator[FieldProblem]]
     default: Level = Level.WARN
     standalone: Level | None = None
+    part: Callable[[S], object] | None = None
 
     def level(self, settings: AdmissionSettings) -> Level:
         configured = settings.levels.get(self.id)
@@ -67,6 +70,11 @@ def rule(
 ) -> Callable[[Callable[[S], Iterator[FieldProblem]]], AdmissionRule[S]]:
     """Return a decorator that makes a rule of a check."""
     return lambda check: AdmissionRule(rule_id, summary, check, default, standalone)
+
+
+def about(part: Callable[[S], object], rules: Iterable[AdmissionRule[S]]) -> tuple[AdmissionRule[S], ...]:
+    """Return rules that run only if a part of their subject is there."""
+    return tuple(replace(rule, part=part) for rule in rules)
 
 
 class Findings(NamedTuple):
@@ -85,20 +93,26 @@ class Findings(NamedTuple):
 class RuleSet(Generic[S]):
     """The enabled rules with their levels."""
 
-    __slots__ = ("_checks",)
+    __slots__ = ("_parts",)
 
     def __init__(self, rules: Iterable[AdmissionRule[S]], settings: AdmissionSettings) -> None:
-        levels = [(rule, rule.level(settings)) for rule in rules]
-        self._checks = [(rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF]
+        enabled = [rule for rule in rules if rule.level(settings) is not Level.OFF]
+        self._parts = [
+            (part, [(rule.id, rule.check, rule.level(settings) is Level.DENY) for rule in some])
+            for part, some in groupby(enabled, attrgetter("part"))
+        ]
 
     def run(self, subject: S) -> Findings:
         """Return the problems of a subject. The number of problems of each rule is bounded."""
         denials: list[FieldProblem] = []
         warnings: list[FieldProblem] = []
-        for rule_id, check, denies in self._checks:
-            problems = check(subject)
-            for first in problems:  # most rules find nothing
-                (denials if denies else warnings).extend(bounded(chain((first,), problems), rule_id))
+        for part, checks in self._parts:
+            if part is not None and not part(subject):
+                continue
+            for rule_id, check, denies in checks:
+                problems = check(subject)
+                for first in problems:  # most rules find nothing
+                    (denials if denies else warnings).extend(bounded(chain((first,), problems), rule_id))
         return Findings(tuple(denials), tuple(warnings))
 
 

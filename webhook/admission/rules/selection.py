@@ -106,7 +106,8 @@ def _labels_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 @rule("selector-repeated", "A duplicate selector.")
 def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     seen: dict[str, int] = {}
-    for index, selector in enumerate(reviewed.policy.spec.resource_selectors):
+    selectors = reviewed.policy.spec.resource_selectors
+    for index, selector in enumerate(selectors if len(selectors) > 1 else ()):
         text = str(selector)
         if text in seen:
             yield FieldProblem(f"{_PATH}[{index}]", ABSENT, f"duplicate of entry {seen[text]}", "remove it")
