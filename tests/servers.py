@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -53,6 +53,13 @@ def running(command: str, *flags: object, log: Path, ready: bool = True) -> Iter
         sys.executable, "-m", "berthmaster_cli.main", command, "--bind", f"127.0.0.1:{port}", "--probe-bind",
         f"127.0.0.1:{probe_port}", "--drain-s", "0", "--grace-s", "3", *map(str, flags),
     ]  # fmt: skip
+    with started(arguments, port, probe_port, log=log, ready=ready) as server:
+        yield server
+
+
+@contextmanager
+def started(arguments: Sequence[str], port: int, probe_port: int, *, log: Path, ready: bool = True) -> Iterator[Server]:
+    """Run a service that listens on these ports until the end of the block."""
     with log.open("wb") as output:
         process = subprocess.Popen(arguments, stderr=output)  # noqa: S603 - this program
     server = Server(port, probe_port, process, log)

@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from conftest import ROOT
 from free_ports import free_port
-from servers import Server, Wire, request
+from servers import Wire, request, started
 from waiting import LIMIT_S, wait_for
 
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -21,24 +20,10 @@ QUICK_S = 2.0
 @contextmanager
 def serving(folder, **options):
     port, probe_port = free_port(), free_port()
-    log = folder / f"log-{port}"
     words = [sys.executable, str(ROOT / "tests" / "echo_service.py")]
-    with log.open("wb") as output:
-        given = json.dumps({"port": port, "probe_port": probe_port, **options})
-        process = subprocess.Popen([*words, given], stderr=output)  # noqa: S603 - this program
-    server = Server(port, probe_port, process, log)
-
-    def is_ready():
-        with suppress(OSError):
-            return server.probe("/readyz")[0] == 200
-        return False
-
-    try:
-        wait_for(is_ready, log.read_text)
+    given = json.dumps({"port": port, "probe_port": probe_port, **options})
+    with started([*words, given], port, probe_port, log=folder / f"log-{port}") as server:
         yield server
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")

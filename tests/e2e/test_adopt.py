@@ -61,13 +61,6 @@ LOOPBACK: Final = {
 }
 """What processes on loopback need beyond the values of the page, and one replica of each to save time."""
 SOON: Final = "--set controllers.moves.config.failback.after=1s --set controllers.moves.config.soak=1s"
-_KINDS: Final = {
-    ("cluster.karmada.io/v1alpha1", "Cluster"): "clusters",
-    ("work.karmada.io/v1alpha1", "Work"): "works",
-    ("work.karmada.io/v1alpha2", "ResourceBinding"): "resourcebindings",
-    ("policy.karmada.io/v1alpha1", "PropagationPolicy"): "propagationpolicies",
-    ("apps/v1", "Deployment"): "deployments",
-}
 
 
 def commands(text: str) -> list[str]:
@@ -95,7 +88,7 @@ class Karmada:
         self.primary = karmada.cluster("primary", taints=[TAINT])
         for each in (self.primary, karmada.cluster("backup")):
             karmada.join(self.api, each)
-        objects = ServedObjects(load_client(plane.kubeconfig, None), _KINDS)
+        objects = ServedObjects(load_client(plane.kubeconfig, None))
         delays = Delays(apply_s=0.1, start_s=0.5, report_s=0.1, delete_s=0.1)
         self._model = KarmadaModel(objects, SystemClock(), Settings(delays=delays, status_delay_s=0.1))
         self._end = threading.Event()

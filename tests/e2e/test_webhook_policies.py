@@ -145,14 +145,6 @@ def test_a_refusal_names_the_field(api: Api, namespace: str, case: str):
     assert not api.exists(policy)
 
 
-def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, namespace: str):
-    policy = propagation_policy(namespace, placement={"clusterAffinities": GROUPS})
-    stored = api.create(policy).object
-    with pytest.raises(RefusedError, match=r"spec\.placement"):
-        api.patch(policy, {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["a"]}}}})
-    assert api.get(policy) == stored
-
-
 @pytest.mark.parametrize("kind", FAULTY)
 def test_a_faulty_object_from_before_the_webhook_can_still_be_deleted(api: Api, faulty: dict[str, JSON], kind: str):
     policy = faulty[kind]
@@ -192,26 +184,6 @@ def test_a_priority_drop_is_annotated_in_the_audit_log(control_plane: ControlPla
         return [text for one in found for key, text in one.items() if key.endswith("/priority-drop")]
 
     assert wait_for("the audit log", annotated, 5) == ['{"from": 10, "to": 5}']
-
-
-def test_a_record_of_a_drop_is_neither_removed_nor_forged_by_hand(api: Api, namespace: str):
-    policy = propagation_policy(namespace, priority=10)
-    api.create(policy)
-    forged = api.patch(policy, {"metadata": {"annotations": {DROP: '{"from": 99, "to": 0}'}}}).object
-    assert drop_of(forged) is None
-
-    to_priority(api, policy, 5)
-    removed = api.patch(policy, {"metadata": {"annotations": {DROP: None}}}).object
-    assert drop_of(removed) == {"from": 10, "to": 5}
-    replaced = api.replace(
-        {**policy, "spec": {**policy["spec"], "priority": 5}} | {"metadata": without_record(removed)}
-    )
-    assert drop_of(replaced.object) == {"from": 10, "to": 5}
-
-
-def without_record(policy: Mapping[str, Any]) -> JSON:
-    """The metadata of a stored policy as a file in version control would hold it, of the same version."""
-    return {**policy["metadata"], "annotations": {}}
 
 
 def test_a_dry_run_of_a_drop_shows_the_record_and_stores_nothing(api: Api, namespace: str):

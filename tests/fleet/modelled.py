@@ -27,17 +27,6 @@ from berthmaster.runtime.clock import SystemClock
 TURN_S: Final = 0.5
 DETECT_S: Final = 20.0
 """How long a member does not answer until its Cluster is not ready."""
-_KINDS: Final = {
-    ("cluster.karmada.io/v1alpha1", "Cluster"): "clusters",
-    ("work.karmada.io/v1alpha1", "Work"): "works",
-    ("work.karmada.io/v1alpha2", "ResourceBinding"): "resourcebindings",
-    ("policy.karmada.io/v1alpha1", "PropagationPolicy"): "propagationpolicies",
-    ("apps.karmada.io/v1alpha1", "WorkloadRebalancer"): "workloadrebalancers",
-    ("apps/v1", "Deployment"): "deployments",
-    ("apps/v1", "StatefulSet"): "statefulsets",
-    ("apps/v1", "DaemonSet"): "daemonsets",
-    ("batch/v1", "Job"): "jobs",
-}
 _REFLECTED: Final[Mapping[str, tuple[str, ...]]] = {
     "Deployment": (
         "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "observedGeneration"
@@ -98,7 +87,7 @@ class Modelled:
             each.join(timeout=3.0)
 
     def _new_model(self) -> KarmadaModel:
-        objects = ServedObjects(load_client(self._plane.kubeconfig, None), _KINDS)
+        objects = ServedObjects(load_client(self._plane.kubeconfig, None))
         only = tuple(each for each in ALL if each != "members")
         return KarmadaModel(objects, SystemClock(), Settings(status_delay_s=1.0), only=only)
 

@@ -68,19 +68,6 @@ def test_break_before_make_waits_for_the_grace_period(fleet: Fleet):
     fleet.until_ready("grace", {"m2": 2}, 240)
 
 
-def test_break_before_make_waits_while_its_source_is_frozen(fleet: Fleet):
-    """The freeze is too short for Karmada to notice."""
-    fleet.berthmaster()
-    fleet.run("frozen", 2, ["m1"], ["m2"], strategy="BreakBeforeMake")
-    fleet.until_ready("frozen", {"m1": 2})
-    fleet.freeze("m1")
-    fleet.drain("m1")
-    fleet.until_phase("frozen", "Admitted")
-    time.sleep(10)
-    fleet.recover("m1")
-    fleet.until_ready("frozen", {"m2": 2}, 240)
-
-
 def test_a_restart_of_karmada_is_no_proof_that_a_copy_is_gone(fleet: Fleet):
     fleet.berthmaster()
     fleet.treat("m1", Pods.LINGERING)
@@ -90,17 +77,6 @@ def test_a_restart_of_karmada_is_no_proof_that_a_copy_is_gone(fleet: Fleet):
     fleet.until_phase("reports", "Admitted")
     fleet.restart_karmada()
     fleet.until_ready("reports", {"m2": 2}, 240)
-
-
-def test_break_before_make_returns_from_a_target_that_is_lost(fleet: Fleet):
-    fleet.berthmaster()
-    fleet.run("target", 2, ["m1"], ["m2"], strategy="BreakBeforeMake")
-    fleet.until_ready("target", {"m1": 2})
-    fleet.kill("m2")
-    fleet.drain("m1")
-    fleet.until_phase("target", "Admitted", "Surging")
-    fleet.until_ready("target", {})
-    fleet.until_ready("target", {"m1": 2}, 240)
 
 
 def test_after_an_outage_of_the_api_server_no_move_releases_before_the_brake_ends(fleet: Fleet):

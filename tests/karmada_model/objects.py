@@ -19,6 +19,20 @@ CONFLICTS: Final = 20
 """How often a write to a real API server is tried again after a conflict."""
 
 
+SERVED: Final = {
+    ("cluster.karmada.io/v1alpha1", "Cluster"): "clusters",
+    ("work.karmada.io/v1alpha1", "Work"): "works",
+    ("work.karmada.io/v1alpha2", "ResourceBinding"): "resourcebindings",
+    ("policy.karmada.io/v1alpha1", "PropagationPolicy"): "propagationpolicies",
+    ("apps.karmada.io/v1alpha1", "WorkloadRebalancer"): "workloadrebalancers",
+    ("apps/v1", "Deployment"): "deployments",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+    ("apps/v1", "DaemonSet"): "daemonsets",
+    ("batch/v1", "Job"): "jobs",
+}
+"""The kinds of a real API server that the model reads, with their plural names."""
+
+
 class Ident(NamedTuple):
     """An object. ``namespace`` is empty for a cluster-scoped object."""
 
@@ -156,7 +170,7 @@ class ServedObjects:
     ``news`` lists all kinds. Reads in between see that list and the own writes.
     """
 
-    def __init__(self, client: APIClient, kinds: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, client: APIClient, kinds: Mapping[tuple[str, str], str] = SERVED) -> None:
         """Make it. ``kinds`` maps apiVersion and kind to the plural name."""
         self._client = client
         self._collections = {kind: Collection.of(kind[0], plural) for kind, plural in kinds.items()}

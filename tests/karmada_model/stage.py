@@ -14,6 +14,7 @@ from karmada_model.detector import binding_of
 from karmada_model.model import ALL, KarmadaModel, Settings, in_memory
 from karmada_model.objects import ident
 from karmada_model.scheduler import SteppedScheduler
+from karmada_plane import serve_karmada
 from kube_in_memory import KubeInMemory
 from kube_store import JSON, merged
 
@@ -22,32 +23,21 @@ from berthmaster.deciding.config import MovesConfig
 
 SCHEDULER: Final = "berthmaster"
 _KINDS: Final = (
-    ("cluster.karmada.io/v1alpha1", "Cluster", "clusters", False),
-    ("policy.karmada.io/v1alpha1", "PropagationPolicy", "propagationpolicies", True),
-    ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies", False),
-    ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", True),
-    ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", False),
     ("work.karmada.io/v1alpha1", "Work", "works", True),
     ("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "federatedresourcequotas", True),
     ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", False),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
-    ("apps/v1", "Deployment", "deployments", True),
-    ("apps/v1", "StatefulSet", "statefulsets", True),
     ("batch/v1", "Job", "jobs", True),
-    ("v1", "ConfigMap", "configmaps", True),
     ("v1", "Service", "services", True),
-    ("v1", "Secret", "secrets", True),
     ("v1", "ServiceAccount", "serviceaccounts", True),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False),
 )
 
 
 def serve(api: KubeInMemory) -> None:
     """Serve the kinds that the model and the scheduler use."""
+    serve_karmada(api)
     for api_version, kind, plural, namespaced in _KINDS:
-        known = {each["kind"] for each in api.served.resources(api_version)}
-        if kind not in known:
-            api.served.add(api_version, kind, plural, namespaced=namespaced)
+        api.served.add(api_version, kind, plural, namespaced=namespaced)
 
 
 class Stage:

@@ -1,7 +1,5 @@
 """The client, and the commands that use it."""
 
-import json
-
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
@@ -147,16 +145,3 @@ def test_an_invalid_address_is_refused(url):
 )
 def test_the_service_gives_the_output_of_the_command(server, command):
     assert berthmaster(*command, "--server", server.url) == berthmaster(*command, *MANIFESTS)
-
-
-def test_manifests_and_a_server_exclude_each_other(server):
-    result = CliRunner().invoke(main, ["simulate", "--server", server.url, *MANIFESTS])
-    assert result.exit_code == 2
-    assert "--server cannot be combined with -f or --replica-path" in result.output
-
-
-def test_a_check_fails_if_a_workload_does_not_fit(server):
-    flags = [flag for number in range(1, 6) for flag in ("--down", f"member{number}")] + ["--failover=on"]
-    result = CliRunner().invoke(main, ["simulate", "--server", server.url, "--check", "-o", "json", *flags])
-    assert result.exit_code == 1
-    assert json.loads(result.stdout)[0]["after"]["error"] == "NoFit"

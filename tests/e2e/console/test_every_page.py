@@ -87,7 +87,8 @@ def test_a_phone_can_sort_workloads(narrow):
 
 
 @pytest.mark.parametrize(
-    ("address", "column"), [("/moves", "Workload"), ("/policies", "Priority"), ("/drift", "Full repair")]
+    ("address", "column"),
+    [("/fleet?view=table", "CPU"), ("/moves", "Workload"), ("/policies", "Priority"), ("/drift", "Full repair")],
 )
 def test_a_list_is_sorted_by_its_headers(visit, address, column):
     page = visit(address)

@@ -1,6 +1,5 @@
 """The pages Fleet, Workloads and Workload in a browser: filters, order, a live change, a phone, hostile names."""
 
-import re
 from urllib.parse import parse_qs, urlsplit
 
 from console_fleet import TEAMS
@@ -25,35 +24,6 @@ def show(page):
 def fits(page):
     """Whether the page is not wider than the screen. Tables scroll inside their box."""
     return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-
-
-def test_clusters_are_filtered_and_the_back_button_returns(visit):
-    page = visit("/fleet")
-    total = page.locator(SQUARE).count()
-    page.get_by_label("State").select_option("draining")
-    show(page)
-    assert parameters(page)["state"] == ["draining"]
-    expect(page.locator(SQUARE).first).to_have_attribute("title", re.compile("draining"))
-    assert 0 < page.locator(SQUARE).count() < total
-    page.get_by_label("Name contains").fill("nothing has this name")
-    show(page)
-    expect(page.locator(".empty")).to_contain_text("No cluster matches the filter.")
-    page.go_back()
-    page.go_back()
-    expect(page.locator(SQUARE)).to_have_count(total)
-
-
-def test_the_table_of_clusters_is_sorted_by_its_headers(visit):
-    page = visit("/fleet")
-    page.get_by_role("navigation", name="View").get_by_role("link", name="Table").click()
-    page.get_by_role("columnheader", name="CPU").get_by_role("link").click()
-    page.get_by_role("columnheader", name="CPU").get_by_role("link").click()
-    expect(page.get_by_role("columnheader", name="CPU")).to_have_attribute("aria-sort", "descending")
-    assert parameters(page) == {"view": ["table"], "sort": ["-cpu"]}
-    with page.expect_navigation():
-        page.locator("tbody th a").first.click()
-    expect(page.get_by_role("heading", name="Capacity")).to_be_visible()
-    visit.accessible(page)
 
 
 def test_workloads_are_searched_sorted_and_paged(visit):

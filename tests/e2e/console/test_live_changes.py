@@ -2,7 +2,6 @@
 
 import re
 import time
-from pathlib import Path
 from threading import Thread
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -149,26 +148,6 @@ def test_while_the_extender_hangs_pages_show_the_last_known_answers_and_files_do
         visit.open(page, "/fleet")
     expect(page.locator("[data-live-state]")).to_have_text("Live", timeout=2 * WAIT_MS)
     expect(page.locator(".notice")).to_be_hidden()
-
-
-def test_a_ledger_that_cannot_be_read_takes_its_section_only(visit, console):
-    page = visit(console_ledger.ADDRESS)
-    expect(page.get_by_role("table", name="Timeline, the latest first")).to_be_visible()
-    file = Path(console.ledger.removeprefix("sqlite:///"))
-    whole = file.read_bytes()
-    file.write_bytes(b"no database " * 1000)
-    try:
-        page.reload()
-        expect(page.get_by_role("main")).to_contain_text("It is assigned to")
-        expect(page.locator("section", has=page.locator("#timeline"))).to_contain_text("ledger cannot be read now")
-        expect(page.get_by_role("heading", name="Clusters by stage")).to_be_visible()
-        expect(page.get_by_role("table", name="Policies that match")).to_contain_text("shop/everyday")
-        visit.open(page, f"{console_ledger.ADDRESS}?why-not=recorded-home-1")
-        expect(page.get_by_role("heading", name="Why it is not on recorded-home-1")).to_be_visible()
-        visit.open(page, "/history?range=7d")
-        expect(page.locator(".empty")).to_contain_text("ledger cannot be read now")
-    finally:
-        file.write_bytes(whole)
 
 
 def before(console, port):

@@ -93,18 +93,3 @@ def test_pages_turn_by_keys(visit):
     expect(page).to_have_url(re.compile("page=2"))
     page.keyboard.press("p")
     expect(page).to_have_url(re.compile("page=1"))
-
-
-def test_a_figure_of_fleet_leads_to_the_workloads_that_drift(visit):
-    page = visit("/fleet")
-    page.get_by_role("link", name=re.compile("not as their policies ask$")).click()
-    table = page.get_by_role("table", name="Workloads with drift")
-    expect(table.get_by_role("row").nth(1)).to_be_visible()
-    expect(page.get_by_role("link", name="replicas do not run"), "all clusters report ready ones").to_have_count(0)
-    page.get_by_role("combobox", name="Drift").select_option("an earlier group can hold it")
-    page.get_by_role("button", name="Show").click()
-    expect(page).to_have_url(re.compile("kind=NotFirstGroup"))
-    first = table.get_by_role("row").nth(1)
-    expect(first).to_contain_text("an earlier group can hold it")
-    first.get_by_role("rowheader").get_by_role("link").click()
-    expect(page.locator(".answers")).to_contain_text("A minimal repair moves")
