@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -253,7 +253,6 @@ def _user(client: DoctorClient) -> tuple[str, tuple[str, ...]]:
     return str(user.get("username") or ""), tuple(map(str, user.get("groups") or ()))
 
 
-T = TypeVar("T")
 MAX_PAGES: Final = 20
 CLUSTERS: Final = KARMADA_CLUSTERS.collection
 BINDINGS: Final = (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
@@ -281,57 +280,43 @@ class _Condition(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
-    conditions: tuple[_Condition, ...] = ()
-    resource_summary: dict[str, Any] | None = None
-
-
-class _Cluster(msgspec.Struct, frozen=True):
-    metadata: _ListedMetadata
-    status: _ClusterStatus = _ClusterStatus()
-
-
-class _BindingSpec(msgspec.Struct, frozen=True, rename="camel"):
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     scheduler_name: str = ""
-
-
-class _BindingStatus(msgspec.Struct, frozen=True, rename="camel"):
-    conditions: tuple[_Condition, ...] = ()
-    scheduler_observed_generation: int = 0
-
-
-class _Binding(msgspec.Struct, frozen=True):
-    metadata: _ListedMetadata
-    spec: _BindingSpec = _BindingSpec()
-    status: _BindingStatus = _BindingStatus()
-
-
-class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     renew_time: datetime | None = None
     lease_duration_seconds: int | None = None
 
 
-class _Lease(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    conditions: tuple[_Condition, ...] = ()
+    resource_summary: dict[str, Any] | None = None
+    scheduler_observed_generation: int = 0
+
+
+class _Item(msgspec.Struct, frozen=True):
+    """What is read of a cluster, a binding or a lease. The strict types of the model would refuse a damaged object."""
+
     metadata: _ListedMetadata
-    spec: _LeaseSpec = _LeaseSpec()
-
-    def facts(self) -> LeaseFacts:
-        metadata, spec = self.metadata, self.spec
-        holder, duration_s = spec.holder_identity or "", spec.lease_duration_seconds or 0
-        sources = sources_record(metadata.annotations.get(SOURCES))
-        return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s, sources)
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
 
 
-class _List(msgspec.Struct, Generic[T], frozen=True):
+class _List(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
-    items: list[T] = []
+    items: list[_Item] = []
+
+
+def _lease(item: _Item) -> LeaseFacts:
+    metadata, spec = item.metadata, item.spec
+    holder, duration_s = spec.holder_identity or "", spec.lease_duration_seconds or 0
+    sources = sources_record(metadata.annotations.get(SOURCES))
+    return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s, sources)
 
 
 def read_clusters(client: DoctorClient) -> FleetFacts:
     """List the clusters."""
-    found, complete = [], True
-    for each in _pages(client, CLUSTERS, _List[_Cluster]):
+    found, complete = list[_Item](), True
+    for each in _pages(client, CLUSTERS):
         found += each.items
         complete = not each.metadata.continue_
     return FleetFacts(
@@ -349,8 +334,8 @@ def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFact
     by_scheduler: Counter[str] = Counter()
     stale, unschedulable, complete = [], [], True
     for collection in BINDINGS:
-        last = _List[_Binding]()
-        for last in _pages(client, collection, _List[_Binding]):
+        last = _List()
+        for last in _pages(client, collection):
             for each in last.items:
                 by_scheduler[each.spec.scheduler_name] += 1
                 if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
@@ -363,28 +348,28 @@ def read_bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFact
     return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
 
 
-def _pages(client: DoctorClient, collection: Collection, kind: type[_List[T]]) -> Iterator[_List[T]]:
+def _pages(client: DoctorClient, collection: Collection) -> Iterator[_List]:
     token = ""
     for _ in range(MAX_PAGES):
-        found = client.read_as(kind, page(collection, token, client.read_timeout_s))
+        found = client.read_as(_List, page(collection, token, client.read_timeout_s))
         yield found
         token = found.metadata.continue_
         if not token:
             return
 
 
-def _is_ready(cluster: _Cluster) -> bool:
+def _is_ready(cluster: _Item) -> bool:
     return any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
 
 
-def _is_stale(binding: _Binding, now: datetime) -> bool:
+def _is_stale(binding: _Item, now: datetime) -> bool:
     """Whether a binding that is not new changed after the scheduler observed it."""
     created = binding.metadata.creation_timestamp
     settled = created is None or now - created > _SETTLED
     return settled and binding.metadata.generation > binding.status.scheduler_observed_generation
 
 
-def _failure(binding: _Binding) -> str | None:
+def _failure(binding: _Item) -> str | None:
     """The reason why a binding could not be scheduled; None if it was."""
     for each in binding.status.conditions:
         if each.type == SCHEDULED and each.status != "True":
@@ -395,13 +380,13 @@ def _failure(binding: _Binding) -> str | None:
 def read_lease(client: DoctorClient, namespace: str, name: str) -> LeaseFacts | None:
     """Read a lease; None if it does not exist."""
     body = ask_if_found(client, get(LEASES, (namespace, name)))
-    return decode(_Lease, body).facts() if body is not None else None
+    return _lease(decode(_Item, body)) if body is not None else None
 
 
 def read_leases(client: DoctorClient, name: str) -> list[LeaseFacts]:
     """List the leases of a name in all namespaces."""
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
-    return [each.facts() for each in client.read_as(_List[_Lease], APIRequest(LEASES.path, query)).items]
+    return list(map(_lease, client.read_as(_List, APIRequest(LEASES.path, query)).items))
 
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})

@@ -247,14 +247,10 @@ def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: Fle
     served = types.find("coordination.k8s.io/v1", "Lease")
     if served is None:
         return
-    try:
-        found = reader.get(served, key)
-    except ApiError as error:
-        if not error.forbidden:
-            raise
+    found = _allowed(lambda: reader.get(served, key), served, key[0])
+    if isinstance(found, Gap):
         read.gaps.append(Gap(GapKind.SWITCHES, facts={"name": "/".join(key)}))
-        return
-    if found is not None:
+    elif found is not None:
         spec = found.raw.get("spec") or {}
         held = {**spec, "holderIdentity": _HOLDER} if spec.get("holderIdentity") else spec
         read.documents.append(replace(found, raw={**found.raw, "spec": held}))
@@ -262,18 +258,22 @@ def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: Fle
 
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | Gap:
     """List a type. Return the gap if the user may not."""
+    where = namespace if served.namespaced else ""
+    listing = _allowed(lambda: reader.list(served, where), served, where, "list")
+    if isinstance(listing, Gap) or served.kind != INTERPRETER_WEBHOOKS:
+        return listing
+    return listing._replace(
+        documents=[]
+    )  # Decisions depend on whether there are such webhooks. Only Karmada asks them.
+
+
+def _allowed(read: Callable[[], T], served: ServedType, namespace: str, verb: str = "get") -> T | Gap:
+    """Read objects of a type. Return the gap if the user may not."""
     try:
-        listing = reader.list(served, namespace if served.namespaced else "")
-        # Decisions depend on whether there are such webhooks. Only Karmada can ask them.
-        return listing._replace(documents=[]) if served.kind == INTERPRETER_WEBHOOKS else listing
+        return read()
     except ApiError as error:
         if not error.forbidden:
             raise
-        return forbidden(served, namespace if served.namespaced else "")
-
-
-def forbidden(served: ServedType, namespace: str, verb: str = "list") -> Gap:
-    """Return the gap of a type that the user may not read."""
     facts = {"verb": verb, "type": str(served), "group": group_of(served.api_version), "kind": served.kind}
     return Gap(GapKind.FORBIDDEN, facts={**facts, "namespace": namespace} if namespace else facts)
 
@@ -295,17 +295,16 @@ def _templates(
         return Gap(unserved, facts={"kind": kind.kind, "api_version": kind.api_version})
     if namespace and not served.namespaced:
         return None
-    try:
+
+    def read() -> Listing:
         # A kind that no binding names has few templates that matter: metadata shows which.
         listing = reader.list(served, namespace, metadata_only=kind.metadata_suffices or not kind.bound)
         needed = [each for each in listing.documents if selection.needs(each)]
         if not kind.metadata_suffices and not kind.bound:
             needed = _in_full(reader, served, namespace, needed)
-    except ApiError as error:
-        if not error.forbidden:
-            raise
-        return forbidden(served, namespace)
-    return Listing(needed, listing.record)
+        return Listing(needed, listing.record)
+
+    return _allowed(read, served, namespace, "list")
 
 
 def _in_full(
@@ -351,12 +350,8 @@ def read_dependencies(reader: CollectionReader, types: ServedTypes, read: FleetR
         served = types.find(each.api_version, each.kind)
         if served is None:
             return None
-        try:
-            return reader.get(served, (each.namespace, each.name), metadata_only=True)
-        except ApiError as error:
-            if not error.forbidden:
-                raise
-            return forbidden(served, each.namespace, "get")
+        key = each.namespace, each.name
+        return _allowed(lambda: reader.get(served, key, metadata_only=True), served, each.namespace)
 
     wanted = [
         each
@@ -374,12 +369,7 @@ def _exists(reader: CollectionReader, types: ServedTypes, wanted: WaitedFor) -> 
     served = types.find(wanted.api_version, wanted.kind)
     if served is None:
         return None
-    try:
-        return reader.get(served, wanted.key, metadata_only=True) is not None
-    except ApiError as error:
-        if not error.forbidden:
-            raise
-        return forbidden(served, wanted.key[0], "get")
+    return _allowed(lambda: reader.get(served, wanted.key, metadata_only=True) is not None, served, wanted.key[0])
 
 
 def _needed(read: FleetRead, workload: Key, kind: str) -> Sequence[Dependency]:
@@ -469,14 +459,9 @@ def _get(
     reader: CollectionReader, served: ServedType, key: Key, *, metadata_only: bool = False
 ) -> Listing | Gap | None:
     """Get one object. Return None if it does not exist, and the gap if the user may not read it."""
-    try:
-        found = reader.get(served, key, metadata_only=metadata_only)
-    except ApiError as error:
-        if not error.forbidden:
-            raise
-        return forbidden(served, key[0], "get")
-    if found is None:
-        return None
+    found = _allowed(lambda: reader.get(served, key, metadata_only=metadata_only), served, key[0])
+    if found is None or isinstance(found, Gap):
+        return found
     version = str(found.raw["metadata"].get("resourceVersion") or "")
     now = datetime.now(UTC).replace(microsecond=0)
     return Listing([found], ListRecord(str(served), key[0], version, 1, now, metadata_only))
