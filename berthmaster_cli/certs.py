@@ -32,7 +32,7 @@ from certs.rotator import (
     CertificateRotator,
 )
 from certs.secrets import Clusters
-from certs.steps import CertificateItem, CertificateVerdict, inspect
+from certs.steps import CertificateItem, CertificateVerdict
 
 _DNS_NAME: Final = re.compile(
     r"(?=.{1,253}$)(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
@@ -218,13 +218,13 @@ def inspect_(flags: CertificateFlags, *, output: str) -> None:
     Shows when they expire, what is due and why.
     """
     with certificate_context(flags) as context:
-        report = context.reconciler.observe()
-        items = inspect(report.snapshot, context.options, report.now)
+        found = context.reconciler.observe().certificates
+        items = found.items()
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", numbers("AUTHORITIES"), "REASON", "MESSAGE")
-        print_table(stdout(), columns, [_row(item, report.now) for item in items])
+        print_table(stdout(), columns, [_row(item, found.now) for item in items])
     else:
-        print_data({"now": report.now, "items": items}, output)
+        print_data({"now": found.now, "items": items}, output)
     if any(item.verdict is CertificateVerdict.BAD for item in items):
         raise SystemExit(1)
 

@@ -16,7 +16,7 @@ a crash. ``docs/certificates.md`` explains why no interleaving breaks a client.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 
@@ -125,16 +125,15 @@ def _replace_lost(given: RotationInput, create: CreateAuthority) -> RotationStep
         # The bundles beside the leaves still name the lost authority.
         known = state.bundle.with_more(each for leaf in given.leaves for each in _trusted_beside(given, leaf))
         issuer, successor = (None, made) if with_overlap else (made, None)
-        return _step(given, replace(state, issuer=issuer, successor=successor, bundle=known), finding)
-    return None if with_overlap else _step(given, replace(state, issuer=successor, successor=None), finding)
+        return _step(given, finding, issuer=issuer, successor=successor, bundle=known)
+    return None if with_overlap else _step(given, finding, issuer=successor, successor=None)
 
 
 def _drop_expired_successor(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
     successor = given.state.successor
     if successor is None or _unexpired(successor, given.now):
         return None
-    finding = _expired(Reason.SUCCESSOR_EXPIRED, successor.certificate)
-    return _step(given, replace(given.state, successor=None), finding)
+    return _step(given, _expired(Reason.SUCCESSOR_EXPIRED, successor.certificate), successor=None)
 
 
 def _repair_bundle(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -144,10 +143,8 @@ def _repair_bundle(given: RotationInput, _create: CreateAuthority) -> RotationSt
         return None
     missing = [each.subject.rfc4514_string() for each in repaired if each not in stored]
     if missing:
-        finding = CertificateFinding(Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}")
-    else:
-        finding = CertificateFinding(Reason.BUNDLE_OUTDATED, "it holds expired authorities")
-    return _step(given, given.state, finding)
+        return _step(given, CertificateFinding(Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}"))
+    return _step(given, CertificateFinding(Reason.BUNDLE_OUTDATED, "it holds expired authorities"))
 
 
 def _begin(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
@@ -162,7 +159,7 @@ def _begin(given: RotationInput, create: CreateAuthority) -> RotationStep | None
         finding = CertificateFinding(Reason.AUTHORITY_DUE_FOR_ROTATION, message)
     else:
         return None
-    return _step(given, replace(state, successor=create()), finding)
+    return _step(given, finding, successor=create())
 
 
 def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -175,12 +172,11 @@ def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep |
     if _is_about(state.introduced, certificate):
         message = f"{lacking} clients no longer trust the successor"
         finding = CertificateFinding(Reason.SUCCESSOR_NOT_EVERYWHERE, message)
-        return _step(given, replace(state, introduced=None), finding) if lacking else None
+        return _step(given, finding, introduced=None) if lacking else None
     if lacking or None in given.clients:
         return None
-    observed = Observation(fingerprint(certificate), given.now)
     finding = CertificateFinding(Reason.SUCCESSOR_INTRODUCED, f"all {len(given.clients)} clients trust the successor")
-    return _step(given, replace(state, introduced=observed), finding)
+    return _step(given, finding, introduced=Observation(fingerprint(certificate), given.now))
 
 
 def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -188,7 +184,7 @@ def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep |
     if state.successor is None or not _overlap_passed(given, state.introduced, state.successor.certificate):
         return None
     finding = CertificateFinding(Reason.SUCCESSOR_TAKES_OVER, f"every client has trusted it for {given.overlap}")
-    return _step(given, replace(state, issuer=state.successor, successor=None, introduced=None), finding)
+    return _step(given, finding, issuer=state.successor, successor=None, introduced=None)
 
 
 def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -200,12 +196,11 @@ def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep |
     others = sum(1 for each in given.leaves if not _comes_from(each.leaf, certificate))
     if _is_about(state.superseded, certificate):
         finding = CertificateFinding(Reason.PREDECESSOR_IN_USE, f"{others} leaves do not come from the issuer")
-        return _step(given, replace(state, superseded=None), finding) if others else None
+        return _step(given, finding, superseded=None) if others else None
     if others:
         return None
-    observed = Observation(fingerprint(certificate), given.now)
     finding = CertificateFinding(Reason.PREDECESSOR_SUPERSEDED, f"all {len(given.leaves)} leaves come from the issuer")
-    return _step(given, replace(state, superseded=observed), finding)
+    return _step(given, finding, superseded=Observation(fingerprint(certificate), given.now))
 
 
 def _retire(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
@@ -216,7 +211,7 @@ def _retire(given: RotationInput, _create: CreateAuthority) -> RotationStep | No
     names = ", ".join(each.subject.rfc4514_string() for each in state.predecessors)
     message = f"no server has presented a leaf of {names} for {given.overlap}"
     finding = CertificateFinding(Reason.PREDECESSOR_RETIRED, message)
-    return _step(given, replace(state, bundle=kept, superseded=None), finding)
+    return _step(given, finding, bundle=kept, superseded=None)
 
 
 _RULES: Final[tuple[_Rule, ...]] = (
@@ -224,7 +219,8 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )  # fmt: skip
 
 
-def _step(given: RotationInput, state: AuthorityState, finding: CertificateFinding) -> RotationStep:
+def _step(given: RotationInput, finding: CertificateFinding, **changes: Any) -> RotationStep:  # noqa: ANN401 - fields
+    state = replace(given.state, **changes)
     return RotationStep(replace(state, bundle=_required_bundle(given, state), problem=None), finding)
 
 

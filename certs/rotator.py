@@ -26,17 +26,9 @@ from berthmaster.serving.probes import Readiness
 from certs import secrets
 from certs.bundle import Bundle, fingerprint
 from certs.leaf import CertificateFinding
-from certs.options import CertificateOptions, Origin
-from certs.secrets import CertificateSnapshot, Clusters, ServerTime, UnreadableConfiguration, read_snapshot
-from certs.steps import (
-    CertificateItem,
-    CertificateStep,
-    CertificateVerdict,
-    inspect,
-    next_steps,
-    provided_problems,
-    trusted_bundle,
-)
+from certs.options import CertificateOptions
+from certs.secrets import CertificateSnapshot, Clusters, ServerTime, read_snapshot
+from certs.steps import CertificateItem, Certificates, CertificateStep, CertificateVerdict
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _ACTION: Final = "KeepCertificates"
@@ -81,10 +73,9 @@ class CertificateEvents:
 
 
 class CertificateReport(NamedTuple):
-    """The result of a reconciliation. ``now`` is when it was read, by the clock of the host's API server."""
+    """The result of a reconciliation: the certificates after it, what was written, and what is wrong."""
 
-    snapshot: CertificateSnapshot
-    now: datetime
+    certificates: Certificates
     done: tuple[tuple[Reference, CertificateFinding], ...]
     problems: tuple[str, ...]
 
@@ -106,30 +97,33 @@ class CertificateReconciler:
     def observe(self) -> CertificateReport:
         """Report the current state without any write."""
         self._time.adjust()
-        snapshot = read_snapshot(self._clusters, self._options)
-        return CertificateReport(snapshot, self._time.now(), (), tuple(self._missing(snapshot)))
+        found = self._read()
+        return CertificateReport(found, (), tuple(found.problems()))
 
     def bundle(self) -> Bundle:
         """Return the bundle that clients must trust now. It is empty if there is no authority yet."""
-        return trusted_bundle(read_snapshot(self._clusters, replace(self._options, targets=())), self._options)
+        options = replace(self._options, targets=())
+        return Certificates(read_snapshot(self._clusters, options), options, self._time.now()).authority.bundle
 
     def reconcile(self, *, renew_leaves: bool = False, rotate_authority: bool = False) -> CertificateReport:
         """Do every step that is due."""
-        snapshot, now = self.observe()[:2]
-        replaced = _replaced(snapshot, renew_leaves=renew_leaves, rotate_authority=rotate_authority)
+        found = self.observe().certificates
+        replaced = _replaced(found.snapshot, renew_leaves=renew_leaves, rotate_authority=rotate_authority)
         done: list[tuple[Reference, CertificateFinding]] = []
         failed: dict[Reference, str] = {}
         for _ in range(_WRITES_PER_OBJECT * (2 + len(self._options.serving) + len(self._options.targets))):
-            due = (step for step in next_steps(snapshot, self._options, replaced, now) if step.about not in failed)
+            due = (step for step in replace(found, replaced=replaced).steps() if step.about not in failed)
             step = next(due, None)
             if step is None:
                 break
             self._do(step, done, failed)
-            snapshot = read_snapshot(self._clusters, self._options)
-            now = self._time.now()
+            found = self._read()
         else:
             failed[_NO_OBJECT] = "other clients keep writing the same objects; the remaining steps are done later"
-        return CertificateReport(snapshot, now, tuple(done), (*failed.values(), *self._missing(snapshot)))
+        return CertificateReport(found, tuple(done), (*failed.values(), *found.problems()))
+
+    def _read(self) -> Certificates:
+        return Certificates(read_snapshot(self._clusters, self._options), self._options, self._time.now())
 
     def delete_secrets(self) -> Iterator[str]:
         """Delete our Secrets, leaves first. Yield the name of each after its deletion."""
@@ -137,12 +131,6 @@ class CertificateReconciler:
         for name, role in (*roles, (self._options.authority_secret, secrets.AUTHORITY)):
             if secrets.delete_secret(self._clusters.host, (self._options.namespace, name), role):
                 yield name
-
-    def _missing(self, snapshot: CertificateSnapshot) -> Iterator[str]:
-        """Yield which configurations are unreadable, and what another system has not provided yet."""
-        yield from (state.problem for _, state in snapshot.targets if isinstance(state, UnreadableConfiguration))
-        if self._options.origin is Origin.PROVIDED:
-            yield from provided_problems(snapshot)
 
     def _do(
         self, step: CertificateStep, done: list[tuple[Reference, CertificateFinding]], failed: dict[Reference, str]
@@ -280,7 +268,7 @@ class CertificateRotator:
         problem, items = "", list[CertificateItem]()
         try:
             report = self._reconciler.reconcile()
-            items = inspect(report.snapshot, self._options, report.now)
+            items = report.certificates.items()
         except BerthmasterError as error:
             problem = str(error)
         except Exception as error:  # noqa: BLE001 - the loop must survive unexpected errors; the log has the traceback
@@ -290,7 +278,7 @@ class CertificateRotator:
             problem = "; ".join(report.problems)
             self._metrics.show(items)
             if not problem:
-                self._metrics.succeeded(report.now)
+                self._metrics.succeeded(report.certificates.now)
         return self._finish(problem, items)
 
     def _finish(self, problem: str, items: list[CertificateItem]) -> float:

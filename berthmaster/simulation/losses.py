@@ -57,7 +57,7 @@ def copies(result: WorkloadResult) -> dict[str, int]:
 
 def stopping(planned: PlannedWorkload, gone: Gone) -> dict[str, int]:
     """Return the replicas of a workload that stop, by cluster."""
-    where = gone.lost if _preserves(planned.before.workload.binding) else gone.clusters
+    where = gone.lost if preserves(planned.before.workload.binding) else gone.clusters
     return {name: count for name, count in copies(planned.before).items() if name in where}
 
 
@@ -124,7 +124,7 @@ def loss_of(planned: Sequence[PlannedWorkload], gone: Gone) -> Loss:
         preserved=_names(
             each
             for each in planned
-            if gone.removed & copies(each.before).keys() and _preserves(each.before.workload.binding)
+            if gone.removed & copies(each.before).keys() and preserves(each.before.workload.binding)
         ),
         hanging=_hanging(planned, gone.removed),
     )
@@ -152,7 +152,8 @@ def _is_foreign(planned: PlannedWorkload) -> bool:
     return unscheduled is not None and unscheduled.reason is NotScheduled.OTHER_SCHEDULER
 
 
-def _preserves(binding: Binding | None) -> bool:
+def preserves(binding: Binding | None) -> bool:
+    """Return whether members keep the resource when its copy is deleted, as the copies say now."""
     return binding is not None and bool(binding.spec.preserve_resources_on_deletion)
 
 

@@ -23,7 +23,7 @@ from berthmaster.scheduling.request import Request, demand_of
 from berthmaster.scheduling.resources import PODS, amount_of, free_amount
 from berthmaster.simulation.change_set import PlanIndex
 from berthmaster.simulation.detector import PolicyEdit
-from berthmaster.simulation.losses import Gone, is_left, runs_nowhere, stopping
+from berthmaster.simulation.losses import Gone, is_left, preserves, runs_nowhere, stopping
 from berthmaster.simulation.plan_answer import (
     ClaimChange,
     ClusterTotal,
@@ -63,7 +63,7 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
     after, before = planned.after, planned.before
     left = {name for name, (_, now) in planned.moves.items() if now is None}
     evicting = _evicting(planned) & left
-    preserved = _preserves(before.workload.binding)
+    preserved = preserves(before.workload.binding)
     gone = sorted(left - evicting)
     return PlannedMove(
         resource=planned.resource,
@@ -88,7 +88,7 @@ def move_of(planned: PlannedWorkload) -> PlannedMove:
 def deleted_copies(planned: PlannedWorkload) -> int:
     """Return how many copies Karmada deletes: the length of ``PlannedMove.deleted``."""
     left = {name for name, (_, now) in planned.moves.items() if now is None}
-    preserved = _preserves(planned.before.workload.binding)
+    preserved = preserves(planned.before.workload.binding)
     return 0 if preserved or not left else len(left - _evicting(planned))
 
 
@@ -122,11 +122,6 @@ def _evicting(planned: PlannedWorkload) -> set[str]:
     binding = None if planned.is_deleted else planned.after.workload.binding
     tasks = binding.spec.graceful_eviction_tasks if binding is not None else ()
     return {each.from_cluster for each in tasks if each.purge_mode != DIRECTLY}
-
-
-def _preserves(binding: Binding | None) -> bool:
-    """Whether member clusters keep the resource when its copy is deleted, as the copies say now."""
-    return binding is not None and bool(binding.spec.preserve_resources_on_deletion)
 
 
 def why_moved(planned: PlannedWorkload) -> str:

@@ -28,7 +28,6 @@ from certs.bundle import (
 )
 from certs.registration import REGISTERED_BY, Registrar, endpoints
 from certs.rotator import CertificateMetrics
-from certs.steps import inspect
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"
@@ -286,7 +285,7 @@ def settled():
 
 def items(installation):
     report = installation.replica().observe()
-    return inspect(report.snapshot, installation.options, report.now)
+    return report.certificates.items()
 
 
 def verdicts(installation):
