@@ -134,16 +134,110 @@ _MAX_SINGLE_GETS: Final = 50
 _HOLDER: Final = "a process"
 
 
-@dataclass(slots=True)
-class FleetRead:
-    """What was read."""
+_MOST: Final = 200
+"""The most objects that are looked up, each by its name. The existence of others is not known."""
+_BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 
+
+@dataclass(slots=True)
+class LiveRead:
+    """What is read of a control plane.
+
+    Attributes:
+        over: objects that will be laid over the stored ones. Their policies select templates, too.
+    """
+
+    reader: CollectionReader
+    types: ServedTypes
+    over: Sequence[Document] = ()
     documents: list[Document] = field(default_factory=list)
     records: list[ListRecord] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     existing: dict[str, bool] = field(default_factory=dict)
 
-    def take(self, result: Listing | Gap | None) -> None:
+    def read_fleet(self, namespace: str = "") -> None:
+        """Read everything that a simulation needs.
+
+        Args:
+            namespace: the only namespace to read; empty for all namespaces and cluster-scoped resources.
+
+        Raises:
+            InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
+        """
+        types_of_planes = self._read_clusters()
+        self._list([each for each in types_of_planes if not (namespace and each.kind in _OF_CLUSTER_SCOPED)], namespace)
+        bindings = (each for each in self.documents if group_of(each.api_version) == BINDING_GROUP)
+        selection = TemplateSelection(bindings, self._policies())
+        for found in concurrently(lambda each: self._templates(namespace, selection, each), selection.kinds()):
+            self._take(found)
+
+    def read_policies(self) -> None:
+        """Read clusters and policies."""
+        self._list([each for each in self._read_clusters() if each.kind.endswith("PropagationPolicy")])
+
+    def read_workload(self, served: ServedType, name: ResourceName, *, with_peers: bool = False) -> None:
+        """Read one workload, its binding, the policies that may claim it, and the clusters."""
+        listed = [each for each in self._read_clusters() if _is_listed(each, name, with_peers=with_peers)]
+        self._list(listed, name.namespace)
+        key = (name.namespace, name.name)
+        template = self._get(served, key, metadata_only=metadata_suffices(served.api_version, served.kind))
+        of_binding = self.types.find("work.karmada.io/v1alpha2", _BINDINGS[0] if name.namespace else _BINDINGS[1])
+        if of_binding is not None and not with_peers:
+            self._take(self._get(of_binding, (name.namespace, binding_name(name.kind, name.name))))
+        self._take(template)
+        identities = {(each.namespace, each.kind, each.name) for each in (*self.documents, *self.over)}
+        bound = any(each.api_version.startswith(BINDING_GROUP) for each in self.documents)
+        if (name.namespace, served.kind, name.name) not in identities and not bound and not self.gaps:
+            where = f" in the namespace {name.namespace}" if name.namespace else ""
+            raise InputError(f"{self.reader.server}: there is no {served} {shown(name.name)}{where}")
+
+    def lay_over(self, other: "LiveRead") -> None:
+        """Add what another read has read. An object of both counts as the other has it."""
+        known = {each.identity for each in other.documents}
+        self.documents = [*other.documents, *(each for each in self.documents if each.identity not in known)]
+        self.gaps = [*other.gaps, *(each for each in self.gaps if each not in other.gaps)]
+        self.records = [*other.records, *self.records]
+
+    def read_lease(self, key: Key) -> None:
+        """Add the Lease of our controllers without the name of its holder. It says how they are configured."""
+        served = self.types.find("coordination.k8s.io/v1", "Lease")
+        if served is None:
+            return
+        found = _allowed(lambda: self.reader.get(served, key), served, key[0])
+        if isinstance(found, Gap):
+            self.gaps.append(Gap(GapKind.SWITCHES, facts={"name": "/".join(key)}))
+        elif found is not None:
+            spec = found.raw.get("spec") or {}
+            held = {**spec, "holderIdentity": _HOLDER} if spec.get("holderIdentity") else spec
+            self.documents.append(replace(found, raw={**found.raw, "spec": held}))
+
+    def read_waited_for(self) -> None:
+        """Record whether the overrides and priority classes exist that policies name."""
+        names = list(dict.fromkeys(waited_for(_policies(self._policies()))))[:_MOST]
+        wanted = [WaitedFor.of(name) for name in names]
+        answers = concurrently(lambda each: self._metadata(each.api_version, each.kind, each.key), wanted)
+        for name, each, answer in zip(names, wanted, answers, strict=True):
+            if isinstance(answer, Gap):
+                self._miss(answer)
+            elif answer is not None or self.types.find(each.api_version, each.kind) is not None:
+                self.existing[name] = answer is not None
+
+    def read_dependencies(self, workload: Key, kind: str) -> None:
+        """Add the metadata of what follows a workload (``propagateDeps``), so that the names are known."""
+        known = {(each.kind, each.namespace, each.name) for each in self.documents}
+        needed = self._needed(workload, kind)[:_MOST]
+        wanted = [each for each in needed if each.name and (each.kind, each.namespace, each.name) not in known]
+
+        def look(each: Dependency) -> Document | Gap | None:
+            return self._metadata(each.api_version, each.kind, (each.namespace, each.name))
+
+        for found in concurrently(look, wanted):
+            if isinstance(found, Document):
+                self.documents.append(found)
+            elif found is not None:
+                self._miss(found)
+
+    def _take(self, result: Listing | Gap | None) -> None:
         """Add the objects of a list, or the gap."""
         if isinstance(result, Gap):
             self.gaps.append(result)
@@ -151,24 +245,95 @@ class FleetRead:
             self.documents += result.documents
             self.records.append(result.record)
 
-    def of_group(self, group: str) -> list[Document]:
-        return [document for document in self.documents if group_of(document.api_version) == group]
+    def _miss(self, gap: Gap) -> None:
+        if gap not in self.gaps:
+            self.gaps.append(gap)
 
-    def policies(self, over: Sequence[Document]) -> list[Document]:
+    def _policies(self) -> list[Document]:
         """Return the policies that were read, and those of objects that will be laid over them."""
-        known = (*self.documents, *over)
+        known = (*self.documents, *self.over)
         return [each for each in known if each.kind in POLICY_KINDS and group_of(each.api_version) == POLICY_GROUP]
 
+    def _list(self, wanted: Iterable[ServedType], namespace: str = "") -> None:
+        for result in concurrently(lambda each: list_allowed(self.reader, each, namespace), wanted):
+            self._take(result)
 
-def joined(first: FleetRead, second: FleetRead) -> FleetRead:
-    """Return what was read by two reads; an object of both counts as the first read has it."""
-    known = {each.identity for each in first.documents}
-    more = [each for each in second.documents if each.identity not in known]
-    gaps = [*first.gaps, *(each for each in second.gaps if each not in first.gaps)]
-    return FleetRead([*first.documents, *more], [*first.records, *second.records], gaps)
+    def _read_clusters(self) -> list[ServedType]:
+        """Read the clusters, and return the other types of the control planes that have clusters.
+
+        An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
+        """
+        found = _control_plane_types(self.types, self.reader.server)
+        required = [each for each in found if each.kind in _REQUIRED]
+        self._list(required)
+        if not self.records:
+            names = " or ".join(map(str, required))
+            raise InputError(f"{self.reader.server}: no right to list {names}, without which there is no answer")
+        in_use = {document.kind for document in self.documents}
+        karmada = not in_use or KARMADA[0][1] in in_use
+        kubeadmiral = not in_use or KUBEADMIRAL[0][1] in in_use
+        planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
+        return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in planes]
+
+    def _templates(self, namespace: str, selection: TemplateSelection, kind: TemplateKind) -> Listing | Gap | None:
+        """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
+        served = self.types.find(kind.api_version, kind.kind)
+        if served is None or "list" not in served.verbs:
+            may_exist = kind.bound or served is not None or kind.api_version in self.types.unavailable
+            unserved = GapKind.NOT_SERVED if may_exist else GapKind.NOT_SERVED_UNUSED
+            return Gap(unserved, facts={"kind": kind.kind, "api_version": kind.api_version})
+        if namespace and not served.namespaced:
+            return None
+
+        def read() -> Listing:
+            # A kind that no binding names has few templates that matter: metadata shows which.
+            listing = self.reader.list(served, namespace, metadata_only=kind.metadata_suffices or not kind.bound)
+            needed = [each for each in listing.documents if selection.needs(each)]
+            if not kind.metadata_suffices and not kind.bound:
+                needed = self._in_full(served, namespace, needed)
+            return Listing(needed, listing.record)
+
+        return _allowed(read, served, namespace, "list")
+
+    def _in_full(self, served: ServedType, namespace: str, metadata: Sequence[Document]) -> list[Document]:
+        """Read the objects whose metadata is known: few one by one, many in a list."""
+        keys = [(each.namespace, each.name) for each in metadata]
+        if len(keys) <= _MAX_SINGLE_GETS:
+            found = (self.reader.get(served, key) for key in keys)
+            return [each for each in found if each is not None]
+        wanted = set(keys)
+        return [each for each in self.reader.list(served, namespace).documents if (each.namespace, each.name) in wanted]
+
+    def _get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Listing | Gap | None:
+        """Get one object. Return None if it does not exist, and the gap if the user may not read it."""
+        found = _allowed(lambda: self.reader.get(served, key, metadata_only=metadata_only), served, key[0])
+        if found is None or isinstance(found, Gap):
+            return found
+        version = str(found.raw["metadata"].get("resourceVersion") or "")
+        now = datetime.now(UTC).replace(microsecond=0)
+        return Listing([found], ListRecord(str(served), key[0], version, 1, now, metadata_only))
+
+    def _metadata(self, api_version: str, kind: str, key: Key) -> Document | Gap | None:
+        """Get the metadata of one object; None if it does not exist, or if its kind is not served."""
+        served = self.types.find(api_version, kind)
+        if served is None:
+            return None
+        return _allowed(lambda: self.reader.get(served, key, metadata_only=True), served, key[0])
+
+    def _needed(self, workload: Key, kind: str) -> Sequence[Dependency]:
+        """Return the dependencies of a workload: those on its binding, or else those of its template."""
+        found: dict[tuple[str, str], Dependency] = {}
+        for document in self.documents:
+            needed: Sequence[Dependency] | None = None
+            if group_of(document.api_version) == BINDING_GROUP:
+                needed = _recorded(document, workload, kind)
+            elif (document.kind, document.namespace, document.name) == (kind, *workload):
+                needed = dependencies_of(document.raw)
+            found |= {(each.kind, each.name): each for each in needed or ()}
+        return list(found.values())
 
 
-def control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
+def _control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
     """Return the types of Karmada and KubeAdmiral that an API server serves.
 
     Raises:
@@ -190,81 +355,14 @@ def control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
     return found
 
 
-def read_fleet(
-    reader: CollectionReader, types: ServedTypes, namespace: str = "", over: Sequence[Document] = ()
-) -> FleetRead:
-    """Read everything that a simulation needs.
-
-    Args:
-        namespace: the only namespace to read; empty for all namespaces and cluster-scoped resources.
-        over: objects that will be laid over the stored ones. Their policies select templates, too.
-
-    Raises:
-        InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
-    """
-    read = FleetRead()
-    types_of_planes = read_clusters(reader, types, read)
-    wanted = [each for each in types_of_planes if not (namespace and each.kind in _OF_CLUSTER_SCOPED)]
-    for result in concurrently(lambda each: list_allowed(reader, each, namespace), wanted):
-        read.take(result)
-    selection = TemplateSelection(read.of_group(BINDING_GROUP), read.policies(over))
-    for found in concurrently(lambda each: _templates(reader, types, namespace, selection, each), selection.kinds()):
-        read.take(found)
-    return read
-
-
-def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead) -> list[ServedType]:
-    """Read the clusters, and return the other types of the control planes that have clusters.
-
-    An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
-    """
-    found = control_plane_types(types, reader.server)
-    required = [each for each in found if each.kind in _REQUIRED]
-    results = concurrently(lambda each: list_allowed(reader, each, ""), required)
-    if all(isinstance(each, Gap) for each in results):
-        names = " or ".join(map(str, required))
-        raise InputError(f"{reader.server}: no right to list {names}, without which there is no answer")
-    for result in results:
-        read.take(result)
-    in_use = {document.kind for document in read.documents}
-    karmada = not in_use or KARMADA[0][1] in in_use
-    kubeadmiral = not in_use or KUBEADMIRAL[0][1] in in_use
-    planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
-    return [each for each in found if each.kind not in _REQUIRED and (each.api_version, each.kind) in planes]
-
-
-def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
-    """Read clusters and policies."""
-    read = FleetRead()
-    wanted = [each for each in read_clusters(reader, types, read) if each.kind.endswith("PropagationPolicy")]
-    for result in concurrently(lambda each: list_allowed(reader, each, ""), wanted):
-        read.take(result)
-    return read
-
-
-def read_lease(reader: CollectionReader, types: ServedTypes, key: Key, read: FleetRead) -> None:
-    """Add the Lease of Berthmaster's controllers, without the name of its holder: it says how they are configured."""
-    served = types.find("coordination.k8s.io/v1", "Lease")
-    if served is None:
-        return
-    found = _allowed(lambda: reader.get(served, key), served, key[0])
-    if isinstance(found, Gap):
-        read.gaps.append(Gap(GapKind.SWITCHES, facts={"name": "/".join(key)}))
-    elif found is not None:
-        spec = found.raw.get("spec") or {}
-        held = {**spec, "holderIdentity": _HOLDER} if spec.get("holderIdentity") else spec
-        read.documents.append(replace(found, raw={**found.raw, "spec": held}))
-
-
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | Gap:
     """List a type. Return the gap if the user may not."""
     where = namespace if served.namespaced else ""
     listing = _allowed(lambda: reader.list(served, where), served, where, "list")
     if isinstance(listing, Gap) or served.kind != INTERPRETER_WEBHOOKS:
         return listing
-    return listing._replace(
-        documents=[]
-    )  # Decisions depend on whether there are such webhooks. Only Karmada asks them.
+    # Decisions depend on whether there are such webhooks. Only Karmada can ask them.
+    return listing._replace(documents=[])
 
 
 def _allowed(read: Callable[[], T], served: ServedType, namespace: str, verb: str = "get") -> T | Gap:
@@ -282,107 +380,6 @@ def concurrently(function: Callable[[T], V], values: Iterable[T]) -> list[V]:
     """Call a function for several values at a time. Return the results in the order of the values."""
     with ThreadPoolExecutor(_CONCURRENT) as pool:
         return list(pool.map(function, values))
-
-
-def _templates(
-    reader: CollectionReader, types: ServedTypes, namespace: str, selection: TemplateSelection, kind: TemplateKind
-) -> Listing | Gap | None:
-    """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
-    served = types.find(kind.api_version, kind.kind)
-    if served is None or "list" not in served.verbs:
-        may_exist = kind.bound or served is not None or kind.api_version in types.unavailable
-        unserved = GapKind.NOT_SERVED if may_exist else GapKind.NOT_SERVED_UNUSED
-        return Gap(unserved, facts={"kind": kind.kind, "api_version": kind.api_version})
-    if namespace and not served.namespaced:
-        return None
-
-    def read() -> Listing:
-        # A kind that no binding names has few templates that matter: metadata shows which.
-        listing = reader.list(served, namespace, metadata_only=kind.metadata_suffices or not kind.bound)
-        needed = [each for each in listing.documents if selection.needs(each)]
-        if not kind.metadata_suffices and not kind.bound:
-            needed = _in_full(reader, served, namespace, needed)
-        return Listing(needed, listing.record)
-
-    return _allowed(read, served, namespace, "list")
-
-
-def _in_full(
-    reader: CollectionReader, served: ServedType, namespace: str, metadata: Sequence[Document]
-) -> list[Document]:
-    """Read the objects whose metadata is known: few one by one, many in a list."""
-    keys = [(each.namespace, each.name) for each in metadata]
-    if len(keys) <= _MAX_SINGLE_GETS:
-        found = (reader.get(served, key) for key in keys)
-        return [each for each in found if each is not None]
-    wanted = set(keys)
-    return [each for each in reader.list(served, namespace).documents if (each.namespace, each.name) in wanted]
-
-
-_MOST: Final = 200
-"""The most objects that are looked up, each by its name. The existence of others is not known."""
-
-
-def read_waited_for(reader: CollectionReader, types: ServedTypes, read: FleetRead, over: Sequence[Document]) -> None:
-    """Record whether the overrides and priority classes exist that policies name.
-
-    Args:
-        read: what was read; gets what exists, and the gaps.
-        over: objects that will be laid over the stored ones.
-    """
-    names = list(dict.fromkeys(waited_for(_policies(read.policies(over)))))[:_MOST]
-
-    def look(name: str) -> bool | Gap | None:
-        return _exists(reader, types, WaitedFor.of(name))
-
-    for name, answer in zip(names, concurrently(look, names), strict=True):
-        if isinstance(answer, bool):
-            read.existing[name] = answer
-        elif answer is not None and answer not in read.gaps:
-            read.gaps.append(answer)
-
-
-def read_dependencies(reader: CollectionReader, types: ServedTypes, read: FleetRead, workload: Key, kind: str) -> None:
-    """Add the metadata of the resources that follow a workload (``propagateDeps``), so that their names are known."""
-    known = {(each.kind, each.namespace, each.name) for each in read.documents}
-
-    def look(each: Dependency) -> Document | Gap | None:
-        served = types.find(each.api_version, each.kind)
-        if served is None:
-            return None
-        key = each.namespace, each.name
-        return _allowed(lambda: reader.get(served, key, metadata_only=True), served, each.namespace)
-
-    wanted = [
-        each
-        for each in _needed(read, workload, kind)[:_MOST]
-        if each.name and (each.kind, each.namespace, each.name) not in known
-    ]
-    for found in concurrently(look, wanted):
-        if isinstance(found, Document):
-            read.documents.append(found)
-        elif found is not None and found not in read.gaps:
-            read.gaps.append(found)
-
-
-def _exists(reader: CollectionReader, types: ServedTypes, wanted: WaitedFor) -> bool | Gap | None:
-    served = types.find(wanted.api_version, wanted.kind)
-    if served is None:
-        return None
-    return _allowed(lambda: reader.get(served, wanted.key, metadata_only=True) is not None, served, wanted.key[0])
-
-
-def _needed(read: FleetRead, workload: Key, kind: str) -> Sequence[Dependency]:
-    """Return the dependencies of a workload: those on its binding, or else those of its template."""
-    found: dict[tuple[str, str], Dependency] = {}
-    for document in read.documents:
-        needed: Sequence[Dependency] | None = None
-        if group_of(document.api_version) == BINDING_GROUP:
-            needed = _recorded(document, workload, kind)
-        elif (document.kind, document.namespace, document.name) == (kind, *workload):
-            needed = dependencies_of(document.raw)
-        found |= {(each.kind, each.name): each for each in needed or ()}
-    return list(found.values())
 
 
 def _recorded(document: Document, workload: Key, kind: str) -> Sequence[Dependency] | None:
@@ -403,9 +400,6 @@ def _policies(documents: Iterable[Document]) -> Iterable[Policy]:
             continue
 
 
-_BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
-
-
 def resolved(types: ServedTypes, name: ResourceName, namespace: str) -> tuple[ServedType, ResourceName]:
     """Return the type that a name means, and the name with its kind and namespace."""
     served = types.resolve(name.kind)
@@ -414,57 +408,11 @@ def resolved(types: ServedTypes, name: ResourceName, namespace: str) -> tuple[Se
     return served, ResourceName(name.namespace or namespace if served.namespaced else "", served.kind, name.name)
 
 
-def read_workload(
-    reader: CollectionReader,
-    types: ServedTypes,
-    served: ServedType,
-    name: ResourceName,
-    *,
-    over: Sequence[Document] = (),
-    with_peers: bool = False,
-) -> FleetRead:
-    """Read one workload, its binding, the policies that may claim it, and the clusters."""
-    read = FleetRead()
-    types_of_planes = read_clusters(reader, types, read)
-    listed = [each for each in types_of_planes if _is_listed(each, name, with_peers=with_peers)]
-    for result in concurrently(lambda each: list_allowed(reader, each, name.namespace), listed):
-        read.take(result)
-    key = (name.namespace, name.name)
-    template = _get(reader, served, key, metadata_only=metadata_suffices(served.api_version, served.kind))
-    binding = None if with_peers else _binding(reader, types, name)
-    for found in (binding, template):
-        read.take(found)
-    identities = {(each.namespace, each.kind, each.name) for each in (*read.documents, *over)}
-    bound = any(each.api_version.startswith(BINDING_GROUP) for each in read.documents)
-    if (name.namespace, served.kind, name.name) not in identities and not bound and not read.gaps:
-        where = f" in the namespace {name.namespace}" if name.namespace else ""
-        raise InputError(f"{reader.server}: there is no {served} {shown(name.name)}{where}")
-    return read
-
-
 def _is_listed(each: ServedType, name: ResourceName, *, with_peers: bool) -> bool:
     """Return whether all objects of a type of the control plane matter for one workload."""
     if each.kind in _BINDINGS:
         return with_peers and each.namespaced and bool(name.namespace)
     return not each.namespaced or bool(name.namespace)
-
-
-def _binding(reader: CollectionReader, types: ServedTypes, name: ResourceName) -> Listing | Gap | None:
-    kind = _BINDINGS[0] if name.namespace else _BINDINGS[1]
-    served = types.find("work.karmada.io/v1alpha2", kind)
-    return _get(reader, served, (name.namespace, binding_name(name.kind, name.name))) if served is not None else None
-
-
-def _get(
-    reader: CollectionReader, served: ServedType, key: Key, *, metadata_only: bool = False
-) -> Listing | Gap | None:
-    """Get one object. Return None if it does not exist, and the gap if the user may not read it."""
-    found = _allowed(lambda: reader.get(served, key, metadata_only=metadata_only), served, key[0])
-    if found is None or isinstance(found, Gap):
-        return found
-    version = str(found.raw["metadata"].get("resourceVersion") or "")
-    now = datetime.now(UTC).replace(microsecond=0)
-    return Listing([found], ListRecord(str(served), key[0], version, 1, now, metadata_only))
 
 
 class LiveDocuments(NamedTuple):
@@ -487,19 +435,18 @@ class LiveDocuments(NamedTuple):
 def live_fleet(
     access: ClusterAccess, limits: ReadLimits, namespace: str = "", over: Sequence[Document] = ()
 ) -> LiveDocuments:
-    """Read everything that a simulation needs; see ``read_fleet``."""
+    """Read everything that a simulation needs; see ``LiveRead.read_fleet``."""
 
-    def read(reader: CollectionReader, types: ServedTypes) -> tuple[FleetRead, None]:
-        found = read_fleet(reader, types, namespace, over)
-        read_waited_for(reader, types, found, over)
-        return found, None
+    def read(found: LiveRead) -> None:
+        found.read_fleet(namespace)
+        found.read_waited_for()
 
-    return _read(access, limits, read)
+    return _read(access, limits, over, read)
 
 
 def live_policies(access: ClusterAccess, limits: ReadLimits) -> LiveDocuments:
-    """Read clusters and policies; see ``read_policies``."""
-    return _read(access, limits, lambda reader, types: (read_policies(reader, types), None))
+    """Read clusters and policies."""
+    return _read(access, limits, (), LiveRead.read_policies)
 
 
 def live_workload(
@@ -512,7 +459,7 @@ def live_workload(
     with_peers: bool = False,
     with_others: bool = False,
 ) -> LiveDocuments:
-    """Read what the explanation of one workload needs; see ``read_workload``.
+    """Read what the explanation of one workload needs; see ``LiveRead.read_workload``.
 
     Args:
         namespace: the namespace if the name has none; empty for that of the context.
@@ -520,31 +467,30 @@ def live_workload(
         with_others: whether changes can move workloads that it follows. Then all of its namespace are read.
     """
 
-    def read(reader: CollectionReader, types: ServedTypes) -> tuple[FleetRead, ResourceName]:
-        served, found = resolved(types, name, namespace or access.namespace)
-        result = read_workload(reader, types, served, found, over=over, with_peers=with_peers)
-        if with_others and found.namespace:
-            result = joined(read_fleet(reader, types, found.namespace, over), result)
-        read_waited_for(reader, types, result, over)
-        read_dependencies(reader, types, result, (found.namespace, found.name), found.kind)
-        return result, found
+    def read(found: LiveRead) -> ResourceName:
+        served, full = resolved(found.types, name, namespace or access.namespace)
+        found.read_workload(served, full, with_peers=with_peers)
+        if with_others and full.namespace:
+            others = LiveRead(found.reader, found.types, over)
+            others.read_fleet(full.namespace)
+            found.lay_over(others)
+        found.read_waited_for()
+        found.read_dependencies((full.namespace, full.name), full.kind)
+        return full
 
-    return _read(access, limits, read)
+    return _read(access, limits, over, read)
 
 
 def _read(
-    access: ClusterAccess,
-    limits: ReadLimits,
-    read: Callable[[CollectionReader, ServedTypes], tuple[FleetRead, ResourceName | None]],
+    access: ClusterAccess, limits: ReadLimits, over: Sequence[Document], read: Callable[[LiveRead], ResourceName | None]
 ) -> LiveDocuments:
     started = datetime.now(UTC).replace(microsecond=0)
     client: APIClient = connect(access)
     with ListingBars() as bars:
-        reader = CollectionReader(client, str(access), limits, bars)
-        types = discover_types(client)
-        found, name = read(reader, types)
+        found = LiveRead(CollectionReader(client, str(access), limits, bars), discover_types(client), over)
+        name = read(found)
         if limits.lease is not None:
-            read_lease(reader, types, limits.lease, found)
+            found.read_lease(limits.lease)
     snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps), found.existing)
     return LiveDocuments(found.documents, snapshot, name)
 

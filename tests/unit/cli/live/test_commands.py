@@ -29,7 +29,7 @@ from berthmaster.kube.served_types import discover_types
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.source import KUBEADMIRAL, read_fleet, read_waited_for, read_workload, resolved
+from berthmaster_cli.live.source import KUBEADMIRAL, LiveRead, resolved
 from berthmaster_cli.main import main
 
 
@@ -306,12 +306,11 @@ def requested() -> set[tuple[str, str, str]]:
     for namespace in ("shop", ""):
         waiting = policy("waiting", selector(name="web"), namespace=namespace, dependentOverrides=["images"])
         store(api, waiting)
-    types = discover_types(api)
-    reader = CollectionReader(api, "karmada", ReadLimits(), NoProgress())
-    read_waited_for(reader, types, read_fleet(reader, types), ())
+    whole = LiveRead(CollectionReader(api, "karmada", ReadLimits(), NoProgress()), discover_types(api))
+    whole.read_fleet()
+    whole.read_waited_for()
     for text in ("deploy/web", "clusterrole/viewer", "cm/settings"):
-        served, name = resolved(types, ResourceName.parse(text), "shop")
-        read_workload(reader, types, served, name)
+        LiveRead(whole.reader, whole.types).read_workload(*resolved(whole.types, ResourceName.parse(text), "shop"))
     return {right(request) for request in api.requests if request.path not in ("/api", "/apis")}
 
 

@@ -16,7 +16,7 @@ from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.model.gaps import ANY_READER, texts
 from berthmaster.simulation.workload import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.source import read_fleet, read_workload, resolved
+from berthmaster_cli.live.source import LiveRead, resolved
 
 
 class NoProgress:
@@ -36,13 +36,15 @@ def reader(api: KubeInMemory, **limits) -> CollectionReader:
 
 
 def fleet(api: KubeInMemory, namespace: str = "", over=(), **limits):
-    return read_fleet(reader(api, **limits), discover_types(api), namespace, over)
+    read = LiveRead(reader(api, **limits), discover_types(api), over)
+    read.read_fleet(namespace)
+    return read
 
 
-def workload(api: KubeInMemory, text: str, namespace: str = "shop", **more):
-    types = discover_types(api)
-    served, name = resolved(types, ResourceName.parse(text), namespace)
-    return read_workload(reader(api), types, served, name, **more)
+def workload(api: KubeInMemory, text: str, namespace: str = "shop", over=(), **more):
+    read = LiveRead(reader(api), discover_types(api), over)
+    read.read_workload(*resolved(read.types, ResourceName.parse(text), namespace), **more)
+    return read
 
 
 def names(read) -> list[str]:
