@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -347,7 +347,6 @@ def extender(size: int, clusters: int) -> dict[str, float]:
 
 
 _SETTLE_S: Final = 15.0
-_BATCH: Final = 64
 _SAMPLES: Final = 300
 _CLUSTER_PATH: Final = "cluster.karmada.io/clusters"
 _BINDING_PATH: Final = "work.karmada.io/resourcebindings"
@@ -364,16 +363,14 @@ class _Answer(msgspec.Struct):
 def store(plane: ControlPlane, objects: Iterable[tuple[str, bytes]]) -> str:
     """Write objects straight into etcd, as the API server stores them: the path below ``/registry``, and the JSON.
 
+    Each object has a version of its own: otherwise the API server does not trust its memory, and lists from etcd.
     Returns the version of the last write.
     """
     connection = http.client.HTTPConnection(urlsplit(plane.etcd_url).netloc, timeout=60)
-    left, version = iter(objects), "0"
-    while batch := list(islice(left, _BATCH)):
-        texts = [
-            [base64.b64encode(each).decode() for each in (f"/registry/{path}".encode(), raw)] for path, raw in batch
-        ]
-        puts = [{"requestPut": {"key": path, "value": raw}} for path, raw in texts]
-        connection.request("POST", "/v3/kv/txn", encode_json({"success": puts}))
+    version = "0"
+    for path, raw in objects:
+        key, value = (base64.b64encode(each).decode() for each in (f"/registry/{path}".encode(), raw))
+        connection.request("POST", "/v3/kv/put", encode_json({"key": key, "value": value}))
         response = connection.getresponse()
         text = response.read()
         if response.status != http.HTTPStatus.OK:
