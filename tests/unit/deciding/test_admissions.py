@@ -97,6 +97,11 @@ def test_both_possible_moves_of_a_binding_count(admissions):
     assert not admit(admissions, move(TWO, policy="shop/b"))
 
 
+def test_a_move_under_way_is_admitted_again_with_other_clusters(admissions):
+    admissions.observe(ONE, move(), "10")
+    assert admit(admissions, move(source="other"))
+
+
 def test_a_deleted_binding_does_not_count(admissions):
     admissions.observe(ONE, move(), "10")
     admit(admissions, move(TWO, policy="shop/b"))

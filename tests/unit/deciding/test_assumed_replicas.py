@@ -57,6 +57,26 @@ def test_an_assignment_counts_by_its_growth(before: dict[str, int], after: dict[
     assert allocating(fleet().assume(KEY, before, after, ONE_CPU, 0.0)) == seen
 
 
+def test_a_workload_that_grows_twice_counts_twice():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assert allocating(assumed.assume(KEY, {"m1": 2}, {"m1": 5}, ONE_CPU, 1.0)) == {"m1": 5}
+
+
+def test_a_deleted_binding_is_forgotten():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2, "m2": 2}, ONE_CPU, 0.0)
+    assert allocating(assumed.forget(KEY)) == {"m1": 0, "m2": 0}
+
+
+def test_assumed_replicas_expire():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assumed.assume(OTHER, {}, {"m1": 3}, ONE_CPU, 1.0)
+    assert assumed.expire(LIFETIME_S - 1) == []
+    assert allocating(assumed.expire(LIFETIME_S)) == {"m1": 3}
+
+
 def test_one_call_forgets_a_part_of_what_has_expired():
     assumed = fleet()
     for number in range(EXPIRED + 1):
@@ -74,6 +94,12 @@ def test_expiry_looks_only_at_bindings_whose_time_has_come():
     assumed.pending = lambda key: looked_at.append(key) or pending(key)  # type: ignore[method-assign, func-returns-value]
     assert allocating(assumed.expire(LIFETIME_S + 2)) == {"m1": 97, "m2": 97}
     assert looked_at == [("ns", "0"), ("ns", "1"), ("ns", "2")]
+
+
+def test_a_new_cluster_status_keeps_assumed_replicas():
+    assumed = fleet()
+    assumed.assume(KEY, {}, {"m1": 2}, ONE_CPU, 0.0)
+    assert allocating([assumed.update_cluster(cluster("m1", cpu=20))]) == {"m1": 2}
 
 
 def test_a_removed_cluster_is_forgotten():

@@ -76,6 +76,12 @@ def reported(binding: Binding, health: str = "Healthy") -> Binding:
     return msgspec.structs.replace(binding, status=msgspec.structs.replace(binding.status, aggregated_status=items))
 
 
+def test_capacity_stays_assumed_while_the_result_of_the_write_is_unknown(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    assert available(clusters) == 6
+
+
 def test_a_write_whose_response_was_lost_stays_assumed(clusters: ClusterCache):
     binding = wanting("web", 4)
     clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
@@ -97,6 +103,16 @@ def test_what_was_not_written_counts_no_more_once_that_is_seen(clusters: Cluster
     clusters.take_freed()
     clusters.mark_unconfirmed(key(binding), decision)
     clusters.observe(key(binding), now)
+    assert available(clusters) == CAPACITY
+
+
+def test_a_retry_counts_once(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    for _ in range(3):
+        clusters.observe(key(binding), binding)
+        clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    assert available(clusters) == 6
+    clusters.observe(key(binding), binding)
     assert available(clusters) == CAPACITY
 
 
@@ -141,6 +157,12 @@ def test_assignments_of_another_leader_are_assumed_until_reported(clusters: Clus
     assert available(clusters) == 6
     clusters.forget(key(scheduled), ["m"])
     assert available(clusters) == CAPACITY
+
+
+def test_running_replicas_are_not_assumed_after_a_takeover(clusters: ClusterCache):
+    running = reported(wanting("web", 4, has=4), health="Unhealthy")
+    clusters.adopt(key(running), None, running)
+    assert clusters.assumed_count() == 0
 
 
 def test_replicas_that_another_process_added_are_assumed(clusters: ClusterCache):
