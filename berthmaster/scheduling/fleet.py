@@ -37,7 +37,7 @@ from berthmaster.scheduling.columns import (
     Scalar,
     column_steps,
 )
-from berthmaster.scheduling.resources import Resources
+from berthmaster.scheduling.resources import NodeClasses, Resources
 
 _FIRST_CAPACITY: Final = 16
 _COLUMNS: Final = (
@@ -125,11 +125,11 @@ class Fleet:
         if other_resources:
             self.resources.set(row, cluster)
 
-    def deduct(self, cluster: Cluster, nodes: Sequence[tuple[dict[str, int], int]] | None) -> None:
-        """Replace only the resource numbers of a cluster; see ``AssumedCluster.left``."""
+    def deduct(self, cluster: Cluster, nodes: NodeClasses | None) -> None:
+        """Replace only the allocating amounts of a cluster, and its nodes; see ``AssumedCluster.left``."""
         row = self.row_of[cluster.name]
         self.clusters[row] = cluster
-        self.resources.set(row, cluster, nodes)
+        self.resources.deduct(row, cluster, nodes)
 
     def remove(self, name: str) -> None:
         """Remove a cluster. Does nothing if the name is unknown."""

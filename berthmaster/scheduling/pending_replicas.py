@@ -10,19 +10,18 @@ are deducted from both.
 """
 
 import heapq
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec.structs
-import numpy as np
 
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
 from berthmaster.model.meta import INT64_MAX, MILLI_NANOS, NANOS, Key, Quantity
-from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.request import ComponentSet
-from berthmaster.scheduling.resources import CPU, PODS, Requests, amount_of, counts_for_nodes
+from berthmaster.scheduling.resources import CPU, PODS, NodeClasses, Requests, amount_of, counts_for_nodes
 
 MAX_NODES: Final = 2**13
 """The number of nodes of a cluster that are tracked. Each grade may have more; no replica is placed on those."""
@@ -114,7 +113,7 @@ class AssumedCluster:
             status=msgspec.structs.replace(cluster.status, resource_summary=summary),
         )
 
-    def left(self) -> tuple[Cluster, list["NodeClass"] | None]:
+    def left(self) -> tuple[Cluster, NodeClasses | None]:
         """Return the cluster with pending replicas counted as ``allocating``, and what is left of its models' nodes.
 
         The nodes are None if nothing is pending, or without models. The cluster itself keeps its models.
@@ -163,12 +162,11 @@ def _allocating(summary: ResourceSummary, amounts: Mapping[str, int]) -> dict[st
     return allocating
 
 
-def _as_models(classes: Sequence["NodeClass"]) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
+def _as_models(classes: NodeClasses) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
     models = tuple(
-        ResourceModel(grade, tuple(_range(name, amount) for name, amount in each.free.items()))
-        for grade, each in enumerate(classes)
+        ResourceModel(grade, tuple(map(_range, classes.names, free))) for grade, free in enumerate(classes.free)
     )
-    return models, tuple(AllocatableModeling(grade, each.nodes) for grade, each in enumerate(classes))
+    return models, tuple(AllocatableModeling(grade, nodes) for grade, nodes in enumerate(classes.nodes))
 
 
 @lru_cache(maxsize=4096)
@@ -182,47 +180,37 @@ def _quantity(name: str, amount: int) -> Quantity:
     return Quantity(min(amount, INT64_MAX) * (MILLI_NANOS if name == CPU else NANOS), "")
 
 
-class NodeClass(NamedTuple):
-    """Nodes with the same free capacity.
-
-    Attributes:
-        free: amounts by resource, in the units of ``berthmaster.scheduling.resources``.
-    """
-
-    free: dict[str, int]
-    nodes: int
-
-
-class _Demand(NamedTuple):
-    """The amounts of these columns that one replica takes. Workloads with equal requests share it."""
-
-    columns: list[int]
-    amounts: IntArray
+Amounts = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
-def _demand(names: tuple[str, ...], requests: Requests) -> _Demand | None:
-    """Return what requests take of the columns for pods and for these names; None if a column is missing."""
+def _demand(names: tuple[str, ...], requests: Requests) -> tuple[tuple[int, int], ...] | None:
+    """Return what one replica takes of the columns for pods and for these names, by column.
+
+    None if a column is missing.
+    """
     asked = {**dict(filter(counts_for_nodes, requests)), PODS: 1}
     if not asked.keys() <= {PODS, *names}:
         return None
-    columns = [_PODS_COLUMN if name == PODS else names.index(name) + 1 for name in asked]
-    return _Demand(columns, np.array(list(asked.values()), dtype=np.int64))
+    return tuple((_PODS_COLUMN if name == PODS else names.index(name) + 1, each) for name, each in asked.items())
 
 
 class _Placed(NamedTuple):
-    """A workload's replicas: the numbers of the nodes, then the replicas on each. Bytes are the smallest form."""
+    """Replicas of a workload on consecutive nodes, with the same number on each."""
 
-    taken: bytes
-    demand: _Demand
+    first: int
+    nodes: int
+    replicas: int
+    demand: tuple[tuple[int, int], ...]
 
 
 class ModelNodes:
     """The nodes that one cluster's resource models describe, with the pending replicas placed on them.
 
     A model has the number of nodes of a grade and the capacity of its smallest node. Replicas go to the first node
-    that holds one, from the smallest grade up. The nodes of each workload are stored, so that
-    the cost of removing it does not depend on the number of other workloads. A node holds 110 pods.
+    that holds one, from the smallest grade up. A node holds 110 pods. Consecutive nodes with the same free amounts are
+    one run, so that the cost depends on the number of runs, and not on the numbers of nodes and of replicas. The nodes
+    of each workload are stored, so that the cost of removing it does not depend on the number of other workloads.
     """
 
     def __init__(self, models: Iterable[ResourceModel], modelings: Iterable[AllocatableModeling]) -> None:
@@ -232,51 +220,102 @@ class ModelNodes:
             if modeling.grade in counts:
                 counts[modeling.grade] += modeling.count
         self._names = tuple(sorted({each.name for model in grades for each in model.ranges} - {PODS}))
-        self._grades = np.array([self._smallest(model) for model in grades], dtype=np.int64)
-        self._counts = np.array([counts[model.grade] for model in grades], dtype=np.int64)
-        self._grade_of = np.repeat(np.arange(len(grades)), np.minimum(self._counts, MAX_NODES // len(grades)))
-        self._free = self._grades[self._grade_of]
+        capacities = [self._smallest(model) for model in grades]
+        self._least = min(each[1:] for each in capacities)
+        self._starts: list[int] = []
+        self._free: list[Amounts] = []
+        self._size = 0
+        self._classes: dict[Amounts, int] = {}
+        self._order: list[Amounts] = []
         self._placed: dict[Key, tuple[_Placed, ...]] = {}
+        self._full: dict[tuple[tuple[int, int], ...], int] = {}
+        for model, capacity in zip(grades, capacities, strict=True):
+            self._count(capacity, counts[model.grade])
+            if tracked := min(counts[model.grade], MAX_NODES // len(grades)):
+                self._starts.append(self._size)
+                self._free.append(capacity)
+                self._size += tracked
 
     def place(self, key: Key, requests: Requests, replicas: int) -> None:
         """Place replicas of a workload by first fit, beside those that it has. Those that fit no node take nothing."""
-        if (demand := _demand(self._names, requests)) is None:
+        if (demand := _demand(self._names, requests)) is None or replicas <= 0:
             return
-        fitting = (self._free[:, demand.columns] // demand.amounts).min(axis=1)
-        taken = np.minimum(np.cumsum(fitting), replicas)
-        taken[1:] -= taken[:-1].copy()
-        nodes = np.flatnonzero(taken)
-        placed = _Placed(np.array((nodes, taken[nodes])).tobytes(), demand)
-        self._placed[key] = (*self._placed.get(key, ()), placed)
-        self._add(placed, -1)
+        found: list[_Placed] = []
+        for run in range(bisect_right(self._starts, self._full.get(demand, 0)) - 1, len(self._starts)):
+            fitting = min(replicas, *[self._free[run][column] // amount for column, amount in demand])
+            if fitting <= 0:
+                continue
+            first, end = self._starts[run], self._end(run)
+            nodes = min(end - first, replicas // fitting)
+            found.append(_Placed(first, nodes, fitting, demand))
+            replicas -= nodes * fitting
+            if 0 < replicas < fitting and first + nodes < end:
+                found.append(_Placed(first + nodes, 1, replicas, demand))
+                replicas = 0
+            if not replicas:
+                break
+        if len(self._full) >= MAX_NODE_CLASSES:
+            self._full.clear()
+        # Free amounts only shrink until a workload is removed: the nodes before this one stay too full for the demand.
+        self._full[demand] = self._size if replicas else found[-1].first + found[-1].nodes - 1
+        self._placed[key] = (*self._placed.get(key, ()), *found)
+        for placed in found:
+            self._take(placed, 1)
 
     def remove(self, key: Key) -> None:
         """Take a workload's replicas off the nodes."""
+        self._full.clear()
         for placed in self._placed.pop(key, ()):
-            self._add(placed, 1)
+            self._take(placed, -1)
 
-    def classes(self) -> list[NodeClass]:
-        """Return all nodes, grouped by their free capacity.
+    def classes(self) -> NodeClasses:
+        """Return all nodes, grouped by their free capacity, in the order of the free amounts.
 
         Above ``MAX_NODE_CLASSES`` only the emptiest classes are returned, which can only make a cluster look smaller.
         """
-        touched = self._free[:, _PODS_COLUMN] < _PODS_PER_NODE
-        whole = self._counts - np.bincount(self._grade_of[touched], minlength=len(self._counts))
-        # A node without a free pod slot has no free capacity.
-        busy = np.where(self._free[touched, :1] > 0, self._free[touched], 0)
-        counts = Counter(map(tuple, busy[:, 1:].tolist()))
-        for grade, nodes in zip(map(tuple, self._grades[:, 1:].tolist()), whole.tolist(), strict=True):
-            counts[grade] += nodes
-        shown = sorted(free for free, nodes in counts.items() if nodes)[-MAX_NODE_CLASSES:] or [min(counts)]
-        return [NodeClass(dict(zip(self._names, free, strict=True)), counts[free]) for free in shown]
+        shown = self._order[-MAX_NODE_CLASSES:] or [self._least]
+        return NodeClasses(self._names, shown, [self._classes.get(free, 0) for free in shown])
 
-    def _smallest(self, model: ResourceModel) -> list[int]:
+    def _smallest(self, model: ResourceModel) -> Amounts:
         capacity = {each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges}
-        return [_PODS_PER_NODE, *(capacity.get(name, 0) for name in self._names)]
+        return (_PODS_PER_NODE, *(capacity.get(name, 0) for name in self._names))
 
-    def _add(self, placed: _Placed, sign: int) -> None:
-        nodes, replicas = np.frombuffer(placed.taken, dtype=np.int64).reshape(2, -1)
-        self._free[nodes[:, None], placed.demand.columns] += sign * replicas[:, None] * placed.demand.amounts
+    def _end(self, run: int) -> int:
+        return self._starts[run + 1] if run + 1 < len(self._starts) else self._size
+
+    def _take(self, placed: _Placed, sign: int) -> None:
+        """Change the free amounts of some nodes, and join the runs that are equal then."""
+        begin, end = self._begin(placed.first), self._begin(placed.first + placed.nodes)
+        for run in range(begin, end):
+            before, after = self._free[run], list(self._free[run])
+            for column, amount in placed.demand:
+                after[column] -= sign * placed.replicas * amount
+            nodes = self._end(run) - self._starts[run]
+            self._free[run] = tuple(after)
+            self._count(before, -nodes)
+            self._count(self._free[run], nodes)
+        for run in range(min(end, len(self._free) - 1), max(begin, 1) - 1, -1):
+            if self._free[run] == self._free[run - 1]:
+                del self._free[run], self._starts[run]
+
+    def _begin(self, node: int) -> int:
+        """Return the run that begins with a node, after splitting the one that has it."""
+        run = bisect_left(self._starts, node)
+        if node < self._size and (run == len(self._starts) or self._starts[run] != node):
+            self._starts.insert(run, node)
+            self._free.insert(run, self._free[run - 1])
+        return run
+
+    def _count(self, free: Amounts, nodes: int) -> None:
+        """Count nodes with these free amounts. A node without a free pod slot has no free capacity."""
+        shown = free[1:] if free[_PODS_COLUMN] > 0 else (0,) * len(self._names)
+        before = self._classes.get(shown, 0)
+        if before + nodes:
+            self._classes[shown] = before + nodes
+            if not before:
+                insort(self._order, shown)
+        elif before:
+            del self._classes[shown], self._order[bisect_left(self._order, shown)]
 
 
 def nodes_of(cluster: Cluster) -> ModelNodes | None:

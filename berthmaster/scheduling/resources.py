@@ -73,6 +73,20 @@ class NodeGrade(NamedTuple):
     nodes: int
 
 
+class NodeClasses(NamedTuple):
+    """Nodes, grouped by their free amounts in the units of the columns.
+
+    Attributes:
+        names: the resources, in the order of the amounts.
+        free: the free amounts of each class.
+        nodes: the number of nodes of each class.
+    """
+
+    names: Sequence[str]
+    free: Sequence[tuple[int, ...]]
+    nodes: Sequence[int]
+
+
 class Resources:
     """The capacity of all clusters in columns."""
 
@@ -129,15 +143,19 @@ class Resources:
             problem = f"the clusters have {len(names)} names of resources; at most {MAX_RESOURCE_NAMES} are scheduled"
             raise FieldError(path, f"{problem}; remove names that no workload requests")
 
-    def set(self, row: int, cluster: Cluster, nodes: Sequence[tuple[dict[str, int], int]] | None = None) -> None:
-        """Set the numbers of a row. ``nodes`` replaces the models: the free amounts of each node, and their number."""
-        summary = cluster.status.resource_summary
+    def set(self, row: int, cluster: Cluster) -> None:
+        """Set the numbers of a row."""
         self._zero(row)
+        self.deduct(row, cluster)
+
+    def deduct(self, row: int, cluster: Cluster, nodes: NodeClasses | None = None) -> None:
+        """Set the numbers of a row that has the same names of resources. ``nodes`` replaces the nodes of its models."""
+        summary = cluster.status.resource_summary
         if summary is not None:
             self.allowed_pods[row] = max(0, _whole_pods(summary))
             for name in summary.allocatable:
                 free = free_amount(summary, name)
-                if free:
+                if free or name in self._free:
                     self._column(name)[row] = free
             if nodes is None:
                 self._models.set(row, cluster)
@@ -255,14 +273,18 @@ class _ModelColumns:
         if any(modeling.count < 0 for modeling in summary.allocatable_modelings):
             return
         capacities = [{each.name: max(0, amount_of(each.name, each.min)) for each in model.ranges} for model in models]
-        self.put(row, [(free, counts.get(model.grade, 0)) for free, model in zip(capacities, models, strict=True)])
+        names = sorted({name for each in capacities for name in each})
+        free = [tuple(each.get(name, 0) for name in names) for each in capacities]
+        self.put(row, NodeClasses(names, free, [counts.get(model.grade, 0) for model in models]))
 
-    def put(self, row: int, nodes: Sequence[tuple[dict[str, int], int]]) -> None:
+    def put(self, row: int, classes: NodeClasses) -> None:
+        size = len(classes.nodes)
         self._present[row] = True
-        self._reserve(len(nodes))
-        self._counts[: len(nodes), row] = [min(count, _MAX_MODEL_COUNT) for _, count in nodes]
-        for name in {name for free, _ in nodes for name in free}:
-            self._minimum(name)[: len(nodes), row] = [free.get(name, 0) for free, _ in nodes]
+        self._reserve(size)
+        self._counts[:size, row] = [min(count, _MAX_MODEL_COUNT) for count in classes.nodes]
+        self._counts[size:, row] = 0
+        for name, amounts in zip(classes.names, zip(*classes.free, strict=True), strict=True):
+            self._minimum(name)[:size, row] = amounts
 
     def override(self, bound: IntArray, requests: Requests, among: IntArray | slice) -> None:
         """Replace the bounds of the rows with models. ``among`` says which rows have a bound."""

@@ -1,5 +1,7 @@
 """Assumed replicas by binding, by cluster, and on the nodes of resource models."""
 
+from collections import Counter
+
 import pytest
 from builders import cluster
 from hypothesis import given
@@ -16,10 +18,9 @@ from berthmaster.scheduling.pending_replicas import (
     AssumedCluster,
     AssumedReplicas,
     ModelNodes,
-    NodeClass,
     PendingReplicas,
 )
-from berthmaster.scheduling.resources import Requests
+from berthmaster.scheduling.resources import NodeClasses, Requests
 
 ONE_CPU: Requests = (("cpu", 1000),)
 KEY, OTHER = ("ns", "web"), ("ns", "db")
@@ -208,24 +209,6 @@ def test_model_nodes_are_filled_one_by_one(counts: tuple[int, ...], placed: int,
     assert estimate(with_pending(member, pending), ONE_CPU) == available
 
 
-@given(
-    counts=st.lists(st.integers(0, 5), min_size=4, max_size=4),
-    pending=st.dictionaries(st.sampled_from([1, 2, 3, 5]), st.integers(1, 20), max_size=3),
-    asked=st.sampled_from([1, 2, 3, 4]),
-)
-def test_filling_is_first_fit_node_by_node(counts: list[int], pending: dict[int, int], asked: int):
-    grades = [0, 2, 4, 8]
-    nodes = [grade for grade, count in zip(grades, counts, strict=True) for _ in range(count)]
-    for cores, replicas in pending.items():
-        for _ in range(replicas):
-            fitting = next((index for index, free in enumerate(nodes) if free >= cores), None)
-            if fitting is not None:
-                nodes[fitting] -= cores
-    member = with_nodes(cluster(cpu=10**6, pods=10**6, models=[{"cpu": grade} for grade in grades]), *counts)
-    seen = with_pending(member, {(("cpu", cores * 1000),): replicas for cores, replicas in pending.items()})
-    assert estimate(seen, (("cpu", asked * 1000),)) == sum(free // asked for free in nodes)
-
-
 MODELED = with_nodes(cluster(cpu=100, memory=100, pods=500, models=[{"cpu": 2, "memory": 1}, {"cpu": 8}]), 3, 2)
 PLAIN = cluster(cpu=100, memory=100, pods=500)
 
@@ -281,8 +264,8 @@ def nodes(*counts: int, models: list[dict[str, int]] | None = None) -> ModelNode
     return ModelNodes(cluster(models=grades).spec.resource_models, modelings)
 
 
-def cores(*classes: tuple[int, int]) -> list[NodeClass]:
-    return [NodeClass({"cpu": free * 1000}, count) for free, count in classes]
+def cores(*classes: tuple[int, int]) -> NodeClasses:
+    return NodeClasses(("cpu",), [(free * 1000,) for free, _ in classes], [count for _, count in classes])
 
 
 @pytest.mark.parametrize(
@@ -301,7 +284,7 @@ def cores(*classes: tuple[int, int]) -> list[NodeClass]:
         pytest.param([(1, 99)], cores((0, 5)), id="more replicas than capacity take all of it"),
     ],
 )
-def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: list[NodeClass]):
+def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: NodeClasses):
     placed = nodes(3, 2)
     for number, (size, replicas) in enumerate(pending):
         placed.place(("ns", str(number)), (("cpu", size * 1000),), replicas)
@@ -318,7 +301,7 @@ def test_replicas_are_placed_by_first_fit(pending: list[tuple[int, int]], free: 
         pytest.param((("cpu", 1000), ("pods", 1)), cores((1, 1)), id="a replica is one pod, even if it requests pods"),
     ],
 )
-def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...], free: list[NodeClass]):
+def test_resources_that_nodes_do_not_have(requests: tuple[tuple[str, int], ...], free: NodeClasses):
     placed = nodes(1, 0)
     placed.place(("ns", "web"), requests, 1)
     assert placed.classes() == free
@@ -337,19 +320,19 @@ def test_a_node_with_110_pods_is_full():
 def test_all_resources_of_a_node_count():
     placed = nodes(2, models=[{"cpu": 4, "memory": 8 * GIB}])
     placed.place(("ns", "web"), (("cpu", 1000), ("memory", 5 * GIB)), 2)
-    assert placed.classes() == [NodeClass({"cpu": 3000, "memory": 3 * GIB}, 2)]
+    assert placed.classes() == NodeClasses(("cpu", "memory"), [(3000, 3 * GIB)], [2])
 
 
 def test_without_nodes_there_is_one_empty_class():
-    assert [each.nodes for each in nodes(0, 0).classes()] == [0]
+    assert nodes(0, 0).classes() == cores((2, 0))
 
 
 def test_of_very_many_classes_the_emptiest_are_returned():
     placed = nodes(0, 2 * MAX_NODE_CLASSES)
     for size in range(2 * MAX_NODE_CLASSES):
         placed.place(("ns", str(size)), (("cpu", 4001 + size),), 1)
-    shown = placed.classes()
-    assert [each.free["cpu"] for each in shown] == [3999 - size for size in reversed(range(MAX_NODE_CLASSES))]
+    shown = placed.classes().free
+    assert shown == [(3999 - size,) for size in reversed(range(MAX_NODE_CLASSES))]
 
 
 def test_of_very_many_nodes_some_of_each_grade_are_used():
@@ -361,14 +344,63 @@ def test_of_very_many_nodes_some_of_each_grade_are_used():
     )
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.integers(0, 30)), max_size=20))
-def test_removed_replicas_leave_no_trace(steps: list[tuple[int, int, int]]):
-    placed, there = nodes(3, 4), set()
-    for name, size, replicas in steps:
-        key = ("ns", str(name))
-        placed.remove(key)
-        placed.place(key, (("cpu", size * 1000),), replicas)
-        there.add(key)
-    for key in there:
-        placed.remove(key)
-    assert placed.classes() == nodes(3, 4).classes()
+class OneByOne:
+    """Nodes on which replicas are placed one after the other, each on the first node that holds it."""
+
+    def __init__(self, grades: list[tuple[int, int]], counts: list[int]) -> None:
+        self._free = [[110, *grade] for grade, count in zip(grades, counts, strict=True) for _ in range(count)]
+        self._least, self._on = min(grades), dict[str, list[tuple[int, list[int]]]]()
+
+    def place(self, key: str, asked: tuple[int, int], replicas: int) -> None:
+        demand = [1, *asked]
+        for _ in range(replicas):
+            for node, free in enumerate(self._free):
+                if all(amount <= left for amount, left in zip(demand, free, strict=True)):
+                    self._add(node, demand, -1)
+                    self._on.setdefault(key, []).append((node, demand))
+                    break
+
+    def remove(self, key: str) -> None:
+        for node, demand in self._on.pop(key, ()):
+            self._add(node, demand, 1)
+
+    def classes(self) -> NodeClasses:
+        counts = Counter((cpu, memory) if pods else (0, 0) for pods, cpu, memory in self._free)
+        shown = sorted(counts)[-MAX_NODE_CLASSES:] or [self._least]
+        return NodeClasses(("cpu", "memory"), shown, [counts[each] for each in shown])
+
+    def _add(self, node: int, demand: list[int], sign: int) -> None:
+        self._free[node] = [left + sign * amount for left, amount in zip(self._free[node], demand, strict=True)]
+
+
+@given(
+    grades=st.lists(st.tuples(st.sampled_from([0, 9, 200]), st.sampled_from([5, 100])), min_size=1, max_size=4),
+    counts=st.lists(st.integers(0, 20), min_size=4, max_size=4),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from("abcdef"),
+            st.sampled_from([(0, 0), (1, 0), (2, 1), (7, 60)]),
+            st.sampled_from([0, 1, 2, 3, 10, 50, 300]),
+        ),
+        min_size=10,
+        max_size=25,
+    ),
+)
+def test_runs_of_nodes_are_filled_as_one_replica_after_the_other(
+    grades: list[tuple[int, int]], counts: list[int], steps: list[tuple[str, tuple[int, int], int]]
+):
+    counts = counts[: len(grades)]
+    models = [{"cpu": cpu, "memory": memory} for cpu, memory in grades]
+    single = OneByOne([(cpu * 1000, memory) for cpu, memory in grades], counts)
+    placed = nodes(*counts, models=models)
+    for key, (cpu, memory), replicas in steps:
+        if replicas % 3 == 0:  # otherwise the workload gets more replicas
+            placed.remove(("ns", key))
+            single.remove(key)
+        amounts = (("cpu", cpu * 1000), ("memory", memory))
+        placed.place(("ns", key), tuple(each for each in amounts if each[1]), replicas)
+        single.place(key, (cpu * 1000, memory), replicas)
+        assert placed.classes() == single.classes()
+    for key in "abcdef":
+        placed.remove(("ns", key))
+    assert placed.classes() == nodes(*counts, models=models).classes()
