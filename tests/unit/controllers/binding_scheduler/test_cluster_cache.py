@@ -87,6 +87,8 @@ def test_a_write_whose_response_was_lost_stays_assumed(clusters: ClusterCache):
     clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
     clusters.observe(key(binding), wanting("web", 4, has=4))
     assert available(clusters) == 6
+    clusters.observe(key(binding), wanting("web", 4, has=2))
+    assert available(clusters) == 8, "the lost response is settled: what another client writes counts"
 
 
 @pytest.mark.parametrize(
@@ -169,6 +171,15 @@ def test_replicas_that_another_process_added_are_assumed(clusters: ClusterCache)
     before, after = reported(wanting("web", 4, has=1)), reported(wanting("web", 4, has=4))
     clusters.adopt(key(after), before, after)
     assert available(clusters) == CAPACITY - 3
+
+
+def test_replicas_that_grow_again_are_assumed_from_then_on(clusters: ClusterCache, clock: FakeClock):
+    decide(clusters, wanting("web", 2))
+    clock.pass_by(LIFETIME_S / 2)
+    decide(clusters, wanting("web", 4, has=2))
+    clock.pass_by(LIFETIME_S / 2)
+    clusters.expire()
+    assert available(clusters) == CAPACITY - 4
 
 
 def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
